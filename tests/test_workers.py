@@ -28,12 +28,35 @@ def load(key):
     return rng.normal(size=(5 + key, 3)), rng.choice([-1.0, 1.0], size=5 + key)
 
 
+def load_even(key):
+    rng = np.random.default_rng(key)
+    return rng.normal(size=(5, 3)), rng.choice([-1.0, 1.0], size=5)
+
+
 def loss(p, x, y):
     return ad.sum(ad.log1p(ad.exp(-y * (x @ p["w"] + p["b"])))), len(y)
 
 
 def moments(p, x, y):
     return {"m": x.T @ ad.tanh(x @ p["w"]), "n": (len(y), ad.sum(y) * p["b"])}
+
+
+@ad.jit
+def compiled_loss(p, x, y):
+    TRACES.append(x.shape)
+    return loss(p, x, y)
+
+
+@ad.jit
+def compiled_moments(p, x, y):
+    return moments(p, x, y)
+
+
+TRACES = []
+
+
+def traces():
+    return list(TRACES)
 
 
 @dataclass
@@ -133,12 +156,56 @@ def everything(mean, vector):
 NAMES = list(everything(None, None))
 
 
+@pytest.mark.parametrize("fs", [(loss, moments), (compiled_loss, compiled_moments)], ids=["recorded", "compiled"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sum_over_shards_is_an_ordinary_function(name, on):
+def test_a_sum_over_shards_is_an_ordinary_function(name, fs, on):
     shards = ad.shards(load, KEYS, on=on)
-    ours = everything(quotient(ad.sum_over(loss, shards)), ad.sum_over(moments, shards))
+    ours = everything(quotient(ad.sum_over(fs[0], shards)), ad.sum_over(fs[1], shards))
     alone = everything(quotient(in_one_process(loss)), in_one_process(moments))
     same(ours[name](), alone[name]())
+
+
+def test_a_jit_function_is_traced_once_for_all_tasks():
+    with spawned(1) as pool:
+        total = quotient(ad.sum_over(compiled_loss, ad.shards(load_even, KEYS, on=pool)))
+        steps = [
+            (lambda: total(P), 1), (lambda: ad.grad(total)(P), 1), (lambda: ad.hvp(total, (P,), (V,)), 1)
+        ]  # fmt: skip
+        for step, most in steps:
+            before = len(pool.submit(traces).result())
+            step()
+            traced = len(pool.submit(traces).result()) - before
+            step(), step()
+            assert len(pool.submit(traces).result()) - before == traced <= most
+
+
+def test_a_jit_function_is_differentiated_once_for_all_shards_of_one_shape(monkeypatch):
+    calls = []
+    for name in ("vjp", "jvp"):
+        step = getattr(task, name)
+        monkeypatch.setattr(task, name, lambda *a, step=step: calls.append(step) or step(*a))
+    total = quotient(ad.sum_over(compiled_loss, ad.shards(load_even, KEYS)))
+    vector = ad.sum_over(compiled_moments, ad.shards(load_even, KEYS))
+    for step in (
+        lambda: ad.grad(total)(P), lambda: ad.hvp(total, (P,), (V,)),
+        lambda: ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2))(P),
+    ):  # fmt: skip
+        step()
+        first = len(calls)
+        step(), step()
+        assert len(calls) == first
+        calls.clear()
+
+
+def test_static_arguments_of_a_jit_function_stay_python_values():
+    def powers(w, n, x, y):
+        return ad.sum(sum([(x @ w) ** i for i in range(n)]))
+
+    f = ad.jit(powers, static_argnums=1)
+    total, expected = ad.sum_over(f, ad.shards(load, KEYS)), in_one_process(powers)
+    for n in (2, 3):
+        same(total(P["w"], n), expected(P["w"], n))
+        same(ad.grad(total)(P["w"], n), ad.grad(expected)(P["w"], n))
 
 
 def test_eager_mode_and_no_grad_give_the_same():
@@ -452,7 +519,7 @@ def text(w, x, y):
 
 
 @pytest.mark.parametrize("load, f, kind, message", [
-    (load_nothing, product, ad.DispatchError, r"returned NoneType for the key 0\n  load is test_workers.py:\d+"),
+    (load_nothing, product, ad.DispatchError, r"returned NoneType for the key \d\n  load is test_workers.py:\d+"),
     (load_other_dtype, product, ad.DTypeError, r"returned float32\[3\] for the key \d+\n  and float64\[3\] for"),
     (load_other_shape, product, ad.ShapeError, r"float64\[2\] for the key \d\n  and float64\[3\](.|\n)*test_workers"),
     (load, text, ad.DTypeError, r"text \(test_workers.py:\d+\) returned str, which cannot be added"),

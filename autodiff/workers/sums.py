@@ -181,9 +181,9 @@ def _check_closed(f: Callable) -> None:
 def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     """A function of parameters: the sum over all shards of f(*parameters, *shard).
 
-    f        a function of the parameters and of the arrays of one shard, written with functions of `ad` (`ad.jit(f)`
-             too).  Parameters and results are any nesting of arrays and numbers in tuples, lists, dicts and
-             dataclasses
+    f        a function of the parameters and of the arrays of one shard, written with functions of `ad`.  Python runs
+             it again for each task; `ad.jit(f)` is traced once, and its derivatives too.  Parameters and results are
+             any nesting of arrays and numbers in tuples, lists, dicts and dataclasses
     shards   made by `ad.shards`
 
     The sum is an ordinary function: it can be differentiated to any order, mapped and compiled.  The value and its

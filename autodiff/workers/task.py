@@ -38,6 +38,7 @@ from .. import tree
 from ..api import asarray
 from ..custom.host_call import in_own_recording
 from ..errors import DispatchError, DTypeError
+from ..jit import Compiled, jit
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, jvp, vjp
 from .serialized import Sent
@@ -106,7 +107,7 @@ class Failed(NamedTuple):
 
 _lock = held_over_fork(threading.RLock())
 _kept: OrderedDict[tuple[str, int], Loaded] = OrderedDict()
-_functions: OrderedDict[str, Any] = OrderedDict()
+_functions: OrderedDict[str, tuple[Callable, dict]] = OrderedDict()
 _FUNCTIONS_LIMIT = 64
 
 
@@ -185,12 +186,12 @@ def _place(f: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else repr(f)
 
 
-def _function(order: Order) -> Callable:
-    """The user's f: the same object for all tasks, so that programs are found again."""
+def _function(order: Order) -> tuple[Callable, dict]:
+    """The user's f, the same object for all tasks, and its summands, so that programs are found again."""
     with _lock:
         found = _functions.get(order.function)
     if found is None:
-        found = order.f.get()
+        found = order.f.get(), {}
         with _lock:
             found = _functions.setdefault(order.function, found)
             while len(_functions) > _FUNCTIONS_LIMIT:
@@ -284,24 +285,35 @@ def _pushed(run: _Flat, wrt: Sequence[int], outs: Sequence[int]) -> _Flat:
 _STEPS: dict[str, Callable[..., _Flat]] = {"rows": _with_rows, "pull": _pulled, "push": _pushed}
 
 
-def _evaluated(f: Callable, shard: tuple, order: Order, parameters: tuple, cotangents: list) -> Done:
+def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[Sequence[Any], tuple], Done]:
+    """The function of (leaves and cotangents, shard) that a chain asks for; compiled where f is one of `ad.jit`."""
+
+    def computed(given: Sequence[Any], shard: tuple) -> Done:
+        results: list[Any] = []
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            results[:] = [f(*tree.unflatten(structure, leaves), *shard)]
+            return [_as_result(x, f) for x in tree.leaves(results[0])]
+
+        flat: _Flat = run
+        for name, *arguments in chain:
+            flat = _STEPS[name](flat, *arguments)
+        outs = flat([asarray(x) if isinstance(x, np.ndarray) else x for x in given])
+        if chain and chain[-1][0] != "rows":
+            return Done(None, outs)
+        shape = tree.flatten(results[0])[1]
+        return Done(tree.unflatten(shape, outs[: shape.size]), outs[shape.size :])
+
+    return jit(computed) if isinstance(f, Compiled) and not any(f.traced.statics) else computed
+
+
+def _evaluated(known: tuple[Callable, dict], shard: tuple, order: Order, parameters: tuple, cotangents: list) -> Done:
+    f, summands = known
     leaves, structure = tree.flatten(parameters)
-    results: list[Any] = []
-
-    def run(leaves: Sequence[Any]) -> list[Any]:
-        found, results[:] = [], [f(*tree.unflatten(structure, leaves), *shard)]
-        found = [_as_result(x, f) for x in tree.leaves(results[0])]
-        return found
-
-    flat: _Flat = run
-    for name, *arguments in order.chain:
-        flat = _STEPS[name](flat, *arguments)
-    outs = flat([asarray(x) if isinstance(x, np.ndarray) else x for x in (*leaves, *cotangents)])
-    arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in outs]
-    if order.chain and order.chain[-1][0] != "rows":
-        return Done(None, arrays)
-    shape = tree.flatten(results[0])[1]
-    return Done(tree.unflatten(shape, arrays[: shape.size]), arrays[shape.size :])
+    key = order.chain, structure
+    summand = summands.get(key) or summands.setdefault(key, _summand(f, *key))
+    done = summand((*leaves, *cotangents), shard)
+    return tree.map(lambda x: x.detach().numpy() if isinstance(x, Tensor) else x, done)
 
 
 # ---------------------------------------------------------------- tasks

@@ -119,7 +119,7 @@ class Recorder(Known):
         self._words[at] = -1
         self._words[WORDS.index("recording")] = id(recording)
         self._recording = recording
-        self._words[at] = _thread_id()
+        self._words[at] = _thread_id(_thread_state())
 
     def detach(self) -> None:
         """The thread that was attached records elsewhere."""
@@ -241,9 +241,9 @@ class Recorder(Known):
         return new_builtin(ctypes.addressof(method), own, None)
 
 
-def _thread_id() -> int:
-    state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
-    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
+#: Made once: ctypes makes a class for each, which takes 15 us.
+_thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
+_thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
 
 def begin() -> Ahead[engine.Code | None]:
