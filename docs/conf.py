@@ -4,7 +4,7 @@ import logging
 import sys
 from pathlib import Path
 
-from pygments.lexers.python import PythonConsoleLexer
+from pygments.lexers.python import PythonConsoleLexer, PythonLexer
 from sphinx.highlighting import lexers
 
 HERE = Path(__file__).parent
@@ -19,6 +19,7 @@ release = version = autodiff.__version__
 
 # Code of peers, which looks like Python but is not run by the tests unless they are installed.
 lexers.update({name: PythonConsoleLexer() for name in ("torch", "jax", "numba")})
+lexers.update({name: PythonLexer() for name in ("dask", "ray", "mpi4py", "torchrun")})
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 extensions += ["from_docstrings", "linked_names", "command_line", "refused_parameters"]  # in _ext

@@ -3,7 +3,8 @@
 A fenced `python` block is either a session (`>>>`, run as a doctest) or a program, where an expression with a comment
 behind it must have that value.  All blocks of a page share their names.  A `console` block is run line by line.  A
 program whose first line is `# fit.py` is a file of this name, which a `console` block may run: `$ python fit.py`.
-Blocks of `torch` and `jax` are sessions too, which run where these libraries are installed.
+Blocks of `torch` and `jax` are sessions too, which run where these libraries are installed.  So do blocks of an engine,
+such as `ray`, which are files; a `text` block that begins with `$` runs them.
 """
 
 import ast
@@ -29,6 +30,8 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\S*).*\n((?:(?!```).*\n)*?)```$", re.MULTILINE)
 PEERS = ["torch", "jax"]
+#: Label of its blocks -> its module.
+ENGINES = {"dask": "distributed", "ray": "ray", "mpi4py": "mpi4py", "torchrun": "torch"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -61,8 +64,8 @@ def run_session(text, names, page):
     assert not runner.failures, "".join(report)
 
 
-def write_files(page, folder):
-    for _, text in blocks(page, "python"):
+def write_files(page, folder, language="python"):
+    for _, text in blocks(page, language):
         if found := re.match(r"# ([\w-]+\.py)\n", text):
             (folder / found[1]).write_text(text, encoding="utf-8")
 
@@ -131,6 +134,26 @@ def test_the_code_of_a_peer_on_a_page_runs_and_gives_what_it_shows(page, peer):
     names = {"__name__": "page"}
     for _, text in blocks(page, peer):
         run_session(text, names, page)
+
+
+ON_ENGINES = [(page, engine) for page in PAGES for engine in ENGINES if blocks(page, engine)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page, engine", ON_ENGINES, ids=[engine for _, engine in ON_ENGINES])
+def test_the_programs_of_an_engine_print_what_a_page_shows(page, engine, tmp_path):
+    pytest.importorskip(ENGINES[engine], exc_type=ImportError)
+    write_files(page, tmp_path, engine)
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    for _, text in blocks(page, "text"):
+        if not text.startswith("$ "):
+            continue
+        command, _, shown = text[2:].partition("\n")
+        done = subprocess.run(
+            shlex.split(command), capture_output=True, text=True, timeout=300, cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
+        )  # fmt: skip
+        assert Checker().check_output(shown, done.stdout, OPTIONS), f"{command}\n{done.stdout}\n{done.stderr}"
 
 
 COMMANDS = [c for _, b in blocks(ROOT / "README.md", "sh") for c in b.splitlines() if c.startswith("autodiff inspect")]

@@ -7,7 +7,7 @@ import runpy
 import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -549,6 +549,21 @@ def test_arguments_that_make_no_shards_are_refused_at_the_users_line(arguments, 
 def test_a_function_that_makes_no_executor_is_refused():
     with pytest.raises(ad.DispatchError, match=r"the function on= made 3, which has no submit\n  called at test_work"):
         ad.sum_over(loss, ad.shards(load, KEYS, on=lambda: 3))(P)
+
+
+class OnlySubmits:
+    def submit(self, f, *args):
+        future = Future()
+        future.set_result(f(*pickle.loads(pickle.dumps(args))))
+        return future
+
+
+def test_an_executor_needs_nothing_but_submit():
+    with ad.shards(load, KEYS, on=OnlySubmits) as shards:
+        total = ad.sum_over(loss, shards)
+        same(total(P), in_one_process(loss)(P))
+        shards.renew()
+        same(total(P), in_one_process(loss)(P))
 
 
 def test_a_class_of_executors_makes_one():

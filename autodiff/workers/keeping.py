@@ -74,9 +74,8 @@ class Shards:
         """Let the shards go, and shut down the executor if `on` was a function that made it."""
         forget(self.token)
         self._held.clear()
-        if self._make and self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+        if self._make:
+            self._shut(wait=True)
 
     # ------------------------------------------------------------ the executor
 
@@ -109,12 +108,15 @@ class Shards:
 
     def renew(self) -> bool:
         """Make a broken executor again.  False: it cannot be made."""
-        if self._make and self._executor is not None:
-            old, self._executor = self._executor, None
-            shutdown = getattr(old, "shutdown", None)
-            if shutdown is not None:
-                shutdown(wait=False)
+        if self._make:
+            self._shut(wait=False)
         return self.can_renew()
+
+    def _shut(self, wait: bool) -> None:
+        """Let go of an executor that was made here."""
+        old, self._executor = self._executor, None
+        if hasattr(old, "shutdown"):
+            old.shutdown(wait=wait)
 
     def has_nobody(self) -> bool:
         """True if the cluster has had no worker for half a minute."""
