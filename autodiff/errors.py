@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from operator import index
 from types import CodeType, FrameType
 
@@ -222,6 +223,14 @@ class UserLine(NamedTuple):
             if start <= self.offset < end and line is not None:
                 return line
         return self.code.co_firstlineno
+
+    @property
+    def column(self) -> int:
+        """The column where the expression begins, from 1; 0 where nobody knows it."""
+        if self.offset < 0:
+            return 0
+        *_, column, _ = next(islice(self.code.co_positions(), self.offset // 2, None), (None, None, None, None))
+        return 0 if column is None else column + 1
 
     @property
     def function(self) -> str:

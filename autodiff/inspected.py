@@ -102,8 +102,8 @@ def inspected(inspection: Any) -> dict[str, Any]:
     sources = _Sources([recorded, *_bodies(recorded)])
     names = by_origin(recorded)
     nodes = graph_data(recorded, sources.told)
-    made = program_data(program, sources.told, names)
-    texts = {stage: inspection.stage(stage) for stage in TEXTS}
+    made = program_data(program, sources.told, names, stages.functions)
+    texts = {stage: inspection.stage(stage) for stage in TEXTS if stage not in _FUNCTIONS}
     kernels = _functions(made)
     return {
         "version": VERSION,
@@ -113,7 +113,8 @@ def inspected(inspection: Any) -> dict[str, Any]:
         "nodes": nodes,
         "optimized": graph_data(program.graph, sources.told, names),
         "program": made,
-        "texts": {stage: {"text": text, "lines": _lines(stage, text, kernels, made)} for stage, text in texts.items()},
+        "texts": {stage: {"text": text, "lines": _lines(stage, text, kernels, made)} for stage, text in texts.items()}
+        | {stage: _code(stage, stages.told(stage), kernels) for stage in _FUNCTIONS},
     }
 
 
@@ -208,13 +209,25 @@ def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str
 def _lines(stage: str, text: str, kernels: Mapping[str, list[str]], program: Mapping[str, Any]) -> list[list[Any]]:
     """Runs of lines and what they belong to: [first line from 0, count, steps, nodes]."""
     lines = text.splitlines()
-    if stage in _FUNCTIONS:
-        return _of_functions(lines, *_FUNCTIONS[stage], kernels)
     if stage in ("graph", "optimized"):
         return [[k, 1, [], [name]] for k, line in enumerate(lines) if (name := _defined(line))]
     if stage == "fused":
         return _of_steps(lines, program)
     return []
+
+
+def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, list[str]]) -> dict[str, Any]:
+    """A text of code: runs of lines that belong to one value, in functions that belong to steps."""
+    lines, nodes = told
+    found: list[list[Any]] = []
+    for first, count, steps in _of_functions(lines, *_FUNCTIONS[stage], kernels):
+        for k in range(first, first + count):
+            own = [nodes[k]] if nodes[k] else []
+            if found and found[-1][0] + found[-1][1] == k and found[-1][2:] == [steps, own]:
+                found[-1][1] += 1
+            else:
+                found.append([k, 1, steps, own])
+    return {"text": "".join([f"{line}\n" for line in lines]), "lines": found}
 
 
 def _defined(line: str) -> str | None:
@@ -264,4 +277,4 @@ def _of_functions(
                 if not users[name] <= users[called]:
                     users[called] |= users[name]
                     changed = True
-    return [[first, count, sorted(users[name]), []] for name, (first, count) in spans.items()]
+    return [[first, count, sorted(users[name])] for name, (first, count) in spans.items()]

@@ -1,12 +1,18 @@
 """Every value of a graph says where it comes from, in every stage, and nothing else depends on it."""
 
+import re
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
+from mlir_tools import tools, verify
 
 import autodiff as ad
 from autodiff.inspected import steps_of
 from codegen import ir
 from codegen.ir import Region
+from codegen.runtime import engine
 
 KERNELS = np.linspace(0.0, 1.0, 6).reshape(6, 1)
 
@@ -166,3 +172,69 @@ def test_the_graph_of_an_inspection_has_nodes_to_walk():
     assert exp.lines[0].function == "_" and exp.lines[1].function == "dense"
     rule = next(n for n in graph.nodes if n.half == "backward" and n.rule.function == "softplus")
     assert rule.of.op == "log1p" and rule.rule.file == __file__ and rule.rule.kind == "backward"
+
+
+# ---------------------------------------------------------------- in code
+
+
+CODE = ("mlir", "llvm", "llvm-opt", "asm")
+
+
+def instructions(stage, text):
+    """The lines that compute something in the bodies of kernels, by number."""
+    pattern = {
+        "mlir": r"    \s*(%\w+ = (arith|math)\.(?!constant)|memref\.store)",
+        "llvm": r"  (%[\w.]+ = (?!phi)|store)",
+        "llvm-opt": r"  (%[\w.]+ = (?!phi)|store)",
+        "asm": r"\tv?\w+\s+.*%[xyz]mm",
+    }[stage]
+    inside = False
+    for k, line in enumerate(text.splitlines()):
+        if stage in ("llvm", "llvm-opt") and line.startswith("define"):
+            inside = ".body(" in line and "nest" not in line.partition("(")[0].removesuffix(".body")
+        if stage == "mlir" and line.startswith("  func.func"):
+            inside = line.startswith("  func.func private @k")
+        if stage == "asm" and re.match(r"\S+:$", line) and not line.startswith(".L"):
+            inside = line.endswith(".body:") and not line.startswith("nest")
+        if inside and re.match(pattern, line) and not line.endswith(": index"):
+            yield k
+
+
+@EACH
+@pytest.mark.parametrize("stage", CODE)
+def test_ninety_five_of_a_hundred_instructions_of_kernels_name_a_value_and_a_line(name, stage):
+    data = inspected(name).data
+    text, runs = data["texts"][stage]["text"], data["texts"][stage]["lines"]
+    named = {k for first, count, _, nodes in runs if nodes for k in range(first, first + count)}
+    wanted = [*instructions(stage, text)]
+    assert wanted or name == "scanned"
+    assert len(named.intersection(wanted)) >= 0.95 * len(wanted)
+
+
+@EACH
+def test_machine_code_is_the_same_with_debug_info(name):
+    stages = inspected(name).stages
+    plain, told = [engine.assembly_text(text) for text in (stages.module(None), stages.module())]
+    assert "\t.loc\t" in told and "\t.loc\t" not in plain
+    code = [[line for line in text.splitlines() if re.match(r"\t[a-z]", line)] for text in (plain, told)]
+    assert code[0] == code[1]
+
+
+@pytest.mark.parametrize("name", ["dense", "scanned", "structured"])
+def test_mlir_opt_keeps_the_locations(name):
+    text = inspected(name).mlir
+    verify(text)
+    command = [tools()[0], "--mlir-print-debuginfo", "--canonicalize"]
+    printed = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    assert len(re.findall(r'loc\("test_provenance\.py":\d+:\d+\)', printed)) > 2
+
+
+def test_gdb_shows_the_line_of_the_program_in_a_kernel(tmp_path):
+    if shutil.which("gdb") is None:
+        pytest.skip("gdb is not there")
+    stages = inspected("dense").stages
+    kernel = next(step.work.function.name for step in stages.program.steps if hasattr(step.work, "function"))
+    (tmp_path / "k.o").write_bytes(stages.object_file)
+    command = ["gdb", "-batch", "-ex", f"disassemble /s '{kernel}.body'", str(tmp_path / "k.o")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^\d+\t    return ad\.mean\(h \* h\)$", shown, re.MULTILINE)

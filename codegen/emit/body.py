@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
+from .debug import PlaceOf, Places, ToldLines
 from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
@@ -45,9 +46,14 @@ _SCRATCH_ALIGNMENT_BYTES = 64
 
 
 class Needs:
-    """Declarations, by name, and elementary functions that the bodies of a module ask for."""
+    """Declarations, by name, and elementary functions that the bodies of a module ask for.
 
-    def __init__(self) -> None:
+    place_of   where nodes were recorded, if the module has debug info;  metadata: that of its functions
+    """
+
+    def __init__(self, place_of: PlaceOf | None = None) -> None:
+        self.place_of = place_of
+        self.metadata: list[str] = []
         self.declarations: dict[str, str] = {}
         self.functions: Counter[Need] = Counter()  # how often each is called
 
@@ -76,7 +82,8 @@ class Body(Writer):
         self.function = function
         self.needs = needs
         self.target = target
-        self.lines: list[str] = []
+        self.places = None if needs.place_of is None else Places(function.name, needs.place_of)
+        self.lines: list[str] = [] if self.places is None else ToldLines()
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
         indices = function.indices or [a for a in function.arguments if not isinstance(a.type, MemRef)]
@@ -93,7 +100,13 @@ class Body(Writer):
     def write(self) -> list[str]:
         """The lines between the braces."""
         self._operations(self.function.body)
-        return ["entry:", *self.scratch, *self.lines]
+        lines = self.lines if self.places is None else self.places.lines(self.lines)
+        return ["entry:", *self.scratch, *lines]
+
+    def tell(self, operation: Operation) -> None:
+        """Say that what is written now belongs to an operation's node."""
+        if self.places is not None:
+            self.lines.node = operation.node  # type: ignore[attr-defined]
 
     # ---- what operations ask for (Writer) ----
 
@@ -133,6 +146,7 @@ class Body(Writer):
         names = self.names
         for operation in operations:
             operands = [names[v] for v in operation.operands]
+            self.tell(operation)
             emit = SCALAR.get(operation.name)
             if emit is not None:
                 names[operation.results[0]] = emit(self, operation, operands)

@@ -23,6 +23,7 @@ from ..kernel.nest import Function, MemRef
 from ..records import record, replace
 from . import math as elementary
 from .body import Body, Needs, argument_names
+from .debug import PlaceOf, joined, shifted
 from .target import Target
 from .types import ALIGNMENT
 
@@ -59,9 +60,9 @@ class Emitted:
         return Emitted(name, text, self.needs)
 
 
-def emit_function(function: Function, target_features: str = "") -> Emitted:
-    """One function of a module."""
-    needs = Needs()
+def emit_function(function: Function, target_features: str = "", place_of: PlaceOf | None = None) -> Emitted:
+    """One function of a module; with debug info where it is known which places its nodes have."""
+    needs = Needs(place_of)
     text = _exported(function) + internal(function, needs, Target.of(target_features))
     return Emitted(function.name, text, needs)
 
@@ -81,11 +82,9 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
     texts, declared = elementary.definitions(calls, Target.of(target_features))
     for e in emitted:
         declared |= e.needs.declarations
-    parts = [e.text for e in emitted]
-    parts.append(texts)
-    parts.append("".join(f"{text}\n" for _, text in sorted(declared.items())))
-    parts.append("attributes #0 = { mustprogress noinline nounwind }\n")
-    return "\n".join(filter(None, parts))
+    declarations = "".join(f"{text}\n" for _, text in sorted(declared.items()))
+    others = [text for text in (texts, declarations, "attributes #0 = { mustprogress noinline nounwind }\n") if text]
+    return joined([*[(e.text, e.needs.metadata) for e in emitted], *[(text, []) for text in others]])
 
 
 def _exported(function: Function) -> str:
@@ -117,7 +116,12 @@ def internal(function: Function, needs: Needs, target: Target, *, is_part: bool 
     lines = body.write()
     aligned = f" alignstack({target.vector_bytes})" if body.spills and target.vector_bytes > _STACK_BYTES else ""
     kind = "alwaysinline nounwind" if is_part else f"#0{aligned}"
-    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind} {{"
+    told = ""
+    if body.places is not None:
+        told = body.places.subprogram
+        *lines, told = shifted([*lines, told], len(needs.metadata))
+        needs.metadata += shifted(body.places.metadata, len(needs.metadata))
+    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind}{told} {{"
     return "\n".join([head, *lines, "}\n"])
 
 

@@ -29,6 +29,7 @@ from ..ir import Aval
 from ..kernel.nest import Function, MemRef
 from ..program import Branch, Kernel, Loop, Place, Program, Run, While, aligned, bodies
 from ..symbols import is_sure
+from .debug import PlaceOf
 from .llvm import Emitted, internal, nameless
 from .nest_states import Flip, Moving, Near, Turning
 from .nest_text import SMALL, SPACE, Text
@@ -69,10 +70,12 @@ def kernels_in(work: object) -> list[Kernel] | None:
 
 
 def emit_nest(
-    work: Loop | Branch | While, buffers: int, parts: Parts, blocks: Blocks, work_of: Work, target_features: str
-) -> Nest:
-    """The function for a step on so many buffers."""
+    work: Loop | Branch | While, buffers: int, parts: Parts, blocks: Blocks, work_of: Work, target_features: str,
+    place_of: PlaceOf | None = None,
+) -> Nest:  # fmt: skip
+    """The function for a step on so many buffers; its kernels have debug info where places are known."""
     writer = _Writer("kernel", parts, blocks, work_of, Target.of(target_features))
+    writer.needs.place_of = place_of
     writer.nest(work, [f"%b{j}" for j in range(buffers)])
     return writer.finished(buffers)
 

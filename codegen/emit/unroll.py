@@ -142,6 +142,7 @@ class _Written:
                 values[operation.result] = self._scratch[place]
             return
         copied = Operation(operation.name, operands, [r.type for r in operation.results], operation.attributes)
+        copied.node = operation.node
         values.update(zip(operation.results, copied.results, strict=True))
         if operation.name in _PLACES and self._inside.isdisjoint(operands):
             self.before.append(copied)

@@ -311,6 +311,7 @@ class VectorLoop(VectorMemory):
 
     def _operation(self, operation: Operation) -> None:
         body, name = self.body, operation.name
+        body.tell(operation)
         if name == "memref.load":
             self.load(operation)
         elif name == "memref.store":

@@ -114,6 +114,7 @@ class Accumulators:
 
     def add(self, root: Root, outermost: tuple[int, ...]) -> None:
         """Give a reduction its accumulators, and start them; `outermost` are the axes of the first loop."""
+        self.k.node = root.node
         self._outermost = outermost
         monoid, avals = root.node.op.lower.monoid, [root.node.aval]
         if monoid.startswith("arg"):
@@ -283,6 +284,7 @@ class Accumulators:
         return not self.positions.reduced(root).isdisjoint(axes)
 
     def _combine(self, reduction: _Reduction, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
+        self.k.node = reduction.root.node
         k = self.k
         so_far = tuple([k.load(memory, at, stable=False) for memory in places])
         # Of one number the order is free, so that short rows can run side by side.

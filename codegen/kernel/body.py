@@ -54,6 +54,7 @@ class Body:
         self._status: Value | None = None
         self._answer: Value | None = None
         self._scratch = 0
+        self.node: Any = None  # what is being computed, to be told
 
     # ------------------------------------------------------------ operations
 
@@ -69,6 +70,7 @@ class Body:
             if known[operand] > depth:
                 depth = known[operand]
         operation = Operation(name, operands, (type,), attributes)
+        operation.node = self.node
         self._blocks[depth].operations.append(operation)
         result = operation.results[0]
         known[result] = depth
@@ -78,6 +80,7 @@ class Body:
 
     def effect(self, operation: Operation) -> Operation:
         """Append an operation to the innermost open block: stores, allocations."""
+        operation.node = self.node
         self._blocks[-1].operations.append(operation)
         for result in operation.results:
             self._depth[result] = len(self._blocks) - 1

@@ -255,6 +255,7 @@ class _Builder:
             so_far = tuple(loop.carried[at : at + len(s)])
             at += len(s)
             free = level == len(parts) - 1 or (level == len(parts) - 2 and is_short(parts[-1]))
+            k.node = root.node
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
 
@@ -291,6 +292,7 @@ class _Builder:
         for root, memory in places.items():
             so_far = tuple(loop.carried[at : at + len(memory)])
             at += len(memory)
+            k.node = root.node
             block = tuple([k.load(place, loop.index, stable=False) for place in memory])
             results.extend(combine(k, root.node.op.lower.monoid, so_far, block, free_order=True))
         return _taken_apart(starts, k.close_loop(loop, results))
@@ -305,6 +307,7 @@ class _Builder:
                     self.elements.store(value, root.node, self.positions.flat(root))
                 continue
             x = self.elements.at(root.node.inputs[0], self.positions.index(root))
+            k.node = root.node
             found[root] = element(k, root.node.op.lower.monoid, x, self.positions.place(root))
         return found
 
@@ -314,6 +317,7 @@ class _Builder:
             self.accumulators.enter(root, accumulator)
             return
         value = accumulator[-1]
+        self.k.node = root.node
         if root.stored:
             self.k.store(value, self.elements.place(root.node), self.positions.kept(root))
         self.reduced[root.node] = value

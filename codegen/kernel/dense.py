@@ -33,6 +33,7 @@ def is_native(computed: Node) -> bool:
 def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:
     """The kernel of a node, which reads and writes memory; of complex numbers it is `computed` that says what."""
     k = Scalar()
+    k.node = node
     elements = Elements(k, lambda _: True)
     job = Job(k, elements, node, computed)
     run = PROGRAMS[program]

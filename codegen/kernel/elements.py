@@ -97,14 +97,16 @@ class Elements:
 
     def store(self, value: Value, node: Node, flat: Index) -> None:
         """Write an element of a node."""
+        self.k.node = node
         self.k.store(value, self.place(self.owner(node)), self.within(node, flat))
 
     def at(self, node: Node, index: tuple[Index, ...]) -> Value:
         """The element of `node` at `index`.  Chains of maps are walked without recursion, moves recurse."""
         k = self.k
-        wanted = [(node, index)]
+        outer, wanted = k.node, [(node, index)]
         while True:
             node, index = wanted[-1]
+            k.node = node
             value = k.recall((node, index)) or self._leaf(node, index)
             if value is None:
                 lower = node.op.lower
@@ -128,6 +130,7 @@ class Elements:
                     self.made(node, index, value)
             wanted.pop()
             if not wanted:
+                k.node = outer
                 return value
 
     def _leaf(self, node: Node, index: tuple[Index, ...]) -> Value | None:

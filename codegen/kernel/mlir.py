@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
 from .mlir_nests import NestWriter
@@ -57,14 +58,16 @@ _C_LIBRARY = frozenset(
 )
 
 
-def print_module(program_or_functions: Program | Iterable[Function]) -> str:
-    """One `module`.
+def print_module(
+    program_or_functions: Program | Iterable[Function], location: Callable[[Any], str] = lambda node: ""
+) -> str:
+    """One `module`; operations have the locations of their nodes.
 
     Of a program: what it calls (declared), its kernels (one for each distinct text), its entry.
     Of functions: each public, with a C interface.
     """
     if isinstance(program_or_functions, Program):
-        return _wrap(_Entry(program_or_functions).parts())
+        return _wrap(_Entry(program_or_functions, location=location).parts())
     functions = tuple(program_or_functions)
     defined = [print_function(f, attributes=C_INTERFACE) for f in functions]
     return _wrap([*_declarations(functions).values(), *defined])
@@ -100,8 +103,11 @@ class _Entry(NestWriter):
     outer    of the program that this one is a body in: they are functions of one module
     """
 
-    def __init__(self, program: Program, outer: _Entry | None = None) -> None:
+    def __init__(
+        self, program: Program, outer: _Entry | None = None, location: Callable[[Any], str] = lambda node: ""
+    ) -> None:
         super().__init__(program.buffers)
+        self.location: Callable[[Any], str] = outer.location if outer else location
         self.steps = program.steps
         works = [] if outer else [step.work for step, _, _ in every_step(program)]
         called = _declarations(work.function for work in works if isinstance(work, Kernel))
@@ -209,7 +215,8 @@ class _Entry(NestWriter):
         text = print_function(function, name="_")
         if text not in self.kernels:
             self.kernels[text] = self._symbol(function.name)
-            self.functions.append(print_function(function, name=self.kernels[text], visibility="private"))
+            name = self.kernels[text]
+            self.functions.append(print_function(function, name=name, visibility="private", location=self.location))
         status = self.fresh()
         self.call(self.kernels[text], operands, [str(a.type) for a in function.arguments], status)
         return status

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,9 +54,15 @@ _WITHOUT_FASTMATH = CASTS | {"arith.select", "arith.constant"}
 _LOOP_NAMES = "ijklmnpq"
 
 
-def print_function(function: Function, *, name: str = "", visibility: str = "", attributes: str = "") -> str:
-    """One `func.func`, under its own name unless another is given."""
-    printer = _Printer(function)
+def print_function(
+    function: Function, *, name: str = "", visibility: str = "", attributes: str = "",
+    location: Callable[[Any], str] = lambda node: "",
+) -> str:  # fmt: skip
+    """One `func.func`, under its own name unless another is given.
+
+    location   the text ` loc(...)` of an operation's node
+    """
+    printer = _Printer(function, location)
     arguments = ", ".join(f"{printer.names[a]}: {a.type}" for a in function.arguments)
     head = " ".join(filter(None, ("func.func", visibility, f"@{name or function.name}({arguments}) -> i32")))
     if attributes:
@@ -144,8 +150,9 @@ def _result_name(operation: Operation) -> str:
 class _Printer:
     """The lines of one function."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, location: Callable[[Any], str]) -> None:
         self.names = name_values(function)
+        self.location = location
         self.index_arguments = [a for a in function.arguments if a.type is INDEX]
 
     def block(self, block: Block, indent: str) -> list[str]:
@@ -156,6 +163,7 @@ class _Printer:
                 lines += write(self, operation, indent)
             else:
                 lines.append(indent + self._line(operation))
+            lines[-1] += self.location(operation.node)
         return lines
 
     def _list(self, values: Iterable[Value]) -> str:

@@ -118,9 +118,10 @@ class Operation:
     the induction variable, then the iter_args.  scf.parallel: lowers, uppers, steps (n each);
     its block has n arguments and ends in scf.reduce.  scf.if: condition; two blocks.
     memref.load: memref, indices.  memref.store: value, memref, indices.
+    `node` is the graph's node that it is a part of, to be told; it is no part of the operation.
     """
 
-    __slots__ = ("attributes", "name", "operands", "regions", "results")
+    __slots__ = ("attributes", "name", "node", "operands", "regions", "results")
 
     def __init__(
         self,
@@ -135,6 +136,7 @@ class Operation:
         self.results = [Value(t, self) for t in result_types]
         self.attributes = attributes or {}
         self.regions = list(regions)
+        self.node: Any = None
 
     @property
     def result(self) -> Value:

@@ -32,6 +32,7 @@ def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()
     Or, for a scatter that replaces: the first input, then out[target(j)] = updates[j]; the last one stays.
     """
     k = Scalar()
+    k.node = node
     elements = Elements(k, is_stored, exact=exact)
     *others, updates = node.inputs
     replaces = node.op.lower.replaces
@@ -91,6 +92,7 @@ def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -
     by side.
     """
     k = Scalar()
+    k.node = node
     elements = Elements(k, is_stored, exact=exact)
     axis, monoid, reverse = node.keywords["axis"], node.op.lower.monoid, node.keywords.get("reverse", False)
     shape, type = node.aval.shape, element_type(node)
@@ -149,6 +151,7 @@ def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -
 def build_product(node: Node, product: Product, name: str) -> Built:
     """c[b,i,j] = sum over l of a[b,i,l] * b[b,l,j], row by row: the innermost loop runs along rows of b and c."""
     k = Scalar()
+    k.node = node
     elements = Elements(k, lambda _: True)
     a, b = product.a, product.b
     left, right = elements.place(a.base), elements.place(b.base)

@@ -80,8 +80,13 @@ def _each(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- programs
 
 
-def program_data(program: Program, told: Told, recorded: Mapping[Origin, Sequence[str]]) -> dict[str, Any]:
-    """The graph that was fused, the steps that compute it, and where values lie."""
+def program_data(
+    program: Program, told: Told, recorded: Mapping[Origin, Sequence[str]], functions: Mapping[int, str]
+) -> dict[str, Any]:
+    """The graph that was fused, the steps that compute it, and where values lie.
+
+    functions   of loops and branches, by `id` of their work
+    """
     graph = program.drawn or program.graph
     names, buffers = node_names(graph), buffer_names(program.buffers)
     order = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
@@ -96,13 +101,14 @@ def program_data(program: Program, told: Told, recorded: Mapping[Origin, Sequenc
         work = step.work
         reads, writes = _reads_writes(step)
         inside = [
-            {"role": role, "runs": runs, **program_data(body, told, recorded)} for role, body, runs in bodies(work)
+            {"role": role, "runs": runs, **program_data(body, told, recorded, functions)}
+            for role, body, runs in bodies(work)
         ]
         steps.append({
             "id": k,
             "name": _name(work),
             "kind": _kind(work),
-            "function": work.function.name if isinstance(work, Kernel) else None,
+            "function": work.function.name if isinstance(work, Kernel) else functions.get(id(work)),
             "nodes": [names[n] for n in computed if n in names],
             "stored": [names[n] for n in stored if n in names],
             "reads": [buffers[b] for b in reads],

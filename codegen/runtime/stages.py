@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from ..emit import emit_function, module_of
+from ..emit.debug import PlaceOf
 from ..emit.nests import Nest
-from ..ir import Graph, Node, print_graph
+from ..ir import Graph, Node, node_names, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
 from ..modes import modes
@@ -36,6 +37,7 @@ from .cost import operations_of
 from .fourier import is_native as is_transformed
 from .lapack import is_native as is_decomposed
 from .orders import is_native
+from .told import Names, located, place_of_node, shown_assembly, shown_llvm
 from .whole import whole
 
 __all__ = ["Stages", "buffer_names", "kind_of_call", "print_program"]
@@ -78,22 +80,50 @@ class Stages:
 
     @property
     def mlir(self) -> str:
-        return print_module(self.program)
+        return _text(self.told("mlir"))
 
     @property
     def llvm(self) -> str:
-        features = engine.target_features()
-        emitted = [emit_function(f, features) for f in _functions(self.program)]
-        emitted += [nest.emitted.named(f"nest{j}") for j, nest in enumerate(_nests(self.program))]
-        return module_of(emitted, features) if emitted else "; no kernels\n"
+        return _text(self.told("llvm"))
 
     @property
     def llvm_optimized(self) -> str:
-        return engine.optimized_text(self.llvm, engine.Passes.VECTORS)
+        return _text(self.told("llvm-opt"))
 
     @property
     def asm(self) -> str:
-        return engine.assembly_text(self.llvm, engine.Passes.VECTORS)
+        return _text(self.told("asm"))
+
+    def told(self, stage: str) -> tuple[list[str], list[str]]:
+        """The lines of mlir, llvm, llvm-opt or asm, and for each the value that it belongs to, or ""."""
+        names = Names(_names(self.program))
+        if stage == "mlir":
+            lines = print_module(self.program, names.location).splitlines()
+            return lines, located(lines, set(_names(self.program).values()).__contains__)
+        text = self.module(names.number)
+        if stage == "llvm":
+            return shown_llvm(text, names)
+        if stage == "llvm-opt":
+            return shown_llvm(engine.optimized_text(text, engine.Passes.VECTORS), names)
+        return shown_assembly(engine.assembly_text(text, engine.Passes.VECTORS), names)
+
+    def module(self, place_of: PlaceOf | None = place_of_node) -> str:
+        """The kernels as LLVM compiles them, with debug info of these places; None: without."""
+        features = engine.target_features()
+        emitted = [emit_function(f, features, place_of) for f in _functions(self.program)]
+        nests = _nests(self.program, place_of)
+        emitted += [nest.emitted.named(f"nest{j}") for j, (_, nest) in enumerate(nests)]
+        return module_of(emitted, features) if emitted else "; no kernels\n"
+
+    @property
+    def functions(self) -> dict[int, str]:
+        """The function of each loop or branch that is one, by `id` of the step's work."""
+        return {id(step.work): f"nest{j}" for j, (step, _) in enumerate(_nests(self.program, None))}
+
+    @property
+    def object_file(self) -> bytes:
+        """The kernels' object file, with the user's lines: `gdb -batch -ex 'disassemble /s NAME.body' FILE`."""
+        return engine.object_of(self.module())[0]
 
     @property
     def stats(self) -> str:
@@ -266,6 +296,19 @@ def _param_text(value: object) -> str:
     return f"<{getattr(value, '__name__', type(value).__name__)}>" if callable(value) else repr(value)
 
 
+def _text(told: tuple[list[str], list[str]]) -> str:
+    return "".join([f"{line}\n" for line in told[0]])
+
+
+def _names(program: Program) -> dict[Node, str]:
+    """The names of the values of a program, and of the programs inside of it."""
+    found: dict[Node, str] = {}
+    for step in program.steps:
+        for _, body, _ in bodies(step.work):
+            found.update(_names(body))
+    return found | node_names(program.drawn or program.graph)
+
+
 def _functions(program: Program) -> list[Function]:
     """The program's kernels, each once; also those of bodies of loops, where these are not one function."""
     found: dict[str, Function] = {}
@@ -277,11 +320,11 @@ def _functions(program: Program) -> list[Function]:
     return list(found.values())
 
 
-def _nests(program: Program) -> list[Nest]:
+def _nests(program: Program, place_of: PlaceOf | None) -> list[tuple[Step, Nest]]:
     """The loops and branches that are one function each."""
-    found: list[Nest] = []
+    found: list[tuple[Step, Nest]] = []
     for step in program.steps:
         if inside := bodies(step.work):
-            nest = whole(step.work, len(step.buffers))
-            found += [nest] if nest else [n for _, body, _ in inside for n in _nests(body)]
+            nest = whole(step.work, len(step.buffers), place_of)
+            found += [(step, nest)] if nest else [n for _, body, _ in inside for n in _nests(body, place_of)]
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..emit.debug import PlaceOf
 from ..emit.nests import Nest, emit_nest, kernels_in
 from ..kernel.nest import Operation, Value
 from ..program import Branch, Kernel, Loop, While
@@ -24,8 +25,11 @@ __all__ = ["blocks_of", "whole"]
 _MOST = 64
 
 
-def whole(work: object, buffers: int) -> Nest | None:
-    """The function for a loop or branch on so many buffers; None where it is none of these."""
+def whole(work: object, buffers: int, place_of: PlaceOf | None = None) -> Nest | None:
+    """The function for a loop or branch on so many buffers; None where it is none of these.
+
+    place_of   the places of nodes, for debug info
+    """
     if not isinstance(work, Loop | Branch | While):
         return None
     kernels = kernels_in(work)
@@ -38,7 +42,7 @@ def whole(work: object, buffers: int) -> Nest | None:
             return None
         parts[id(kernel)] = [(piece.function, piece.memory, piece.numbers(kernel.extents)) for piece in pieces]
     features = engine.target_features()
-    nest = emit_nest(work, buffers, lambda k: parts[id(k)], blocks_of, work_of, features)
+    nest = emit_nest(work, buffers, lambda k: parts[id(k)], blocks_of, work_of, features, place_of)
     return nest._replace(numbers=(accounting(), *nest.numbers[1:]))
 
 

@@ -1,0 +1,129 @@
+"""Texts of machine code with comments: which value each instruction computes, and the user's line.
+
+    %t.2 = fadd contract double %t.1, %x  ; c, train.py:3            LLVM
+    # c, train.py:3                                                  assembly, before the instructions
+    %2 = arith.addf %1, %0 : f64 loc("c"("train.py":3:5))            MLIR, where it is no comment
+
+LLVM carries numbers of nodes through its passes, as lines of a file that there is not; the code is the same with them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..emit.debug import Place
+from ..ir import Node
+
+__all__ = ["Names", "located", "place_of_node", "shown_assembly", "shown_llvm"]
+
+#: A text's lines, and for each the value that it belongs to, or "".
+Shown = tuple[list[str], list[str]]
+
+
+def place_of_node(node: Any) -> Place | None:
+    """The user's line of a node, for debug info."""
+    for origin in node.origins:
+        for line in origin.lines[:1]:
+            return Place(line.file, line.line, line.column)
+    return None
+
+
+class Names:
+    """The values of a program, as comments name them; numbers stand for them while LLVM works."""
+
+    def __init__(self, names: Mapping[Node, str]) -> None:
+        self._names = names
+        self._numbers: dict[Node, int] = {}
+        self._nodes: list[Node] = []
+
+    def number(self, node: Any) -> Place | None:
+        """The place by which LLVM knows a node."""
+        if node not in self._names:
+            return None
+        if node not in self._numbers:
+            self._numbers[node] = len(self._nodes)
+            self._nodes.append(node)
+        return Place("nodes", self._numbers[node] + 1)
+
+    def name(self, line: int) -> str:
+        """The name of the node that such a line stands for; "" for none."""
+        return self._names[self._nodes[line - 1]] if 0 < line <= len(self._nodes) else ""
+
+    def comment(self, line: int) -> str:
+        """The comment on such a line."""
+        place = place_of_node(self._nodes[line - 1])
+        told = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
+        return f"{self.name(line)}{told}"
+
+    def location(self, node: Any) -> str:
+        """The location of a node in MLIR; "" where there is none."""
+        if node not in self._names:
+            return ""
+        place = place_of_node(node)
+        name = self._names[node].replace("\\", "\\\\").replace('"', '\\"')
+        if place is None:
+            return f' loc("{name}")'
+        return f' loc("{name}"("{os.path.basename(place.file)}":{place.line}:{place.column}))'
+
+
+_LOCATION = re.compile(r"(![0-9]+) = (?:distinct )?!DILocation\(line: (\d+)")
+_MARK = re.compile(r",? !dbg (![0-9]+)")
+
+
+def shown_llvm(text: str, names: Names) -> Shown:
+    """LLVM's text with comments in place of debug info."""
+    lines = text.splitlines()
+    number = {m[1]: int(m[2]) for line in lines if (m := _LOCATION.match(line))}
+    found: list[str] = []
+    nodes: list[str] = []
+    for line in lines:
+        if re.match(r"!(\d+ = .*(!DI|Debug Info Version)|llvm\.dbg|llvm\.module\.flags)", line):
+            continue
+        mark = _MARK.search(line)
+        plain = _MARK.sub("", line)
+        at = number.get(mark[1], 0) if mark else 0
+        name = names.name(at)
+        found.append(f"{plain}  ; {names.comment(at)}" if name else plain)
+        nodes.append(name)
+    while found and not found[-1]:
+        del found[-1], nodes[-1]
+    return found, nodes
+
+
+def shown_assembly(text: str, names: Names) -> Shown:
+    """Assembly with comments in place of debug info."""
+    found: list[str] = []
+    nodes: list[str] = []
+    name, told, is_debug = "", "", False
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == [".section"]:
+            is_debug = words[1].startswith((".debug", '".debug'))
+        if is_debug or words[:2] == [".cfi_sections", ".debug_frame"]:
+            continue
+        if words[:1] == [".loc"]:
+            at = int(words[2])
+            name = names.name(at)
+            comment = f"\t# {names.comment(at)}" if name else ""
+            if comment and comment != told:
+                found.append(comment)
+                nodes.append(name)
+                told = comment
+            continue
+        if re.match(r"\.L(tmp|func_begin)\d+:|\t\.file\t\d", line):
+            continue
+        if line and not line[0].isspace() and not line.startswith(".L"):
+            name = told = ""  # another function
+        found.append(line)
+        nodes.append(name if words and not words[0].startswith(".") and not words[0].endswith(":") else "")
+    return found, nodes
+
+
+def located(lines: Iterable[str], known: Callable[[str], bool]) -> list[str]:
+    """For each line of MLIR the value that its location names."""
+    found = [re.search(r' loc\("((?:[^"\\]|\\.)*)"', line) for line in lines]
+    names = ["" if m is None else m[1].replace('\\"', '"').replace("\\\\", "\\") for m in found]
+    return [name if known(name) else "" for name in names]
