@@ -15,18 +15,18 @@ from __future__ import annotations
 import html
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import DTYPES, Aval, Graph, print_dot
+from codegen.ir import DTYPES, Aval, Graph, Origin, print_dot
 
 from . import tree
 from .config import config
-from .errors import Error, caller, check_callable
+from .errors import Error, caller, check_callable, user_frame
 from .inspected import GraphText, inspected
 from .ops import as_tensor
 from .signature import argument_names
@@ -35,7 +35,8 @@ from .tape.leaves import leaf
 from .tape.lines import Lines, line_of, place_of
 from .tape.node import CONSTANT, Node, new_number
 from .tape.plan import freeze, is_number, source
-from .tape.record import ARGUMENT, argument, state
+from .tape.record import ALIASES, ARGUMENT, argument, state
+from .tape.variables import variable_of
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import applied, checked_numbers
@@ -75,13 +76,13 @@ class Inspection:
         self._roots = [source(r) for r in roots]
         self._arguments = list(arguments)
         self._seeds = list(seeds)
-        self._lines = lines
+        self._lines = lines or Lines()
         self._stages: Any = None
 
     def _frozen(self) -> Graph:
         roots = list(dict.fromkeys(self._roots))
         numbers = {n for n in needed(roots) if self._arguments and is_number(n)}
-        graph, _ = freeze(roots, self._arguments, numbers, self._lines or Lines(), self._seeds)
+        graph, _ = freeze(roots, self._arguments, numbers, self._lines, self._seeds)
         graph.name = self.name
         return graph
 
@@ -94,7 +95,8 @@ class Inspection:
 
     @property
     def tape(self) -> str:
-        """The nodes, by creation: `%2 = mul(%0, %1): f64[3]`, boundaries with the user's line."""
+        """The nodes, by creation: `a = mul(x, w): f64[3]`, each with the user's line."""
+        _ = self.stages  # names its values
         return tape_text(self._roots, self._arguments, self._seeds, self._lines)
 
     @property
@@ -213,7 +215,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     }
     """
     if isinstance(f, Tensor):
-        return Inspection("f", [f.node])
+        return Inspection("f", [f.node], lines=_variables_of(f.node))
     check_callable(f, "inspect")
     arguments: list[Node] = []
 
@@ -242,6 +244,15 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     _refuse_nothing(name, roots, result)
     return Inspection(name, roots, arguments, lines=lines)
+
+
+def _variables_of(node: Node) -> Lines:
+    """The names of what a recorded value was made of, as the caller has them."""
+    lines, frame = Lines(), user_frame()
+    for n in needed([node]):
+        if frame is not None and not n.inputs and n.value is not None and (label := variable_of(n, frame)):
+            lines.labels[n.number] = label
+    return lines
 
 
 #: A text that can hardly be meant as an argument by itself.
@@ -292,7 +303,8 @@ def _backward(
             arguments.append(bar.node)
         else:
             bar = leaf(np.ones((), t.dtype))
-            seeds.append(bar.node)
+        seeds.append(bar.node)
+        lines.labels[bar.node.number] = "seed"
         bars.append(bar)
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
@@ -345,8 +357,9 @@ class _Tracing:
 def tape_text(
     roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequence[Node] = (), lines: Lines | None = None
 ) -> str:
-    """The nodes that `roots` are made of and their histories, by creation, numbered from zero.
+    """The nodes that `roots` are made of and their histories, by creation.
 
+    Values have the names that they have in the graph, others are numbered from zero.
     Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
     present contents count at every call under `jit`; numbers are frozen.
     """
@@ -354,10 +367,11 @@ def tape_text(
         lines.named()
     past = set(history(roots))
     order = needed([*arguments, *roots], past)
-    number = {n: i for i, n in enumerate(order)}
+    origins = {} if lines is None else lines.origins
+    names = _names_on_tape(order, origins)
     found = []
     for node in order:
-        line = f"%{number[node]} = {_described(node, number)}: {node.kind.out.aval}"
+        line = f"{names[node]} = {_described(node, names)}: {node.kind.out.aval}"
         notes = []
         if node in seeds:
             notes.append("seed")
@@ -365,20 +379,29 @@ def tape_text(
             notes.append("hidden input" if isinstance(node.value, np.ndarray) else "frozen")
         if node.kind.out.requires_grad:
             notes.append("grad")
-        notes += [str(line) for line in line_of(place_of(lines, node))[:1]]
+        told = str(origins[node.number]) if names[node][0] != "%" else ""
+        notes += [told] if told else [str(line) for line in line_of(place_of(lines, node))[:1]]
         found.append(line + (f"  # {', '.join(notes)}" if notes else ""))
-    found.append(f"ask {', '.join(f'%{number[r]}' for r in roots)}")
+    found.append(f"ask {', '.join([names[r] for r in roots])}")
     return "\n".join(found)
 
 
-def _described(node: Node, number: dict[Node, int]) -> str:
+def _names_on_tape(order: Sequence[Node], origins: Mapping[float, Origin]) -> dict[Node, str]:
+    names: dict[Node, str] = {}
+    for node in order:
+        is_value = node.kind.op not in ALIASES and node.body is None and node.number in origins
+        names[node] = origins[node.number].name if is_value else f"%{len(names)}"
+    return names
+
+
+def _described(node: Node, names: dict[Node, str]) -> str:
     if node.kind.op is ARGUMENT:
         return "argument"
     if node.kind.op is CONSTANT:
         return f"constant {node.kind.params[0]!r}"
     if not node.inputs:
         return "leaf" if isinstance(node.value, np.ndarray) else f"number {node.value!r}"
-    operands = ", ".join(f"%{number[i]}" for i in node.inputs if i in number)
+    operands = ", ".join([names[i] for i in node.inputs if i in names])
     params = "".join(f", {k}={v!r}" for k, v in node.kind.op.keywords(node.kind.params).items())
     name = node.kind.op.name if node.call is None else f"call {node.call.function.__name__}"
     state = "" if node.value is None else " (computed)"

@@ -141,7 +141,7 @@ def test_the_mlir_that_is_shown_is_accepted_by_mlir_opt():
 
 def test_a_vector_valued_function_takes_a_seed_input(user_file):
     result = run("inspect", f"{user_file}:vector", "--args", "f64[3]", "--pass", "backward", "--stage", "graph")
-    assert result.stdout.startswith("vector_gradient(x: f64[3], x1: f64[3]")
+    assert result.stdout.startswith("vector_gradient(x: f64[3], seed: f64[3]")
 
 
 def test_arguments_nest(user_file):

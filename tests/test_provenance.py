@@ -238,3 +238,48 @@ def test_gdb_shows_the_line_of_the_program_in_a_kernel(tmp_path):
     command = ["gdb", "-batch", "-ex", f"disassemble /s '{kernel}.body'", str(tmp_path / "k.o")]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.search(r"^\d+\t    return ad\.mean\(h \* h\)$", shown, re.MULTILINE)
+
+
+# ---------------------------------------------------------------- names
+
+
+class Model:
+    def __init__(self):
+        self.w = ad.tensor(np.ones((4, 3)), requires_grad=True)
+
+    def loss(self, x):
+        return ad.sum((x @ self.w + SHIFTS["bias"]) ** 2) * RATE * 2.5
+
+
+RATE = 0.125
+SHIFTS = {"bias": ad.tensor(np.ones(3))}
+
+
+def test_inputs_have_the_names_of_arguments_and_of_variables():
+    seen = ad.inspect(Model().loss, "f64[8,4]", backward=True)
+    inputs = [node.name for node in seen.graph.nodes if node.op == "input"]
+    assert inputs == ["x", "self.w", "SHIFTS['bias']", "RATE", "x4", "seed"]  # 2.5 stands in the program
+    assert "RATE = number 0.125" in seen.tape and "a = matmul(" in seen.tape
+    assert ir.parse(seen.graph).key == seen.stages.recorded.key
+
+
+@EACH
+def test_tape_graph_and_code_have_one_name_for_a_value(name):
+    seen = inspected(name)
+    of_tape = {line.partition(" = ")[0] for line in seen.tape.splitlines()[:-1]}
+    recorded = {node.name for node in seen.graph.nodes}
+    assert {n for n in of_tape if not n.startswith("%")} <= recorded
+    data = seen.data
+    known = {node["id"] for node in data["program"]["drawn"]}
+    known |= {n["id"] for _, step in steps_of(data["program"]) for body in step["bodies"] for n in body["drawn"]}
+    for stage in CODE:
+        assert {n for _, _, _, nodes in data["texts"][stage]["lines"] for n in nodes} <= known
+
+
+def test_a_name_that_no_text_can_have_is_spelled_with_underscores():
+    def f(f64, x):
+        return f64[0] * x[("a", 1)]
+
+    graph = ad.inspect(f, [AVAL("f64[3]")], {("a", 1): AVAL("f64[3]")}).graph
+    assert [n.name for n in graph.nodes[:2]] == ["f64_0", "x_a_1"]
+    ir.parse(graph)

@@ -23,8 +23,9 @@ from codegen.ir import Origin
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
-from ..errors import UserLine, nearest_code, short_name, user_lines
+from ..errors import UserLine, is_ours, nearest_code, short_name, user_lines
 from .node import Node, Primitive
+from .variables import variable_of
 
 __all__ = [
     "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
@@ -94,17 +95,18 @@ class Lines:
     What is noted in passing is not worked out: the parts of a line, or which rule of which node it was (`place_of`).
 
     is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
-    labels    the user's names of nodes
+    labels    the user's names of nodes;  origins: of the graph that was made last
     bodies    of loops, met in this trace: as they were recorded in it, if it `is_whole`
     at        where what is recorded now belongs; None: to the present line
     stop      the frame at which the user's program ends, as far as it is traced
     """
 
-    __slots__ = ("_named", "at", "bodies", "is_whole", "labels", "places", "stop")
+    __slots__ = ("_named", "at", "bodies", "is_whole", "labels", "origins", "places", "stop")
 
     def __init__(self, stop: FrameType | None = None, *, is_whole: bool = False) -> None:
         self.places: dict[float, Any] = {}
         self.labels: dict[float, str] = {}
+        self.origins: Mapping[float, Origin] = {}
         self.bodies = LRU(1024) if is_whole else None
         self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
         self.is_whole = is_whole
@@ -114,6 +116,8 @@ class Lines:
     def note(self, node: Node) -> None:
         """Keep the place of a node that is recorded now."""
         at = self.at
+        if self.is_whole:
+            self._look_for_names(node)
         if at is None:
             self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_code(3)
         elif type(at) is Derived and at.is_users and (own := user_lines(self.stop, _DEPTH)):
@@ -140,6 +144,18 @@ class Lines:
             if (place := place_of(self, node)) is not None:
                 found.places[node.number] = place
         return found
+
+    def _look_for_names(self, node: Node) -> None:
+        """Name what a node reads from outside after the variables that hold it."""
+        unknown = [i for i in node.inputs if not i.inputs and i.value is not None and i.number not in self.labels]
+        frame: FrameType | None = sys._getframe(2)
+        while unknown and frame is not None and frame is not self.stop:
+            if not is_ours(frame.f_globals.get("__name__")):
+                for i in unknown:
+                    if label := variable_of(i, frame):
+                        self.labels[i.number] = label
+                unknown = [i for i in unknown if i.number not in self.labels]
+            frame = frame.f_back
 
     def end(self) -> None:
         """Let go of the frame when the trace has ended."""
@@ -278,6 +294,8 @@ def give_origins(
         lines.named()
     first = set(arguments)
     by_number: dict[float, Origin] = {}
+    if lines is not None:
+        lines.origins = by_number
     for node in sorted(made, key=lambda n: n.number):
         found = made[node]
         if not found.origins:

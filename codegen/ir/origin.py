@@ -92,6 +92,8 @@ def inherit(before: Graph, after: Graph, new: Mapping[Node, Node]) -> Graph:
         for i in node.inputs:
             if not i.origins:
                 i.origins = merged.get(node, node.origins)
+    for node in after.nodes:  # a copy that nothing reads is an output
+        node.origins = node.origins or next((i.origins for i in node.inputs if i.origins), ())
     after.merged = {**after.merged, **merged}
     return after
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from ..ir import Graph, Node, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
-from ..kernel.nest import Function
-from ..lowering import Contract
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
 from .cost import operations_of
+from .holding import Holding, reads_writes
 from .stages import buffer_names, kind_of_call
 
 __all__ = ["Told", "by_origin", "graph_data", "program_data"]
@@ -92,14 +91,14 @@ def program_data(
     order = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
     nodes = graph_data(graph, told, recorded)
     halves = {entry["id"]: entry["half"] for entry in nodes}
-    holds = _Holding(program)
+    holds = Holding(program)
     placed = [*zip(buffers, program.buffers, strict=True)]
     steps = []
     for k, step in enumerate(program.steps):
         computed = sorted(holds.computed(step), key=lambda n: order.get(n, -1))
         stored = holds.write(k, step, computed)
         work = step.work
-        reads, writes = _reads_writes(step)
+        reads, writes = reads_writes(step)
         inside = [
             {"role": role, "runs": runs, **program_data(body, told, recorded, functions)}
             for role, body, runs in bodies(work)
@@ -127,54 +126,7 @@ def program_data(
     }
 
 
-class _Holding:
-    """The values that each buffer holds, and the steps of their lives."""
-
-    def __init__(self, program: Program) -> None:
-        self.values: list[list[Any]] = [[] for _ in program.buffers]
-        self.lives: list[list[int]] = [[] for _ in program.buffers]
-        self._shared: dict[Any, list[Any]] = {}
-        for value in program.shares:
-            last: Any = value
-            while last in program.shares:
-                last = program.shares[last]
-            self._shared.setdefault(last, []).append(value)
-        graph = program.drawn or program.graph
-        for k, buffer in enumerate(program.buffers):
-            if buffer.role == "input":
-                self.values[k].append(graph.inputs[buffer.place])
-        self._claimed: set[Any] = set()
-
-    def _may_be(self, value: Any) -> list[Any]:
-        """The values that a step may mean by the name of this one."""
-        return [v for v in (*self._shared.get(value, ()), value) if v not in self._claimed]
-
-    def computed(self, step: Step) -> list[Node]:
-        """The nodes that a step computes."""
-        if isinstance(step.work, Kernel):
-            return list(step.work.members)
-        if isinstance(step.work, HostCall):
-            return [v for v in self._may_be(step.values[-1])[-1:] if isinstance(v, Node)]
-        if isinstance(step.work, Gemm):
-            found = [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)]
-            return found[:1]
-        return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
-
-    def write(self, number: int, step: Step, computed: Sequence[Node]) -> list[Node]:
-        """Note a step; the values that it stores."""
-        _, writes = _reads_writes(step)
-        stored = []
-        for b, value in zip(step.buffers, step.values, strict=False):
-            self.lives[b].append(number)
-            if b in writes:
-                found = [v for v in self._may_be(value) if v in computed] or [v for v in [value] if isinstance(v, Node)]
-                stored += found[-1:]
-                self._claimed.update(found[-1:])
-                self.values[b] += [v for v in found[-1:] if v not in self.values[b]]
-        return stored
-
-
-def _buffer(name: str, buffer: Buffer, number: int, holds: _Holding, names: Mapping[Node, str]) -> dict[str, Any]:
+def _buffer(name: str, buffer: Buffer, number: int, holds: Holding, names: Mapping[Node, str]) -> dict[str, Any]:
     lives = holds.lives[number]
     return {
         "id": name,
@@ -189,21 +141,6 @@ def _buffer(name: str, buffer: Buffer, number: int, holds: _Holding, names: Mapp
 
 def _alone(program: Program, step: Step) -> Program:
     return Program(program.name, program.buffers, (step,), (), (), 0, program.graph)
-
-
-def _reads_writes(step: Step) -> tuple[list[int], list[int]]:
-    """The numbers of the buffers that a step reads, and of those that it writes."""
-    work, numbers = step.work, step.buffers
-    if isinstance(work, Kernel):
-        function: Function = work.function
-        written = function.writes
-        reads = [b for j, b in enumerate(numbers) if j not in written or j in work.updates]
-        return reads, [b for j, b in enumerate(numbers) if j in written]
-    if isinstance(work, Gemm):
-        split = len(numbers) - 1
-    else:
-        split = len(work.node.inputs) if isinstance(work, HostCall) else work.reads
-    return list(numbers[:split]), list(numbers[split:])
 
 
 def _name(work: object) -> str:

@@ -35,6 +35,7 @@ from ..program import (
 from . import engine
 from .cost import operations_of
 from .fourier import is_native as is_transformed
+from .holding import Comments
 from .lapack import is_native as is_decomposed
 from .orders import is_native
 from .told import Names, located, place_of_node, shown_assembly, shown_llvm
@@ -182,17 +183,19 @@ def print_program(program: Program) -> str:
 
     A loop is followed by the program of its body.  Of x1[t] each run gets or makes one element, and x2 -> y0 is a
     state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.  The same for
-    `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.
+    `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.  Where it is known
+    what nodes come from, comments say which values a buffer holds, in turn, and which a step computes, and their lines.
     """
+    told = Comments(program)
     names = buffer_names(program.buffers)
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
     width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
     lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
     for name, buffer in zip(names, program.buffers, strict=True):
         place = f" at {buffer.place}" if buffer.role == "temporary" else ""
-        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}")
+        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{told.of_buffer(buffer)}")
     for step in program.steps:
-        lines.append(f"  {_step_text(step, names)}")
+        lines.append(f"  {_step_text(step, names)}{told.of_step(step)}")
         for role, body, _ in bodies(step.work):
             lines += [f"    {role}:"] if role else []
             lines += [f"    {line}" for line in print_program(body).splitlines()]

@@ -39,9 +39,12 @@ class Names:
         self._numbers: dict[Node, int] = {}
         self._nodes: list[Node] = []
 
+    def _is_told(self, node: Any) -> bool:
+        return node in self._names and node.origins != ()
+
     def number(self, node: Any) -> Place | None:
         """The place by which LLVM knows a node."""
-        if node not in self._names:
+        if not self._is_told(node):
             return None
         if node not in self._numbers:
             self._numbers[node] = len(self._nodes)
@@ -60,7 +63,7 @@ class Names:
 
     def location(self, node: Any) -> str:
         """The location of a node in MLIR; "" where there is none."""
-        if node not in self._names:
+        if not self._is_told(node):
             return ""
         place = place_of_node(node)
         name = self._names[node].replace("\\", "\\\\").replace('"', '\\"')
