@@ -60,6 +60,7 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .control import checkpoint, cond, fori_loop, scan, while_loop
     from .custom.context import BackwardContext, ForwardContext
     from .dispatch import ambiguities, coverage, methods, which, which_backward
+    from .exporting import export
     from .inspection import inspect
     from .ops.activations import *  # noqa: F403  as `ops.LATER` has them
     from .ops.choosing import *  # noqa: F403
@@ -106,7 +107,8 @@ __getattr__, __dir__ = _lazily(
         ("__array_namespace_info__", "can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"),
         "array_api")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
-    | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
+    | {"check_gradients": "testing", "export": "exporting", "inspect": "inspection", "inspection": "inspection",
+       "testing": "testing"}
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
     | dict.fromkeys(("shards", "sum_over", "workers"), "workers")
     | {name: name for name in ("fft", "interop", "linalg", "random", "special")}
@@ -133,9 +135,9 @@ __all__ = [
     "LowerTriangular", "Matrix", "Number", "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor",
     "UniformScaling", "UpperTriangular", "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info",
     "checkpoint", "clear_cache", "complex64", "complex128", "complexfloating", "cond", "config", "coverage", "e",
-    "enable_grad", "float32", "float64", "floating", "fori_loop", "function", "grad", "inf", "inspect", "int32",
-    "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops",
-    "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
+    "enable_grad", "export", "float32", "float64", "floating", "fori_loop", "function", "grad", "inf", "inspect",
+    "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis",
+    "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "interop", "jacobian", "linalg"]
 __all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]

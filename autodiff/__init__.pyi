@@ -56,6 +56,7 @@ from .errors import LinAlgError as LinAlgError
 from .errors import LostGradientWarning as LostGradientWarning
 from .errors import ShapeError as ShapeError
 from .errors import WorkerError as WorkerError
+from .exporting import export as export
 from .inspection import inspect as inspect
 from .tape.misses import explain as explain
 from .testing import check_gradients as check_gradients

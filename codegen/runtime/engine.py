@@ -36,6 +36,8 @@ __all__ = [
     "assembly_text",
     "begin",
     "compile",
+    "exported_names",
+    "joined",
     "link",
     "object_of",
     "optimized_text",
@@ -147,7 +149,7 @@ def _object_of(text: str, passes: Passes) -> tuple[bytes, tuple[str, ...]]:
             found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
-    return found, _exported(text)
+    return found, exported_names(text)
 
 
 def link(
@@ -176,6 +178,24 @@ def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], 
         except RuntimeError as error:
             declared = ", ".join(re.findall(r"^declare [^@]*@([\w.]+)", text, re.MULTILINE))
             raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
+
+
+def joined(
+    modules: Sequence[tuple[str, Passes, Mapping[str, str]]], exports: Sequence[str]
+) -> tuple[bytes, str, list[str]]:
+    """One object file of several modules, its text after the passes, and the functions that it calls elsewhere.
+
+    modules   of each its text, its passes, and new names of functions
+    exports   the functions that others may call
+    """
+    from .llvm_binding import Binding  # it has a linker of modules, which few processes need
+
+    given = [
+        (text, _VECTORS if passes is Passes.VECTORS else _INLINE, _spared(text), names)
+        for text, passes, names in modules
+    ]
+    found: tuple[bytes, str, list[str]] = deeply(Binding().joined, given, target_features(), exports)
+    return found
 
 
 def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
@@ -239,7 +259,7 @@ def _definitions(text: str) -> list[tuple[str, str]]:
     return [(line.partition("@")[2].partition("(")[0], line) for line in lines]
 
 
-def _exported(text: str) -> tuple[str, ...]:
+def exported_names(text: str) -> tuple[str, ...]:
     """The functions of a module that have an address: those that say nothing of their linkage."""
     return tuple([name for name, line in _definitions(text) if not line.startswith(("internal ", "private "))])
 

@@ -54,7 +54,7 @@ else:
     shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
-__all__ = ["Executable", "Pieces"]
+__all__ = ["Executable", "Layout", "Pieces"]
 
 
 class Executable:
@@ -146,7 +146,7 @@ class Executable:
         return f"<Executable {self.name}({inputs}) -> ({outputs})>"
 
 
-class _Layout:
+class Layout:
     """Slots of buffers in the pointer table: inputs, outputs, then temporaries.
 
     offsets     of each temporary in the workspace
@@ -237,13 +237,13 @@ class _Code(NamedTuple):
     table: KernelTable
 
 
-def _laid_out(program: Program, code: _Code) -> tuple[_Layout, list[_Native | segmented.Host]]:
+def _laid_out(program: Program, code: _Code) -> tuple[Layout, list[_Native | segmented.Host]]:
     """The places of a program's buffers, and its steps as they will run."""
-    layout = _Layout(program)
+    layout = Layout(program)
     return layout, [piece for step in program.steps for piece in _pieces(step, layout, code)]
 
 
-def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | segmented.Host]:
+def _pieces(step: Step, layout: Layout, code: _Code) -> list[_Native | segmented.Host]:
     """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
@@ -305,17 +305,8 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Cod
         loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Native)])
         for body, layout, pieces in found
     ]
-    table = _table(work, len(slots), inside)
+    table = loops.table_of(work, len(slots), inside)
     return _Native(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
-
-
-def _table(work: Loop | Branch | While, buffers: int, inside: Sequence[loops.NativeBody]) -> loops.Table:
-    match work:
-        case Loop():
-            return loops.loop_table(work, buffers, inside[0])
-        case Branch():
-            return loops.branch_table(work, buffers, *inside)
-    return loops.while_table(work, buffers, *inside)
 
 
 def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:

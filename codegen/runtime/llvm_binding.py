@@ -6,7 +6,7 @@ The two long ones, passes and code generation, go past that lock where llvmlite 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ctypes import string_at
 from typing import Any
 
@@ -34,6 +34,7 @@ class _LibrarysLock:
 _ADDED = {
     "AlwaysInliner": "add_always_inliner_pass", "SROA": "add_sroa_pass", "InstCombine": "add_instruction_combine_pass",
     "NewGVN": "add_new_gvn_pass", "SimplifyCFG": "add_simplify_cfg_pass",
+    "GlobalDCE": "add_global_dead_code_eliminate_pass",
 }  # fmt: skip
 
 
@@ -88,6 +89,37 @@ class Binding:
             return string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
         finally:
             library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+    def joined(
+        self, modules: Sequence[tuple[str, Sequence[str], Sequence[str], Mapping[str, str]]], features: str,
+        exports: Collection[str],
+    ) -> tuple[bytes, str, list[str]]:  # fmt: skip
+        """One object file of several modules, its text, and the functions that it declares and does not define.
+
+        modules   of each its text, its passes, the functions to `spare`, and new names of functions
+        exports   the functions that others may call; all else becomes internal
+        """
+        machine, context, whole = self.machine(2, "default", features), llvm.create_context(), None
+        for text, passes, spared, names in modules:
+            module = llvm.parse_assembly(text, context)
+            module.triple, module.data_layout = machine.triple, str(machine.target_data)
+            module.verify()
+            self.pipeline(passes, machine).run(module)
+            self.spare(module, spared)
+            for old, new in names.items():
+                module.get_function(old).name = new
+            if whole is None:
+                whole = module
+            else:
+                whole.link_in(module)
+        assert whole is not None, "an object of no module"
+        whole.verify()
+        for value in (*whole.functions, *whole.global_variables):
+            if not value.is_declaration and value.name not in exports:
+                value.linkage = "internal"
+        self.pipeline(("GlobalDCE",), machine).run(whole)
+        declared = [f.name for f in whole.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        return self.emitted(machine, whole), str(whole), declared
 
     def linker(self, machine: Any, *, is_near: bool) -> Any:
         return llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=is_near)

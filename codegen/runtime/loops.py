@@ -6,7 +6,7 @@ A step of theirs is one call: what runs inside, and how its pointers move, stand
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir import Aval
@@ -16,7 +16,7 @@ from .cost import work_of
 from .launcher import NativeStep, StepTable
 from .memory import words
 
-__all__ = ["NativeBody", "Table", "begin", "branch_table", "loop_table", "while_table"]
+__all__ = ["NativeBody", "Table", "begin", "table_of"]
 
 _FUNCTIONS = {Loop: "run_loop", Branch: "run_branch", While: "run_while"}
 
@@ -36,13 +36,13 @@ class NativeBody(NamedTuple):
 class Table:
     """The table that one function of `loop_runs` reads.  It lives as long as the step may run."""
 
-    __slots__ = ("_function", "_owned", "numbers")
+    __slots__ = ("_owned", "function", "numbers")
 
     #: It has none of its own: that of `loop_runs` lasts as long as the process.
     codes = ()
 
     def __init__(self, function: str) -> None:
-        self._function = function
+        self.function = function
         self._owned: list[object] = []
         self.numbers: list[int] = []
 
@@ -60,7 +60,7 @@ class Table:
 
     def step(self, slots: tuple[int, ...]) -> NativeStep:
         """The step on these slots."""
-        return NativeStep(loop_code.address_of(self._function), slots, tuple(self.numbers))
+        return NativeStep(loop_code.address_of(self.function), slots, tuple(self.numbers))
 
 
 def begin(nests: Iterable[Loop | Branch | While]) -> None:
@@ -73,9 +73,20 @@ def _calls_hosts(nest: object) -> bool:
     return any(isinstance(step.work, HostCall) for step in steps)
 
 
-def loop_table(loop: Loop, buffers: int, body: NativeBody) -> Table:
-    """Of a step on so many buffers."""
-    table = Table(_FUNCTIONS[Loop])
+def table_of(
+    work: Loop | Branch | While, buffers: int, inside: Sequence[NativeBody], make: Callable[[str], Table] = Table
+) -> Table:
+    """The table of a step on so many buffers, which runs these bodies; `make` gives an empty one for a function."""
+    table = make(_FUNCTIONS[type(work)])
+    match work:
+        case Loop():
+            return _loop_table(table, work, buffers, inside[0])
+        case Branch():
+            return _branch_table(table, work, buffers, *inside)
+    return _while_table(table, work, buffers, *inside)
+
+
+def _loop_table(table: Table, loop: Loop, buffers: int, body: NativeBody) -> Table:
     scanned = [
         (place[0], *_elements(loop, aval, place[1])) for place, aval in zip(loop.scanned, loop.elements, strict=True)
     ]
@@ -133,9 +144,7 @@ def _state(loop: Loop, k: int, inputs: int, workspace: int) -> tuple[int, ...]:
     return (k, inputs + k, buffer, start * aval.dtype.itemsize, aval.nbytes, *place, *then)
 
 
-def branch_table(branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> Table:
-    """Of a step on so many buffers."""
-    table = Table(_FUNCTIONS[Branch])
+def _branch_table(table: Table, branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> Table:
     table.numbers = list(branch.chosen)
     for run, body in ((branch.yes, yes), (branch.no, no)):
         program = body.program
@@ -144,11 +153,10 @@ def branch_table(branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) 
     return table
 
 
-def while_table(
-    loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
+def _while_table(
+    table: Table, loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
 ) -> Table:
-    """Of a step on so many buffers."""
-    table, workspace, carried = Table(_FUNCTIONS[While]), buffers - 1, len(loop.states)
+    workspace, carried = buffers - 1, len(loop.states)
     answer, records, _ = loop.room()
     offsets, size = loop.record()
     first_answer = len(condition.program.inputs)

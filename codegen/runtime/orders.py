@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .. import lowering
@@ -26,7 +25,7 @@ else:
     sort_columns_ir = later("codegen.runtime.sort_columns_ir")
     sort_ir = later("codegen.runtime.sort_ir")
 
-__all__ = ["Order", "begin", "is_native", "orders_of"]
+__all__ = ["Order", "begin", "is_native", "orders_of", "text_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -95,11 +94,18 @@ def begin(node: Node) -> None:
 
 @functools.cache
 def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
-    def write(_: Sequence[str]) -> str:
-        if of_elements:
-            text = sort_ir.sort_ir(dtype, engine.target_features())
-        else:
-            text = order_rows.text(objects.native_module(), dtype)
-        return flush_ir.exactly(text, processor())
+    words = {"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}
+    return objects.begun(words, lambda _: _text(dtype, of_elements))
 
-    return objects.begun({"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}, write)
+
+def text_of(node: Node) -> str:
+    """The module of the functions that `orders_of` names for a node."""
+    return _text(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
+
+
+def _text(dtype: str, of_elements: bool) -> str:
+    if of_elements:
+        text = sort_ir.sort_ir(dtype, engine.target_features())
+    else:
+        text = order_rows.text(objects.native_module(), dtype)
+    return flush_ir.exactly(text, processor())

@@ -24,11 +24,13 @@ Steps are `optnone`, which means: written as they should run.  Code is generated
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .pack_ir import pack_across_ir, pack_columns_ir, pack_rows_ir
 from .template import Template
 from .tile_ir import Tile, tile_ir
 
-__all__ = ["DECLARED", "EXTENTS", "PARTS", "part_ir", "parts_of", "product_ir", "step_ir"]
+__all__ = ["DECLARED", "EXTENTS", "PARTS", "filled_table", "part_ir", "parts_of", "product_ir", "step_ir"]
 
 #: What a product may call.
 PARTS = ("tile1", "tile2", "pack_columns", "pack_across", "across")
@@ -115,8 +117,9 @@ def step_ir(name: str, type_: str, body: str, memory: str = "", end: str = "") -
     return _STEP.substitute(name=name, type=type_, memory=memory, loads="\n".join(lines), body=body, end=end)
 
 
+_EMPTY = "zeroinitializer"
 _TABLE = f"""
-@parts.table = internal global [{len(PARTS)} x ptr] zeroinitializer
+@parts.table = internal global [{len(PARTS)} x ptr] {_EMPTY}
 define ptr @parts() noinline optnone {{
   ret ptr @parts.table
 }}
@@ -340,6 +343,13 @@ def parts_of(tile: Tile, n: int, b_col: int, c_col: int, is_block: bool) -> tupl
     rest = n % (2 * tile.lanes)
     is_called = (0 < rest <= tile.lanes, n > tile.lanes, b_col != 1, is_block, c_col != 1)
     return tuple([part for part, called in zip(PARTS, is_called, strict=True) if called])
+
+
+def filled_table(parts: Collection[str]) -> tuple[str, str]:
+    """The table as `product_ir` writes it, and with these parts of the same module in it."""
+    places = ", ".join([f"ptr @{part}" if part in parts else "ptr null" for part in PARTS])
+    kind = f"@parts.table = internal global [{len(PARTS)} x ptr] "
+    return kind + _EMPTY, f"{kind}[{places}]"
 
 
 def _words(tile: Tile) -> dict[str, object]:

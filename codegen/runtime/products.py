@@ -20,11 +20,11 @@ from ..records import record, replace
 from . import engine, objects
 from .ahead import Ahead, gains
 from .launcher import Share
-from .product_ir import PARTS, part_ir, parts_of, product_ir
+from .product_ir import PARTS, filled_table, part_ir, parts_of, product_ir
 from .tile_ir import Tile
 from .vector_product_ir import vector_product_ir
 
-__all__ = ["Product", "begin", "product_step"]
+__all__ = ["Product", "begin", "product_step", "text_of"]
 
 
 @record(frozen=True)
@@ -299,6 +299,14 @@ def _text(tile: Tile, names: Sequence[str]) -> str:
     lines = "\n".join([_text_of(tile, name) for name in names]).split("\n")
     declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
     return "\n".join([*[line for line in lines if line not in declared], *declared, ""])
+
+
+def text_of(gemm: Gemm) -> tuple[str, str]:
+    """The function of a product's step, and a module of it and of all that it calls."""
+    needs = _needs(*_case(gemm)[1:])
+    name = needs[0][1]
+    text = _text(needs[0][0], [part for _, part in needs])
+    return name, text.replace(*filled_table([part for _, part in needs[1:]])) if name == "product" else text
 
 
 def _text_of(tile: Tile, name: str) -> str:

@@ -242,5 +242,5 @@ define <4 x float> @wide(ptr %x,
 }
 declare i32 @elsewhere(ptr)
 """
-    assert engine._exported(text) == ("first.of.all", "wide")
+    assert engine.exported_names(text) == ("first.of.all", "wide")
     assert engine._spared(text) == ["first.of.all", "inner"]

@@ -55,6 +55,8 @@ PROCESSORS = {"sse": "", "neon": "+neon", "avx2": "+avx2,+fma", "avx512": "+avx5
 def processor(request, monkeypatch):
     """Code as it is made for another processor; this one runs it as well as it can."""
     monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS[request.param])
+    for table in ("_codes", "_loaded"):  # code of another processor is for this test alone
+        monkeypatch.setattr(products, table, {})
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -1,0 +1,220 @@
+"""`ad.export`: an object file, LLVM's and MLIR's text, and a C header."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen import compiler
+from codegen.export import Exported, NotExportable, exported
+from codegen.ir import Aval, parse_aval
+
+from .. import tree
+from ..api import asarray
+from ..entry import present
+from ..errors import DispatchError, Error, caller, check_callable
+from ..interop.program import Program
+from ..signature import argument_names
+from ..tensor import AbstractTensor
+from ..transforms import value_and_grad
+from .header import CArray, header, is_reserved
+
+__all__ = ["Export", "export"]
+
+
+class Export:
+    """Files of one exported function.
+
+    name             of the C function
+    files            the object file, `.ll`, `.mlir` and the header, in this order
+    arguments        name, shape and dtype of each argument of the C function
+    results          of each result; one that f gives twice is there once
+    workspace_bytes  bytes of memory that a call needs, at a multiple of 64
+    calls            functions of the C library that the object calls
+    """
+
+    __slots__ = ("arguments", "calls", "files", "name", "results", "workspace_bytes")
+
+    def __init__(
+        self, name: str, files: Sequence[Path], arguments: Sequence[CArray], results: Sequence[CArray], made: Exported
+    ) -> None:
+        self.name, self.files, self.arguments, self.results = name, tuple(files), tuple(arguments), tuple(results)
+        self.workspace_bytes, self.calls = made.workspace_bytes, made.calls
+
+    def __repr__(self) -> str:
+        given, made = (", ".join([f"{v.name}: {v.aval}" for v in vs]) for vs in (self.arguments, self.results))
+        return f"<Export {self.name}({given}) -> ({made}), {self.workspace_bytes} bytes of workspace>"
+
+
+def export(
+    f: Callable,
+    *args: Any,
+    out: str | os.PathLike[str],
+    name: str | None = None,
+    argnums: int | Sequence[int] = 0,
+    gradient: bool = True,
+) -> Export:
+    """Write f's value and gradient as files for C, for arguments of these shapes and dtypes.
+
+    f          a function of arrays, written with functions of `ad`, that returns a float scalar
+    args       any nesting of arrays, numbers and descriptions such as "f64[256,10]"; only shapes and dtypes count
+    out        a folder, which is made where there is none
+    name       of the C function and of the files; f's own by default
+    argnums    arguments to differentiate
+    gradient   False: f's results alone, of any shape and number
+
+    The files are NAME.o (an object file for this processor), NAME.h (shapes, strides, alignment, workspace), NAME.ll
+    and NAME.mlir.  The object needs the C library and its mathematics (`-lm`), and no Python; its results have the bits
+    of `ad.jit` with `config.deterministic`.  Loops that threads would share run on one.  Arrays that f reads from
+    outside become constants of the object.
+
+    Raises DispatchError, with their names, for operations that need Python, NumPy or LAPACK, or tables that Python
+    makes; Error for a name that C cannot have and a folder that is none.
+
+    >>> import autodiff as ad, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = ad.export(lambda w, x: ad.sum(ad.tanh(x @ w)), "f64[3]", "f64[5,3]", out=folder, name="loss")
+    ...     [file.name for file in made.files]
+    ['loss.o', 'loss.ll', 'loss.mlir', 'loss.h']
+    >>> made
+    <Export loss(w: f64[3], x: f64[5,3]) -> (value: f64[], grad_w: f64[3]), 64 bytes of workspace>
+    """
+    check_callable(f, "export")
+    name = _checked_name(f, name)
+    folder = _checked_folder(out)
+    leaves, structure = tree.flatten((args, {}))
+    avals = [_aval_of(x) for x in leaves]
+    given = [a for a in avals if a is not None]
+    labels = [label for label, a in zip(argument_names(f, structure), avals, strict=True) if a is not None]
+    roots = argument_names(f, tree.flatten(((0,) * len(args), {}))[1])
+    run = value_and_grad(f, argnums) if gradient else f
+    made: list[str] = []
+
+    def flat(*arrays: Any) -> Any:
+        given = iter(arrays)
+        full = [x if a is None else next(given) for x, a in zip(leaves, avals, strict=True)]
+        result = run(*tree.unflatten(structure, full)[0])
+        found = _named_results(result, roots, argnums) if gradient else _named(result, "result")
+        made[:] = [label for label, _ in found]
+        return tuple([asarray(x) for _, x in found])
+
+    flat.__name__ = flat.__qualname__ = name
+    found = Program(flat).entry([(a.shape, a.dtype) for a in given])
+    if not made:
+        raise Error(f"export: {name} gives no array: there is nothing to compute\n  called at {caller()}")
+    graph = found.graph
+    graph.name = name
+    try:
+        data = exported(compiler.make_program(graph), name, [np.asarray(present(h)) for h in found.hidden])
+    except NotExportable as error:
+        raise _refused(name, error) from None
+    taken: set[str] = {"workspace"}
+    arguments = [CArray(_c_name(label, taken), label, a) for label, a in zip(labels, given, strict=True)]
+    of_result = [[label for label, p in zip(made, found.outputs, strict=True) if p == k]
+                 for k in range(len(graph.outputs))]  # fmt: skip
+    results = [CArray(_c_name(names[0], taken), " and ".join(names), node.aval)
+               for names, node in zip(of_result, graph.outputs, strict=True)]  # fmt: skip
+    texts = {
+        ".ll": data.llvm,
+        ".mlir": compiler.stages(graph).mlir,
+        ".h": header(name, f"{_place(f)}", arguments, results, data),
+    }
+    files = [folder / f"{name}{'.obj' if sys.platform == 'win32' else '.o'}"]
+    files += [folder / f"{name}{ending}" for ending in texts]
+    folder.mkdir(parents=True, exist_ok=True)
+    files[0].write_bytes(data.object_bytes)
+    for file, text in zip(files[1:], texts.values(), strict=True):
+        file.write_text(text, encoding="utf-8")
+    return Export(name, files, arguments, results, data)
+
+
+def _named_results(result: Any, roots: Sequence[str], argnums: Any) -> list[tuple[str, Any]]:
+    """The value and each gradient, with their names in Python, of a function whose arguments are called `roots`."""
+    value, gradients = result
+    several = isinstance(argnums, (tuple, list))
+    found = [("value", value)]
+    for number, g in zip(argnums if several else [argnums], gradients if several else [gradients], strict=True):
+        found += _named(g, f"grad_{roots[number]}")
+    return found
+
+
+def _named(x: Any, root: str) -> list[tuple[str, Any]]:
+    """The arrays in a tree, with their names."""
+    leaves, structure = tree.flatten(x)
+    named = zip(tree.names(structure, root), leaves, strict=True)
+    return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float))]
+
+
+def _aval_of(x: Any) -> Aval | None:
+    """The aval of an argument; None for one that is no array, which stays as it is."""
+    if isinstance(x, Aval):
+        return x
+    if isinstance(x, str):
+        try:
+            return parse_aval(x)
+        except ValueError as error:
+            if not re.fullmatch(r"\w+\[.*", x):
+                return None
+            hint = "\n  an exported program has fixed shapes: export one for each size" if "[" in x else ""
+            raise Error(f"export: {error}\n  called at {caller()}{hint}") from None
+    if isinstance(x, (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)):
+        t = asarray(x)
+        return Aval(t.shape, t.dtype)
+    return None
+
+
+# ---------------------------------------------------------------- names, places
+
+
+def _checked_name(f: Callable, name: str | None) -> str:
+    """The name of the C function.  Raises Error for one that C cannot have."""
+    found = getattr(f, "__name__", type(f).__name__) if name is None else name
+    if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z_][0-9A-Za-z_]*", found) or is_reserved(found):
+        raise Error(
+            f"export: {found!r} cannot be the name of a C function\n  called at {caller()}\n"
+            '  give one: ad.export(f, ..., name="loss")'
+        )
+    return found
+
+
+def _checked_folder(out: Any) -> Path:
+    """The folder.  Raises Error for one that is a file, or no path."""
+    if not isinstance(out, (str, os.PathLike)):
+        raise Error(f"export: out is a folder's path, not {out!r}\n  called at {caller()}")
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise Error(f"export: {folder} is a file, and files are written into a folder\n  called at {caller()}")
+    return folder
+
+
+def _c_name(label: str, taken: set[str]) -> str:
+    """A name in C for `params['w'][0]`: params_w_0."""
+    name = re.sub(r"[^0-9A-Za-z]+", "_", label).strip("_") or "x"
+    name = f"x{name}" if name[0].isdigit() else name
+    name = f"{name}_" if is_reserved(name) else name
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
+def _place(f: Callable) -> str:
+    """The file and line of a function, for a comment."""
+    code = getattr(f, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
+
+
+def _refused(name: str, error: NotExportable) -> DispatchError:
+    needs = "".join([f"\n  {step} needs {what}" for step, what in error.steps])
+    return DispatchError(
+        f"export: {name} cannot leave Python{needs}\n  called at {caller()}\n"
+        "  compute that part outside, and pass its result as an argument"
+    )

@@ -1,0 +1,14 @@
+"""A program as one object file that needs neither Python nor this library.
+
+    program  --pieces-->  texts of functions, and data that name them  --joined-->  object file, LLVM's text
+
+    exported(program, "loss", names, hidden) -> Exported
+
+The steps of a program are the same functions as in a process of Python, called with the same numbers; the steps and
+their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`), and the
+blocks of a shared loop run one after the other.
+"""
+
+from .pieces import C_FUNCTIONS, Exported, NotExportable, exported
+
+__all__ = ["C_FUNCTIONS", "Exported", "NotExportable", "exported"]

@@ -1,0 +1,104 @@
+"""Constants of an exported module: the words that functions of the runtime read, as LLVM IR text.
+
+    data = Data("loss")
+    data.words([3, data.function("f")])     "@loss.d0", a constant of two words, the second an address
+
+A `Label` stands for an address that is known when the object is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..records import NamedTuple
+from ..runtime.launcher import Share
+from ..runtime.loops import NativeBody, Table
+
+__all__ = ["Data", "Label", "StepWords", "TableOf"]
+
+
+class Label(str):
+    """The name of a constant or function."""
+
+    __slots__ = ()
+
+
+class StepWords(NamedTuple):
+    """A step: a function, the slots of its pointers, its extents, and how it is cut into blocks."""
+
+    address: Label
+    slots: tuple[int, ...]
+    extents: tuple[Any, ...]
+    share: Share | None
+
+
+class Data:
+    """The constants of one module."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lines: list[str] = []
+        self._declared: dict[str, None] = {}
+        self._known: dict[str, Label] = {}
+
+    def function(self, name: str) -> Label:
+        """A function of another module."""
+        self._declared[f"declare i32 @{name}(ptr, ptr)"] = None
+        return Label(f"@{name}")
+
+    def words(self, values: Sequence[Any]) -> Label:
+        """Words, of which some are symbols; equal ones are there once."""
+        kind = f"[{max(len(values), 1)} x i64]"
+        return self._constant(f"{kind} [{', '.join(map(_word, values or [0]))}], align 8")
+
+    def bytes(self, array: np.ndarray) -> Label:
+        """The elements of an array."""
+        data = array.tobytes() or b"\0"
+        text = "".join([f"\\{byte:02X}" for byte in data])
+        return self._constant(f'[{len(data)} x i8] c"{text}", align 64')
+
+    def steps(self, steps: Sequence[StepWords], share: Label) -> Label:
+        """Steps as `run_steps` reads them."""
+        words: list[Any] = []
+        for step in steps:
+            words += (step.address, len(step.slots), self.words(step.slots), self.words(step.extents))
+            s = step.share
+            words += (share, len(step.extents) + 2, s.blocks, s.chunk, s.total) if s else (0,) * 5
+        return self.words(words)
+
+    def text(self) -> str:
+        """All of them."""
+        return "\n".join([*self._declared, *self._lines, ""])
+
+    def _constant(self, value: str) -> Label:
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = Label(f"@{self._name}.d{len(self._known)}")
+            self._lines.append(f"{found} = internal constant {value}")
+        return found
+
+
+def _word(value: Any) -> str:
+    return f"i64 ptrtoint (ptr {value} to i64)" if isinstance(value, Label) else f"i64 {int(value)}"
+
+
+class TableOf(Table):
+    """The table of a loop as constants of a module."""
+
+    __slots__ = ("_data", "_share")
+
+    def __init__(self, function: str, data: Data, share: Label) -> None:
+        super().__init__(function)
+        self._data, self._share = data, share
+
+    def words(self, values: Sequence[Any]) -> Any:
+        return self._data.words(values)
+
+    def body(self, body: NativeBody, moves: Sequence[int]) -> list[Any]:
+        steps: Any = body.steps
+        scratch = max((len(step.slots) for step in steps), default=0)
+        return [self._data.steps(steps, self._share), len(steps), body.slots, scratch, self.words(moves),
+                len(moves) // 4]  # fmt: skip
