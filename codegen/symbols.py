@@ -25,7 +25,7 @@ from typing import Any
 
 __all__ = [
     "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "common_factor", "evaluated", "formula",
-    "is_sure", "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
+    "is_sure", "is_watched", "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
 ]
 
 #: What a symbol may be, at the least.
@@ -73,6 +73,11 @@ def watched(closely: bool = False) -> Iterator[Conditions]:
         yield found
     finally:
         _watching.open, _watching.closely = before
+
+
+def is_watched() -> bool:
+    """True while conditions are collected in this thread."""
+    return bool(_watching.open)
 
 
 class Symbol(int):

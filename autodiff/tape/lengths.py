@@ -20,8 +20,6 @@ __all__ = ["SHORTEST", "Ending", "clear_lengths", "ending_of"]
 
 #: What is shorter is compiled at once.
 SHORTEST = 12
-#: What is longer is run in parts the first time, too: an episode of some hundred operations takes long to compile.
-LONG = 256
 #: Lengths that are kept of one kind.
 LENGTHS = 256
 #: Failures in a row before any try is left out; the most tries that are.
@@ -97,9 +95,8 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     ending: Ending | None = _endings.get(key)
     if ending is not None:
         return ending if ending.is_to_be_tried(roots, tracks, length) else None
-    ending = Ending(size_of(roots, tracks))
-    _endings.put(key, ending)
-    return ending if ending.size >= LONG else None
+    _endings.put(key, Ending(size_of(roots, tracks)))
+    return None
 
 
 def size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:

@@ -169,9 +169,13 @@ class Primitive(Op):
 
 
 class Kind:
-    """Everything about a node but its wiring and value.  Interned: compare with `is`."""
+    """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
-    __slots__ = ("__weakref__", "freed", "heavy", "op", "out", "params", "released")
+    rules    what its VJP rule records, by what decides that beside the kind (`transforms.vjp_programs`)
+    runs     how NumPy computes it: reference, parameters by name, True if operands are packed, dtype, shape
+    """
+
+    __slots__ = ("__weakref__", "_told", "freed", "heavy", "op", "out", "params", "released", "rules", "runs")
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
@@ -180,9 +184,37 @@ class Kind:
         self.out = out
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
+        self.rules: dict[tuple, Any] | None = None
+        self.runs: tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]] | None = None
+        self._told: Told | None = None
+
+    def run_as(self) -> tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]]:
+        """What `runs` says."""
+        op, aval = self.op, self.out.aval
+        assert op.reference is not None, f"{op.name} has no reference"
+        packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
+        self.runs = found = (op.reference, op.keywords(self.params), packs, aval.dtype, aval.shape)
+        return found
+
+    @property
+    def told(self) -> Told:
+        """What all kinds have in common that compute the same, whether gradients are tracked or not."""
+        if self._told is None:
+            params = repr(self.params) if self.op is CONSTANT else self.params  # -0.0 is not 0.0, and nan is nan
+            self._told = _TOLD.the_one((self.op, params, self.out.aval), Told)
+        return self._told
 
     def __repr__(self) -> str:
         return f"{self.op.name}{self.params or ''}: {self.out}"
+
+
+class Told:
+    """What an operation computes: the operation, its parameters, the aval.  Interned: compare with `is`."""
+
+    __slots__ = ("__weakref__",)
+
+
+_TOLD = Alive()
 
 
 #: All that are alive, held weakly: several tables know one, each is emptied by itself, and keys of plans compare them.

@@ -44,6 +44,8 @@ OVERHEAD_S = 5e-6
 TIMES, DEARER = 4, 1.5
 #: How often a stretch has to follow itself at least.
 REPEATS = 100
+#: New stretches of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
+NEW, SHARE = 8, 0.25
 
 #: The stretches that end in a node of some kind, the latest first; whether gradients went through.
 _ending: dict[tuple[Kind, bool], list[Stretch]] = {}
@@ -108,7 +110,7 @@ class _Peeling:
         self.ends: set[Node] = set()  # leaves and targets that were met
         self.gone: set[Node] = set()  # roots of what was taken off
         self.pending: dict[Node, None] = {}
-        self.new = 0
+        self.new = self.made = self.taken = 0  # stretches, their nodes; nodes that were taken off
         self.is_mixed = False  # whether the frontier holds what gradients do not go through
 
     def of(self, roots: Sequence[Node]) -> Peeled:
@@ -131,6 +133,8 @@ class _Peeling:
                 if part is None:
                     part = self._last_of_many() if not parts else None
                 if part is None:
+                    if self.new >= NEW and self.made > SHARE * self.taken:
+                        raise Unfit
                     self._make(bool(parts), top)
                     part = self._known(_ending.get(top, []))
                     if part is None:
@@ -139,6 +143,7 @@ class _Peeling:
                     _first(likely, part.stretch)
             parts.append(part)
             stretch = part.stretch
+            self.taken += len(stretch)
             if stretch is latest:
                 stretch.repeats += 1
             latest, likely = stretch, stretch.after
@@ -244,6 +249,7 @@ class _Peeling:
         stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES), self.wanted)
         self.complete(stretch, nodes, roots, past)
         self.new += 1
+        self.made += len(stretch)
         return stretch
 
     def _open(self) -> set[Node]:

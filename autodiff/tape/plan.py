@@ -20,14 +20,15 @@ from codegen.ir import OutOfRange
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
-from ..errors import ConcretizationError, caller
+from ..errors import caller
 from .formulas import Formulas
 from .lines import Lines, give_origins
-from .node import CONSTANT, Node
-from .record import ALIASES, ARGUMENT, state
+from .node import Node
+from .program import Program, data, placed, program_of
+from .record import ALIASES, state
 from .streak import executable_of
 from .varied import note_compiled
-from .walk import needed, value_inputs
+from .walk import value_inputs
 
 __all__ = [
     "COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs", "located", "located_at", "plans", "settle",
@@ -170,12 +171,12 @@ def source(node: Node) -> Node:
 
 
 class Drawn(NamedTuple):
-    """The graph that some outputs need, and how a recording is answered by it (see `Plan`).
+    """The program that some outputs need, and how a recording is answered by it (see `Plan`).
 
     places    the position of each output's value among the results (outputs that are computed already have none)
     """
 
-    graph: ir.Graph
+    program: Program
     gather: tuple
     store: tuple
     copies: tuple
@@ -183,14 +184,14 @@ class Drawn(NamedTuple):
 
 
 def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
-    """Freeze the graph that `outputs` need: every one that has a number is to be stored.
+    """The program that `outputs` need: every one that has a number is to be stored.
 
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
     outputs = list(outputs)
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
-    graph, inputs = freeze(wanted)
+    program, inputs = program_of(wanted)
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -202,13 +203,13 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
                 store.append((number[o], position[s]))
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
-    return Drawn(graph, gather, tuple(store), tuple(copies), places)
+    return Drawn(program, gather, tuple(store), tuple(copies), places)
 
 
 def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
     """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
     drawn = draw(outputs, number)
-    executable, known = executable_of(drawn.graph) if drawn.graph.outputs else (None, True)
+    executable, known = executable_of(drawn.program) if drawn.program.outputs else (None, True)
     plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     if not known:
         note_compiled(plan)
@@ -219,46 +220,17 @@ def freeze(
     outputs: Sequence[Node], arguments: Sequence[Node] = (), fixed: Container[Node] = (), lines: Lines | None = None,
     seeds: Sequence[Node] = (),
 ) -> tuple[ir.Graph, list[Node]]:
-    """The compiler's graph of pending nodes, and the computed nodes that are its inputs.
+    """The compiler's graph of pending nodes, and the computed nodes that are its inputs: see `program_of`.
 
-    With `arguments` (of a trace) these come first among the inputs, in order, used or not.  Numbers in `fixed` are the
-    same whenever the graph runs: equal ones are one input.  `lines` say where nodes come from: by default those of the
-    trace that is going on; `seeds` are cotangents among the inputs.
+    `lines` say where nodes come from: by default those of the trace that is going on; `seeds` are cotangents among the
+    inputs.
     """
-    made: dict[Node, ir.Node] = {}
-    inputs: list[Node] = list(arguments)
-    for node in inputs:
-        made[node] = ir.input_node(node.kind.out.aval)
-    order = needed(outputs)
-    first = _first_of_equals([n for n in order if n in fixed])
-    for node in order:
-        if node in made:
-            continue
-        reads = [first.get(i, i) for i in value_inputs(node)]
-        if node.value is not None:
-            continue  # numbered at first use, below
-        if node.body is not None or node.kind.op in ALIASES:
-            made[node] = _operand(reads[0], made, inputs)
-        elif node.kind.op is CONSTANT:
-            made[node] = ir.Node(ir.CONSTANT, (), node.kind.params, node.kind.out.aval)
-        elif node.kind.op is ARGUMENT:
-            raise ConcretizationError(
-                "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
-                f"  asked at {caller()}\n"
-                "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
-                "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
-            )
-        else:
-            operands = [_operand(i, made, inputs) for i in reads]
-            kind, written = node.kind, node.kind.op.written
-            made[node] = (
-                ir.Node(kind.op, operands, kind.params, kind.out.aval) if written is None
-                else written(operands, kind.params, kind.out.aval)
-            )
-    results = [_operand(first.get(o, o), made, inputs) for o in outputs]
-    graph = ir.Graph.of([made[i] for i in inputs], results)
+    program, inputs, place = placed(outputs, arguments, fixed)
+    graph = program.graph
     lines = lines or state.now.lines
     if lines is not None:
+        nodes = [*program.lowered, *graph.inputs[::-1]]
+        made = {node: nodes[at] for node, at in place.items()}
         graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
     return graph, inputs
 
@@ -266,24 +238,3 @@ def freeze(
 def is_number(node: Node) -> bool:
     """Whether a node holds a Python number."""
     return node.value is not None and type(node.value) is not np.ndarray
-
-
-def _first_of_equals(numbers: Iterable[Node]) -> dict[Node, Node]:
-    """For each number the first that equals it."""
-    seen: dict[tuple[ir.Aval, bytes], Node] = {}
-    # By its bytes: -0.0 is not 0.0, and a nan is itself.
-    return {n: seen.setdefault((n.kind.out.aval, data(n).tobytes()), n) for n in numbers}
-
-
-def _operand(node: Node, made: dict[Node, ir.Node], inputs: list[Node]) -> ir.Node:
-    found = made.get(node)
-    if found is None:
-        inputs.append(node)
-        found = made[node] = ir.input_node(node.kind.out.aval)
-    return found
-
-
-def data(node: Node) -> np.ndarray:
-    """The value of a computed node as an array (a recorded number becomes 0-d)."""
-    value = node.value
-    return value if type(value) is np.ndarray else np.asarray(value, node.kind.out.aval.dtype)

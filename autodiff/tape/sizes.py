@@ -352,7 +352,7 @@ def _for_any(
             with watched(closely=True) as conditions, observed():
                 new = with_symbols(size.key[1], order, iter(unknowns.example(example)))
                 found = again(new)
-                graph = sized.SizedGraph(found.drawn.graph, unknowns.names)
+                graph = sized.SizedGraph(found.drawn.program.graph, unknowns.names)
             if found._replace(drawn=answer.drawn) != answer or found.drawn[1:-1] != answer.drawn[1:-1]:
                 return None
             drafts.append((graph, conditions))
@@ -364,9 +364,9 @@ def _for_any(
     formulas = unknowns.example(examples[0])
     expected, texts = evaluated(formulas, unknowns.names), [formula(n) if type(n) is Symbol else n for n in formulas]
     is_fit, values = checked(conditions, unknowns.names), examples[0]
-    if not is_fit(*values) or graph.at(values).key != answer.drawn.graph.key:
+    if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
-    lasting = answer._replace(drawn=answer.drawn._replace(graph=graph.graph, places={}))  # holds no node
+    lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
     return _Any(
         texts, unknowns.names, unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices,
         {}, {}, LRU(256), {}, {},

@@ -35,6 +35,7 @@ from .varied import forget_shapes, note_used
 
 if TYPE_CHECKING:
     from .any_size import AnySize
+    from .program import Program
 
 __all__ = [
     "BEGUN", "LATE", "WHEN_REPEATED", "Late", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at",
@@ -122,18 +123,18 @@ LATE: list[Late] = []
 class Waiting:
     """Stands for the executable of a graph that is evaluated for the time being.
 
-    graph       what it is, or gives, when that is first asked for
-    evaluate    evaluates it; by default the evaluator of the graph
+    graph       gives it, when that is first asked for
+    evaluate    evaluates it
     """
 
     __slots__ = ("__weakref__", "_compiled", "_evaluate", "_graph", "_number", "_runs", "_seconds", "operations")
 
     def __init__(
-        self, graph: Graph | Callable[[], Graph], operations: int, evaluate: Callable[..., tuple] | None = None
+        self, graph: Callable[[], Graph], operations: int, evaluate: Callable[..., tuple]
     ) -> None:
         self._graph = graph
         self.operations = operations
-        self._evaluate = evaluate
+        self._evaluate: Callable[..., tuple] | None = evaluate
         self._compiled: Any = None
         self._number = new_number()
         self._runs = 0
@@ -143,20 +144,11 @@ class Waiting:
         """As `Executable.call`, by the reference of each operation."""
         if self._compiled is not None:
             return self._compiled.call(*values)
-        evaluate = self._evaluate
-        if evaluate is None:
-            graph = self._drawn()
-            evaluation = Evaluation(graph)
-            evaluate = self._evaluate = lambda *values: evaluation(*_arrays(graph, values))
-        results: tuple = evaluate(*values)
+        assert self._evaluate is not None
+        results: tuple = self._evaluate(*values)
         self._runs += 1
         _ran.append(self)
         return results
-
-    def _drawn(self) -> Graph:
-        if not isinstance(self._graph, Graph):
-            self._graph = self._graph()
-        return self._graph
 
     def add(self, seconds: float) -> None:
         """So long did it take to answer by evaluating, with the look at the recording that checks would save."""
@@ -168,7 +160,7 @@ class Waiting:
             why = self._why_compiled()
             if why:
                 before = counts().compiles
-                self._compiled = prices.compiled(self._drawn())
+                self._compiled = prices.compiled(self._graph())
                 for block in LATE:
                     block.note(self._number, counts().compiles - before)
                 self._evaluate = None
@@ -177,7 +169,7 @@ class Waiting:
         return self if self._compiled is None else self._compiled
 
     def _why_compiled(self) -> str:
-        if not config.patience or is_known(self._drawn()):
+        if not config.patience or is_known(self._graph()):
             return "its code is there, or patience was set to 0"
         if is_regular(self, _ran):
             return "it is run in a loop"
@@ -277,26 +269,26 @@ def go_on() -> None:
             BEGUN.remove(step)
 
 
-def executable_of(graph: Graph) -> tuple[Any, bool]:
-    """The executable of a graph, or a stand-in while compiling does not pay; and True if it was there before."""
-    if is_known(graph):
-        return compile_graph(graph), True
-    waiting = _waiting.get(graph.key)
-    if waiting is not None:
-        return waiting.settled(), True
-    if config.patience and _pays_to_wait(graph):
-        waiting = Waiting(graph, len(graph.nodes))
-        _waiting.put(graph.key, waiting, len(graph.nodes))
+def executable_of(program: Program) -> tuple[Any, bool]:
+    """The executable of a program, or a stand-in while compiling does not pay; and True if it was there before."""
+    if config.patience and _pays_to_wait(program):
+        waiting = _waiting.get(program.key)
+        if waiting is not None:
+            return waiting.settled(), True
+        count = len(program.equations)
+        waiting = Waiting(lambda: program.graph, count, program.evaluate)
+        _waiting.put(program.key, waiting, count)
         return waiting, False
-    return prices.compiled(graph), False
+    known = is_known(program.graph)
+    return (compile_graph(program.graph), True) if known else (prices.compiled(program.graph), False)
 
 
-def _pays_to_wait(graph: Graph) -> bool:
+def _pays_to_wait(program: Program) -> bool:
     """False for loops and large arrays, where evaluating once is expected to take as long, and for what repeats."""
-    if _regular or any([n.op.has_regions for n in graph.nodes]):
+    if _regular or program.has_regions:
         _regular.clear()
         return False
-    return _ELEMENT_S * sum([n.aval.size for n in graph.nodes]) < prices.of(graph)
+    return _ELEMENT_S * program.size < prices.of_operations(len(program.equations))
 
 
 #: Not empty: the next new program comes again and again.

@@ -69,18 +69,18 @@ def runs_as_written() -> bool:
     return not state.now.tracing and (config.eager or is_watching())
 
 
-def watcher() -> Callable[[Node, Sequence[Tensor], Sequence[tuple[Node, Any]]], None] | None:
+def watcher() -> Callable[[Node, Sequence[Node], Sequence[tuple[Node, Any]]], None] | None:
     """The function that the reverse walk calls with each node, its cotangents, and what its rule made of them."""
     return _watch if is_watching() else None
 
 
-def _watch(node: Node, bars: Sequence[Tensor], pulled: Sequence[tuple[Node, Any]]) -> None:
+def _watch(node: Node, bars: Sequence[Node], pulled: Sequence[tuple[Node, Any]]) -> None:
     """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made."""
-    made = [(i, cotangent.value.node) for i, cotangent in pulled]
-    evaluate([*[b.node for b in bars], *[g for _, g in made]], ends_recording=False)
+    made = [(i, cotangent.node) for i, cotangent in pulled]
+    evaluate([*bars, *[g for _, g in made]], ends_recording=False)
     name = node.kind.op.name if node.call is None else node.call.function.__name__
     for bar in bars:
-        if bad := _first_bad(data(bar.node)):
+        if bad := _first_bad(data(bar)):
             raise GradientError(
                 f"the gradient that reached {name} is {bad}\n"
                 f"  {_recorded(node, name)}\n  backward at {caller()}\n"

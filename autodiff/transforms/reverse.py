@@ -25,25 +25,27 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from ..errors import GradientError
-from ..ops import add
-from ..ops.primitive import zeros_of
+from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
-from ..tape.node import Node, Primitive
+from ..tape.node import Node
 from ..tape.plan import COUNTS
-from ..tape.record import state
+from ..tape.record import grad_mode, record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
 from .rules import call_rule, missing_rule
+from .vjp_programs import VJPPrograms, pulled_by_rule
 
 __all__ = ["Cotangent", "pull_back", "pull_back_masked", "reaching"]
 
+_ADD = named("add")
+
 
 class Cotangent(NamedTuple):
-    """A cotangent and whether it is masked."""
+    """A cotangent, and whether it is masked."""
 
-    value: Tensor
+    node: Node
     masked: bool = False
 
 
@@ -51,7 +53,7 @@ def reaching(order: Sequence[Node], targets: Iterable[Node]) -> set[Node]:
     """The nodes of a history through which gradients reach `targets`."""
     found = set(targets)
     for node in order:
-        if node not in found and any(i in found for i in gradient_inputs(node)):
+        if node not in found and any([i in found for i in gradient_inputs(node)]):
             found.add(node)
     return found
 
@@ -69,8 +71,8 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    found = pull_back_masked(order, [(node, Cotangent(value)) for node, value in seeds], targets, hooked)
-    return {node: bar.value for node, bar in found.items()}
+    found = pull_back_masked(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
+    return {node: noted(bar.node) for node, bar in found.items()}
 
 
 def pull_back_masked(
@@ -78,89 +80,120 @@ def pull_back_masked(
     hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    targets = set(targets)
-    open_nodes = reaching(order, targets)
-    bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
-    found: dict[Node, Cotangent] = {}
-    zeros: set[Node] = set()
-    watch = watcher()
-    for node, value in seeds:
-        _accumulate(bars, node, value, open_nodes)
-    for node in belonging_to_rules(state.now.lines, reversed(order)):
-        bar = bars.pop(node, None)
-        if bar is None:
-            if node in zeros:
-                zeros.update([i for i in gradient_inputs(node) if i in open_nodes])
-            continue
+    return _Pass(order, set(targets), hooked).run(seeds)
+
+
+class _Pass:
+    """One backward pass.
+
+    bars     cotangents of nodes that the walk has not come to; of a call with several outputs, by output
+    found    those of targets
+    zeros    nodes that get nothing but the zeros of step functions
+    """
+
+    def __init__(
+        self, order: Sequence[Node], targets: set[Node], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
+    ) -> None:
+        self.order, self.targets, self.hooked = order, targets, hooked
+        self.open = reaching(order, targets)
+        self.bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
+        self.found: dict[Node, Cotangent] = {}
+        self.zeros: set[Node] = set()
+        self.watch = watcher()
+        self.programs = None if self.watch else VJPPrograms.now(grad_mode.get())
+
+    def run(self, seeds: Iterable[tuple[Node, Cotangent]]) -> dict[Node, Cotangent]:
+        """The cotangents of targets."""
+        for node, value in seeds:
+            self._give(node, value)
+        for node in belonging_to_rules(state.now.lines, reversed(self.order)):
+            bar = self.bars.pop(node, None)
+            if bar is None:
+                if node in self.zeros:
+                    self.zeros.update([i for i in gradient_inputs(node) if i in self.open])
+            elif type(node) is Node and type(bar) is Cotangent and node not in self.targets:
+                self._go_through(node, bar)
+            else:
+                self._look_closer(node, bar)
+        for node in self.zeros.intersection(self.targets) - set(self.found):
+            self.found[node] = Cotangent(zeros_of(node.kind.out.aval).node, True)
+        return self.found
+
+    def _look_closer(self, node: Node, bar: Any) -> None:
+        """Go through a target, a call, a node with hooks."""
         if isinstance(bar, dict):  # a call with several outputs
-            pulled = _called(node, {slot: c.value for slot, c in bar.items()}, open_nodes)
-            if watch:
-                watch(node, [c.value for c in bar.values()], pulled)
-            for i, cotangent in pulled:
-                _accumulate(bars, i, cotangent, open_nodes)
-            continue
+            self._call(node, bar)
+            return
         if node.hooks:
-            bar = Cotangent(hooked(node.hooks, bar.value), bar.masked)
-        if node in targets:
-            found[node] = bar
-            if not any(i in open_nodes for i in gradient_inputs(node)):
-                continue
+            bar = Cotangent(self.hooked(node.hooks, noted(bar.node)).node, bar.masked)
+        if node in self.targets:
+            self.found[node] = bar
+            if not any([i in self.open for i in gradient_inputs(node)]):
+                return
         if node.slot is not None:
             # An output that a rule read back stands there once more.
-            slots: Any = bars.setdefault(node.inputs[0], {})  # of a call: by output
+            slots: Any = self.bars.setdefault(node.inputs[0], {})  # of a call: by output
             slots[node.slot] = _sum(slots.get(node.slot), bar)
-            continue
-        if node.call is not None:
-            pulled = _called(node, {0: bar.value}, open_nodes)
+        elif node.call is not None:
+            self._call(node, {0: bar})
         else:
-            pulled = _pulled(node, bar)
-            if len(pulled) < len(node.inputs) and not node.kind.op.discrete:
-                zeros.update(open_nodes.intersection(node.inputs))
-        if watch:
-            watch(node, [bar.value], pulled)
-        for i, cotangent in pulled:
-            _accumulate(bars, i, cotangent, open_nodes)
-    for node in zeros.intersection(targets) - set(found):
-        found[node] = Cotangent(zeros_of(node.kind.out.aval), True)
-    return found
+            self._go_through(node, bar)
+
+    def _call(self, node: Node, bars: dict[int, Cotangent]) -> None:
+        """Apply the rule of a custom function to the cotangents of its outputs."""
+        refuse_released(node)
+        COUNTS.rules += 1
+        pulled = call_rule(node, {slot: noted(c.node) for slot, c in bars.items()}, self.open)
+        given = [(i, Cotangent(g.node)) for i, g in zip(gradient_inputs(node), pulled, strict=True) if g is not None]
+        self._give_all(node, list(bars.values()), given)
+
+    def _go_through(self, node: Node, bar: Cotangent) -> None:
+        """Go through an operation: by the program of its rule, if there is one."""
+        inputs = node.inputs  # before the question whether they are all there still: another thread may release them
+        refuse_released(node)
+        COUNTS.rules += 1
+        op = node.kind.op
+        masked = bar.masked and op.keeps_mask
+        program = None if self.programs is None else self.programs.find(node, inputs, bar.node, masked)
+        if program is None:
+            pulled = _pulled(node, inputs, bar.node, masked)
+        else:
+            made = iter(program.put((bar.node, node, *inputs)))
+            pulled = [None if place is None else next(made) for place in program.results]
+        if None in pulled and not op.discrete:
+            self.zeros.update(self.open.intersection(inputs))
+        masked = masked or op.masks
+        given = [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
+        self._give_all(node, [bar], given)
+
+    def _give_all(self, node: Node, bars: Sequence[Cotangent], given: Sequence[tuple[Node, Cotangent]]) -> None:
+        if self.watch:
+            self.watch(node, [c.node for c in bars], given)
+        for i, cotangent in given:
+            self._give(i, cotangent)
+
+    def _give(self, node: Node, new: Cotangent) -> None:
+        """Add to the cotangent of a node."""
+        out = node.kind.out
+        if node not in self.open or not out.requires_grad:
+            return
+        assert new.node.kind.out.aval == out.aval, f"cotangent {new.node.kind.out.aval} for {out.aval}"
+        self.bars[node] = _sum(self.bars.get(node), new)
 
 
-def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tuple[Node, Cotangent]]:
-    """Apply the rule of a custom function to the cotangents of its outputs."""
-    _refuse_released(node)
-    COUNTS.rules += 1
-    bars = call_rule(node, values, wanted)
-    return [(i, Cotangent(g)) for i, g in zip(gradient_inputs(node), bars, strict=True) if g is not None]
-
-
-def _pulled(node: Node, bar: Cotangent) -> list[tuple[Node, Cotangent]]:
-    """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
-    inputs = node.inputs  # before the question whether they are all there still: another thread may release them
-    _refuse_released(node)
-    COUNTS.rules += 1
+def _pulled(node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None]:
+    """Apply the rule of a primitive."""
     op = node.kind.op
     if op.pull is None:
         if op.discrete:
-            return []
+            return [None] * len(inputs)
         raise missing_rule(node)
-    masked = bar.masked and op.keeps_mask
-    pulled = _applied(op, node, inputs, bar, masked)
-    masked = masked or op.masks
-    return [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
+    found = pulled_by_rule(node.kind, [handle(n) for n in (bar, node, *inputs)], masked)
+    return [None if t is None else t.node for t in found]
 
 
-def _applied(
-    op: Primitive, node: Node, inputs: Sequence[Node], bar: Cotangent, masked: bool
-) -> Sequence[Tensor | None]:
-    assert op.pull is not None
-    before, state.now.literal = state.now.literal, True
-    try:
-        return op.pull(bar.value, handle(node), [handle(i) for i in inputs], node.kind.params, masked)
-    finally:
-        state.now.literal = before
-
-
-def _refuse_released(node: Node) -> None:
+def refuse_released(node: Node) -> None:
+    """Raise GradientError for a node whose history was given up."""
     if node.kind.released:
         raise GradientError(
             "this part of the graph was released by an earlier backward\n"
@@ -168,14 +201,15 @@ def _refuse_released(node: Node) -> None:
         )
 
 
-def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node]) -> None:
-    if node not in open_nodes or not node.kind.out.requires_grad:
-        return
-    assert new.value.aval == node.kind.out.aval, f"cotangent {new.value.aval} for {node.kind.out.aval}"
-    bars[node] = _sum(bars.get(node), new)
+def noted(node: Node) -> Tensor:
+    """A handle on a gradient that somebody gets: a small one is computed with what is asked for."""
+    t = handle(node)
+    if node.kind.out.small and node.value is None:
+        state.now.note_small(t)
+    return t
 
 
-def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
+def _sum(old: Any, new: Cotangent) -> Cotangent:
     if old is None:
         return new
-    return Cotangent(add(old.value, new.value), old.masked and new.masked)
+    return Cotangent(record(_ADD, (handle(old.node), handle(new.node))).node, old.masked and new.masked)

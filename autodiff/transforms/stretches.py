@@ -28,7 +28,6 @@ from ..tape.plan import data
 from ..tape.record import state
 from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
 from ..tape.walk import by_number
-from ..tensor import handle
 from .backward_pass import recording_rules
 from .reverse import Cotangent, pull_back_masked
 
@@ -244,7 +243,7 @@ def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
             bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
             given.append(bar)
             if bar is not None:
-                seeds.append((node, Cotangent(handle(bar), flag == 2)))
+                seeds.append((node, Cotangent(bar, flag == 2)))
         order = [n for n in stretch.nodes if n.kind.out.requires_grad]
         found = pull_back_masked(order, seeds, stretch.reached)
     if users_methods(choices):
@@ -254,7 +253,7 @@ def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
 
 def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
     """What rules recorded for the cotangents that are found."""
-    seen = {c.value.node for c in emitted.found.values()}
+    seen = {c.node for c in emitted.found.values()}
     stack = list(seen)
     while stack:
         for i in stack.pop().inputs:
@@ -275,7 +274,7 @@ def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull
         cotangent = emitted.found.get(node)
         if cotangent is None:
             continue
-        bar, flag = cotangent.value.node, 1 + cotangent.masked
+        bar, flag = cotangent.node, 1 + cotangent.masked
         if bar in number:
             pull.passed.append((k, number[bar], flag))
         else:

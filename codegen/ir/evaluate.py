@@ -19,6 +19,7 @@ from .graph import Graph, Node, node_names, node_text
 from .op import CONSTANT, Op
 
 __all__ = [
+    "ANY_LAYOUT",
     "Evaluation",
     "OutOfRange",
     "evaluate",
@@ -31,7 +32,7 @@ __all__ = [
 
 _NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.
-_ANY_LAYOUT = frozenset(("elementwise", "move"))
+ANY_LAYOUT = frozenset(("elementwise", "move"))
 #: Traits of operations whose references run other graphs, or Python of the user's.
 _NOT_ITS_OWN = frozenset(("regions", "host"))
 
@@ -154,7 +155,7 @@ def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
 
 def takes_any_layout(node: Node) -> bool:
     """True if the node's reference gives the same bits for any layout of its operands."""
-    return not _ANY_LAYOUT.isdisjoint(node.op.traits)
+    return not ANY_LAYOUT.isdisjoint(node.op.traits)
 
 
 def _reference_of(node: Node) -> Callable[..., Any]:

@@ -63,12 +63,12 @@ class LRU:
     def _evict(self) -> None:
         """Drop the sixteenth that was not used for longest: finding them is a walk over all entries.
 
-        Where the entries are too heavy, as many as make them light enough; but never the last one.
+        Where the entries are too heavy, as many as make them a sixteenth lighter than they may be; never the last one.
         """
         oldest = sorted(self._entries, key=lambda key: self._entries[key][1])
         number = max(1, self.maxsize // 16) if len(self._entries) > self.maxsize else 0
         for place, key in enumerate(oldest[:-1] if number < len(oldest) else oldest):
-            if place >= number and self._weight <= self.most:
+            if place >= number and self._weight <= self.most * 15 / 16:
                 break
             self._forget(key)
             self.evictions += 1

@@ -152,8 +152,8 @@ def test_inspect_shows_the_users_line_of_every_operation():
 
     line = f.__code__.co_firstlineno
     _, sine, product, _ = ad.inspect(f, "f64[3]").tape.splitlines()
-    assert sine.endswith(f"sin(%0): f64[3]  # test_explain.py:{line + 1}, in f")
-    assert product.endswith(f"mul(%1, %0): f64[3]  # test_explain.py:{line + 2}, in f")
+    assert sine.endswith(f"a = sin(x): f64[3]  # test_explain.py:{line + 1}, in f")
+    assert product.endswith(f"b = mul(a, x): f64[3]  # test_explain.py:{line + 2}, in f")
 
 
 def test_the_text_is_what_a_person_reads():

@@ -1,11 +1,11 @@
 """Recording natively and in Python: what tests of both share."""
 
 import pytest
-from spied import Spy
+from spied import Spy, try_at_the_first_time
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import lengths, loans, parts, streak
+from autodiff.tape import loans, parts, streak
 from autodiff.tape.record import state
 from codegen.runtime.native import is_native
 from codegen.runtime.record_ir import WORDS
@@ -91,5 +91,4 @@ def taken_apart(monkeypatch):
 @pytest.fixture
 def at_the_first_time(monkeypatch, patience):
     """Recordings are taken apart at the first time already (see `test_lengths`)."""
-    monkeypatch.setattr(lengths, "LONG", 0)
-    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda *_: True)
+    try_at_the_first_time(monkeypatch)

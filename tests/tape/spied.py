@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 
 import autodiff as ad
+from autodiff.tape import lengths
 from autodiff.tape.plan import COUNTS
 
 RNG = np.random.default_rng(0)
@@ -62,3 +63,11 @@ def calls_of_python(run):
     finally:
         sys.setprofile(None)
     return called[1:], y  # the first is `run`
+
+
+def try_at_the_first_time(monkeypatch):
+    """Every ending counts as one that was met before, of recordings of other lengths."""
+    met_again = lengths.ending_of
+    for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+        monkeypatch.setattr(f"{user}.ending_of", lambda *given: met_again(*given) or met_again(*given))
+    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda *_: True)

@@ -6,17 +6,16 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from spied import try_at_the_first_time
 
 import autodiff as ad
-from autodiff.tape import lengths
 from codegen.runtime.launcher import OutOfRange
 
 
 @pytest.fixture(autouse=True)
 def at_the_first_time(monkeypatch, patience, native):
     """Recordings are taken apart at the first time already, by code that is compiled at once."""
-    monkeypatch.setattr(lengths, "LONG", 0)
-    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda *_: True)
+    try_at_the_first_time(monkeypatch)
     monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 0.0, raising=False)
 
 

@@ -1,0 +1,214 @@
+"""Programs: what is recorded between some values and others, without the nodes.
+
+    equations    a kind, and where its inputs stand: an input of the program (below 0), or an earlier equation
+    outputs      where they stand
+
+A recording is put down as a program when it is new (`program_of`), and the nodes can go.  It is evaluated as it is, by
+the NumPy reference of each operation; what comes again is lowered to the compiler's graph.  Both are the same
+computation, to the bits that evaluating the graph gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen import ir
+from codegen.blas import one_thread
+from codegen.garbage import ignoring
+from codegen.ir import Aval, Evaluation
+
+from ..errors import ConcretizationError, caller
+from .node import CONSTANT, Kind, Node
+from .record import ALIASES, ARGUMENT
+from .walk import needed, value_inputs
+
+__all__ = ["Program", "data", "placed", "program_of"]
+
+#: Elements of all values together from which on a value is dropped after its last reader.
+_MANY = 1 << 20
+
+
+class Program:
+    """Equations, in an order in which each follows what it reads.
+
+    inputs      avals
+    equations   (kind, places)
+    outputs     places
+    lowered     the nodes of its graph, once there is one, by equation
+    """
+
+    __slots__ = ("_graph", "_key", "equations", "inputs", "lowered", "outputs")
+
+    def __init__(
+        self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
+    ) -> None:
+        self.inputs, self.equations, self.outputs = inputs, equations, outputs
+        self._key: tuple | None = None
+        self._graph: ir.Graph | None = None
+        self.lowered: list[ir.Node] = []
+
+    @property
+    def key(self) -> tuple:
+        """Equal for programs that compute the same in the same order."""
+        if self._key is None:
+            equations = tuple([(kind.told, *places) for kind, places in self.equations])
+            self._key = (tuple(self.inputs), equations, tuple(self.outputs))
+        return self._key
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The compiler's graph of it."""
+        if self._graph is None:
+            self._graph = self._made()
+        return self._graph
+
+    @property
+    def size(self) -> int:
+        """The number of elements of all that is computed."""
+        return sum([kind.out.aval.size for kind, _ in self.equations])
+
+    @property
+    def has_regions(self) -> bool:
+        """True if loops or branches are among the operations."""
+        return any([kind.op.has_regions for kind, _ in self.equations])
+
+    def _made(self) -> ir.Graph:
+        inputs = [ir.input_node(aval) for aval in self.inputs]
+        made = inputs[::-1]  # input k stands at -1 - k, behind all equations
+        nodes = self.lowered = []
+        for kind, places in self.equations:
+            op, out = kind.op, kind.out
+            if op is CONSTANT:
+                nodes.append(ir.Node(ir.CONSTANT, (), kind.params, out.aval))
+                continue
+            operands = [nodes[p] if p >= 0 else made[p] for p in places]
+            written = op.written
+            nodes.append(
+                ir.Node(op, operands, kind.params, out.aval) if written is None
+                else written(operands, kind.params, out.aval)
+            )
+        return ir.Graph.of(inputs, [nodes[p] if p >= 0 else made[p] for p in self.outputs])
+
+    def evaluate(self, *values: Any) -> tuple[np.ndarray, ...]:
+        """The outputs for these inputs, by the reference of each operation, in memory of their own.
+
+        Raises what evaluating the graph raises.
+        """
+        arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        try:
+            with ignoring(all="ignore"), one_thread():
+                found = self._values(arrays)
+        except Exception:
+            return Evaluation(self.graph)(*arrays)  # it says where
+        taken = {id(array) for array in arrays}
+        return tuple([ir.unshared(found[p], taken) for p in self.outputs])
+
+    def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The values of all equations, and behind them the inputs: what is dropped is empty."""
+        last = self._last_readers() if self.size > _MANY else {}
+        count = len(self.equations)
+        values: list[Any] = [None] * count
+        values += arrays[::-1]
+        for place, (kind, places) in enumerate(self.equations):
+            reference, keywords, packs, dtype, shape = kind.runs or kind.run_as()
+            given = [values[p] for p in places]
+            if packs:
+                given = [np.asarray(array, order="C") for array in given]
+            value = reference(*given, **keywords)
+            if type(value) is not np.ndarray or value.dtype is not dtype:
+                value = np.asarray(value, dtype)
+            assert value.shape == shape, kind
+            values[place] = value
+            for p in last.get(place, ()):
+                values[p] = None
+        return values
+
+    def _last_readers(self) -> dict[int, list[int]]:
+        """By equation, the equations that are read there for the last time."""
+        seen = set(self.outputs)
+        last: dict[int, list[int]] = {}
+        for place in range(len(self.equations) - 1, -1, -1):
+            for p in self.equations[place][1]:
+                if p >= 0 and p not in seen:
+                    seen.add(p)
+                    last.setdefault(place, []).append(p)
+        return last
+
+
+def program_of(
+    outputs: Sequence[Node], arguments: Sequence[Node] = (), fixed: Container[Node] = ()
+) -> tuple[Program, list[Node]]:
+    """The program of pending nodes, and the computed nodes that are its inputs.
+
+    With `arguments` (of a trace) these come first among the inputs, in order, used or not.  Numbers in `fixed` are the
+    same whenever the program runs: equal ones are one input.
+
+    Raises ConcretizationError when an output depends on another argument of a trace.
+    """
+    return placed(outputs, arguments, fixed)[:2]
+
+
+def placed(
+    outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node]
+) -> tuple[Program, list[Node], dict[Node, int]]:
+    """`program_of`, and where in the program each node stands."""
+    order = needed(outputs)
+    first = _first_of_equals([n for n in order if n in fixed]) if fixed else {}
+    inputs: list[Node] = []
+    place: dict[Node, int] = {}
+    equations: list[tuple[Kind, tuple[int, ...]]] = []
+
+    def stands(node: Node) -> int:
+        """Where a node stands: one that is met first here is an input."""
+        found = place.get(node)
+        if found is None:
+            inputs.append(node)
+            found = place[node] = -len(inputs)
+        return found
+
+    for node in arguments:
+        inputs.append(node)
+        place[node] = -len(inputs)
+    for node in order:
+        if node in place:
+            continue
+        reads = value_inputs(node)
+        if node.value is not None:
+            continue  # an input, from its first reader on
+        if first:
+            reads = tuple([first.get(i, i) for i in reads])
+        kind = node.kind
+        if node.body is not None or kind.op in ALIASES:
+            place[node] = stands(reads[0])
+        elif kind.op is ARGUMENT:
+            raise _without_value()
+        else:
+            equations.append((kind, tuple([stands(i) for i in reads])))
+            place[node] = len(equations) - 1
+    results = [stands(first.get(o, o)) for o in outputs]
+    return Program([n.kind.out.aval for n in inputs], equations, results), inputs, place
+
+
+def _without_value() -> ConcretizationError:
+    return ConcretizationError(
+        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
+        f"  asked at {caller()}\n"
+        "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
+        "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
+    )
+
+
+def data(node: Node) -> np.ndarray:
+    """The value of a computed node as an array (a recorded number becomes 0-d)."""
+    value = node.value
+    return value if type(value) is np.ndarray else np.asarray(value, node.kind.out.aval.dtype)
+
+
+def _first_of_equals(numbers: Iterable[Node]) -> dict[Node, Node]:
+    """For each number the first that equals it."""
+    seen: dict[tuple[Aval, bytes], Node] = {}
+    # By its bytes: -0.0 is not 0.0, and a nan is itself.
+    return {n: seen.setdefault((n.kind.out.aval, data(n).tobytes()), n) for n in numbers}
