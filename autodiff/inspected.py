@@ -113,8 +113,8 @@ def inspected(inspection: Any) -> dict[str, Any]:
         "nodes": nodes,
         "optimized": graph_data(program.graph, sources.told, names),
         "program": made,
-        "texts": {stage: {"text": text, "lines": _lines(stage, text, kernels, made)} for stage, text in texts.items()}
-        | {stage: _code(stage, stages.told(stage), kernels) for stage in _FUNCTIONS},
+        "texts": {stage: {"text": text, "lines": _lines(stage, text, made)} for stage, text in texts.items()}
+        | {stage: _code(stage, stages.told(stage), kernels, made) for stage in _FUNCTIONS},
     }
 
 
@@ -206,7 +206,7 @@ def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str
             yield from steps_of(body, f"{path}.{k}.")
 
 
-def _lines(stage: str, text: str, kernels: Mapping[str, list[str]], program: Mapping[str, Any]) -> list[list[Any]]:
+def _lines(stage: str, text: str, program: Mapping[str, Any]) -> list[list[Any]]:
     """Runs of lines and what they belong to: [first line from 0, count, steps, nodes]."""
     lines = text.splitlines()
     if stage in ("graph", "optimized"):
@@ -216,9 +216,13 @@ def _lines(stage: str, text: str, kernels: Mapping[str, list[str]], program: Map
     return []
 
 
-def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, list[str]]) -> dict[str, Any]:
+def _code(
+    stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, list[str]], program: Mapping[str, Any]
+) -> dict[str, Any]:
     """A text of code: runs of lines that belong to one value, in functions that belong to steps."""
     lines, nodes = told
+    if stage == "mlir":
+        kernels = _with_equals(lines, kernels, program)
     found: list[list[Any]] = []
     for first, count, steps in _of_functions(lines, *_FUNCTIONS[stage], kernels):
         for k in range(first, first + count):
@@ -228,6 +232,20 @@ def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, l
             else:
                 found.append([k, 1, steps, own])
     return {"text": "".join([f"{line}\n" for line in lines]), "lines": found}
+
+
+def _with_equals(
+    lines: Sequence[str], kernels: Mapping[str, list[str]], program: Mapping[str, Any]
+) -> Mapping[str, list[str]]:
+    """The steps of each function of a module, which has one function for equal kernels: its entry calls it for each."""
+    entry = max([k for k, line in enumerate(lines) if _FUNCTIONS["mlir"][0].match(line)], default=0)
+    called = [name for line in lines[entry:] for name in re.findall(r"func\.call @(\w+)", line) if name in kernels]
+    steps = [str(step["id"]) for step in program["steps"] if step["function"]]
+    found = {name: list(paths) for name, paths in kernels.items()}
+    for name, path in zip(called, steps, strict=False):
+        if path not in found[name]:
+            found[name].append(path)
+    return found
 
 
 def _defined(line: str) -> str | None:

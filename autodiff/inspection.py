@@ -13,18 +13,20 @@ Texts are byte-stable: fixed names, no addresses.  Nothing is run.
 from __future__ import annotations
 
 import html
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import DTYPES, Aval, Graph, Origin, print_dot
+from codegen.ir import DTYPES, Aval, Graph, print_dot
 
-from . import tree
+from . import explorer, tree
 from .config import config
 from .errors import Error, caller, check_callable, user_frame
 from .inspected import GraphText, inspected
@@ -32,12 +34,13 @@ from .ops import as_tensor
 from .signature import argument_names
 from .stand_ins import standing
 from .tape.leaves import leaf
-from .tape.lines import Lines, line_of, place_of
-from .tape.node import CONSTANT, Node, new_number
+from .tape.lines import Lines
+from .tape.node import Node, new_number
 from .tape.plan import freeze, is_number, source
-from .tape.record import ALIASES, ARGUMENT, argument, state
+from .tape.record import argument, state
+from .tape.text import tape_text
 from .tape.variables import variable_of
-from .tape.walk import history, needed
+from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import applied, checked_numbers
 from .transforms.functional import vjp
@@ -51,7 +54,8 @@ STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "as
 class Inspection:
     """The stages of one recording.  Each is text, made when it is looked at.
 
-    str() shows the stages a person reads first: tape, fused, stats.  A notebook shows all of them, folded.
+    str() shows the stages a person reads first: tape, fused, stats.  A notebook shows the explorer: all of them side by
+    side, with a drawing of the graph.
 
     >>> import autodiff as ad
     >>> print(ad.inspect(lambda x: x.sum(), "f64[3]").dot)
@@ -71,8 +75,10 @@ class Inspection:
         arguments: Sequence[Node] = (),
         seeds: Sequence[Node] = (),
         lines: Lines | None = None,
+        given: Mapping[Node, Any] | None = None,
     ) -> None:
         self.name = name
+        self._given = given or {}
         self._roots = [source(r) for r in roots]
         self._arguments = list(arguments)
         self._seeds = list(seeds)
@@ -82,7 +88,7 @@ class Inspection:
     def _frozen(self) -> Graph:
         roots = list(dict.fromkeys(self._roots))
         numbers = {n for n in needed(roots) if self._arguments and is_number(n)}
-        graph, _ = freeze(roots, self._arguments, numbers, self._lines, self._seeds)
+        graph, self._inputs = freeze(roots, self._arguments, numbers, self._lines, self._seeds)
         graph.name = self.name
         return graph
 
@@ -159,8 +165,20 @@ class Inspection:
                  f"<pre>{html.escape(self.stage(name))}</pre></details>" for name in STAGES]  # fmt: skip
         return "\n".join([f"<div><b>{html.escape(self.name)}</b>", *parts, "</div>"])
 
+    def save_html(self, path: str | os.PathLike[str], *, time: bool = False) -> None:
+        """Write the explorer: one HTML file with source, graph, kernels, MLIR, LLVM IR and assembly side by side.
+
+        The page fetches nothing: it works from a file, and without a network.  `time` measures what each kernel takes:
+        the program is run some times, on the arrays that `inspect` was given, or on random numbers in place of a type.
+        """
+        data = self.data
+        if time:
+            data = explorer.timed(data, self.stages, [self._given.get(n, n.value) for n in self._inputs])
+        Path(path).write_text(explorer.page(data), encoding="utf-8")
+
     def _repr_html_(self) -> str:
-        return self.html
+        text = f"<details><summary>{html.escape(self.name)}</summary><pre>{html.escape(str(self))}</pre></details>"
+        return f"<div>{explorer.frame(explorer.page(self.data))}{text}</div>"
 
     def stage(self, name: str) -> str:
         """A stage by the name that the command line uses.  Raises Error for another name."""
@@ -191,6 +209,13 @@ class _Texts(Inspection):
 
     def __reduce__(self) -> tuple:
         return _Texts, (self.name, self._texts)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        raise Error("this inspection came out of a pickle, with its texts alone: save its page before it is sent")
+
+    def _repr_html_(self) -> str:
+        return self.html
 
 
 def _attribute(stage: str) -> str:
@@ -234,16 +259,18 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     name = name if name.isidentifier() else "f"
     leaves, structure = tree.flatten((args, kwargs))
     made = [traced(x) for x in leaves]
+    values = [x for x in leaves if _aval_of(x) is not None]
+    given = {n: x for n, x in zip(arguments, values, strict=True) if not isinstance(x, (str, Aval))}
     labels = [n for n, x in zip(argument_names(f, structure), leaves, strict=True) if _aval_of(x) is not None]
     args, kwargs = tree.unflatten(structure, made)
     with _Tracing(since) as lines:
         lines.name([*arguments], lambda: labels, f)
         if backward:
-            return _backward(f, args, kwargs, argnums, arguments, name, lines)
+            return _backward(f, args, kwargs, argnums, arguments, name, lines, given)
         result = applied(f, args, kwargs)
     roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     _refuse_nothing(name, roots, result)
-    return Inspection(name, roots, arguments, lines=lines)
+    return Inspection(name, roots, arguments, lines=lines, given=given)
 
 
 def _variables_of(node: Node) -> Lines:
@@ -280,8 +307,9 @@ def _aval_of(x: Any) -> Aval | None:
 
 
 def _backward(
-    f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str, lines: Lines
-) -> Inspection:
+    f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str, lines: Lines,
+    given: Mapping[Node, Any],
+) -> Inspection:  # fmt: skip
     numbers = checked_numbers(argnums, len(args), name)
 
     def chosen(*primals: Any) -> Any:
@@ -308,7 +336,7 @@ def _backward(
         bars.append(bar)
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
-    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds, lines=lines)
+    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds, lines=lines, given=given)
 
 
 def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
@@ -349,62 +377,3 @@ class _Tracing:
         config.careful, config.watching = config.open != {}, config.open != config.light
         now.lines.end()
         now.lines = self._lines
-
-
-# ---------------------------------------------------------------- the tape as text
-
-
-def tape_text(
-    roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequence[Node] = (), lines: Lines | None = None
-) -> str:
-    """The nodes that `roots` are made of and their histories, by creation.
-
-    Values have the names that they have in the graph, others are numbered from zero.
-    Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
-    present contents count at every call under `jit`; numbers are frozen.
-    """
-    if lines is not None:
-        lines.named()
-    past = set(history(roots))
-    order = needed([*arguments, *roots], past)
-    origins = {} if lines is None else lines.origins
-    names = _names_on_tape(order, origins)
-    found = []
-    for node in order:
-        line = f"{names[node]} = {_described(node, names)}: {node.kind.out.aval}"
-        notes = []
-        if node in seeds:
-            notes.append("seed")
-        elif arguments and not node.inputs and node.kind.op not in (ARGUMENT, CONSTANT):
-            notes.append("hidden input" if isinstance(node.value, np.ndarray) else "frozen")
-        if node.kind.out.requires_grad:
-            notes.append("grad")
-        told = str(origins[node.number]) if names[node][0] != "%" else ""
-        notes += [told] if told else [str(line) for line in line_of(place_of(lines, node))[:1]]
-        found.append(line + (f"  # {', '.join(notes)}" if notes else ""))
-    found.append(f"ask {', '.join([names[r] for r in roots])}")
-    return "\n".join(found)
-
-
-def _names_on_tape(order: Sequence[Node], origins: Mapping[float, Origin]) -> dict[Node, str]:
-    names: dict[Node, str] = {}
-    for node in order:
-        is_value = node.kind.op not in ALIASES and node.body is None and node.number in origins
-        names[node] = origins[node.number].name if is_value else f"%{len(names)}"
-    return names
-
-
-def _described(node: Node, names: dict[Node, str]) -> str:
-    if node.kind.op is ARGUMENT:
-        return "argument"
-    if node.kind.op is CONSTANT:
-        return f"constant {node.kind.params[0]!r}"
-    if not node.inputs:
-        return "leaf" if isinstance(node.value, np.ndarray) else f"number {node.value!r}"
-    operands = ", ".join([names[i] for i in node.inputs if i in names])
-    params = "".join(f", {k}={v!r}" for k, v in node.kind.op.keywords(node.kind.params).items())
-    name = node.kind.op.name if node.call is None else f"call {node.call.function.__name__}"
-    state = "" if node.value is None else " (computed)"
-    return f"{name}({operands}{params}){state}"
-
-

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counts", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "make_program",
-    "recorded", "set_fast_math", "stages",
+    "recorded", "set_fast_math", "stages", "step_times",
 ]  # fmt: skip
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
@@ -181,6 +181,13 @@ def stages(graph: Graph) -> Stages:
     from .runtime.stages import Stages  # the printers of MLIR: most programs never look
 
     return Stages(graph, make_program)
+
+
+def step_times(program: Program, arguments: Sequence[Any]) -> list[float]:
+    """Measured seconds of each step of a program, run on these arrays and numbers."""
+    from .runtime.timed import step_times  # for those who look
+
+    return step_times(program, arguments, _kernels)
 
 
 class Counts(NamedTuple):

@@ -48,20 +48,35 @@ def test_the_drawing_has_a_box_for_each_node_and_an_arrow_for_each_operand():
         assert len(re.findall("shape = box", drawn)) == len(graph.nodes)
         assert len(re.findall("shape = ellipse", drawn)) == len(graph.inputs)
         assert drawn.count(" -> ") == sum(len(n.inputs) for n in graph.nodes)
-        assert drawn.count("style = bold") == len(set(graph.outputs))
+        assert drawn.count("bold") == len(set(graph.outputs))
         assert drawn.count("{") == drawn.count("}") and drawn.count('"') % 2 == 0
+
+
+def test_results_are_bold_in_a_drawing_and_the_backward_half_is_dashed():
+    drawn = inspected(backward=True).dot
+    halves = [n.half for n in inspected(backward=True).graph.nodes]
+    assert drawn.count("dashed") == sum(half in ("backward", "seed") for half in halves)
+    assert drawn.count('style = "bold,dashed"') == 1 and "dashed" not in inspected().dot
 
 
 def test_the_drawing_reads_well(golden):
     golden(inspected().dot)
 
 
-def test_a_notebook_shows_every_stage():
+def test_every_stage_as_a_piece_of_a_page():
     stages = inspected()
-    page = Pieces(stages._repr_html_())
+    page = Pieces(stages.html)
     assert page.open == [] and page.summaries == list(STAGES)
     for name in STAGES:
         assert stages.stage(name) in page.text
+
+
+def test_a_notebook_shows_the_explorer_and_the_first_stages_as_text():
+    """What shows a notebook without scripts, or without frames, shows the text."""
+    stages = inspected()
+    page = Pieces(stages._repr_html_())
+    assert page.open == [] and page.summaries == ["loss"]
+    assert str(stages) in page.text and "<iframe" in stages._repr_html_()
 
 
 @pytest.mark.smoke

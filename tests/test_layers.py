@@ -25,6 +25,7 @@ ENGINE = [
     ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
+    ["autodiff.explorer"],
     [
         "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspected", "autodiff.inspection",
         "autodiff.tangents", "autodiff.testing",

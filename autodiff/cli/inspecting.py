@@ -12,6 +12,7 @@ import typer
 
 from codegen import compiler
 
+from .. import explorer
 from ..api import clear_cache
 from ..config import config
 from ..errors import Error, caller
@@ -36,9 +37,17 @@ def inspect_(
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
     graph: int = typer.Option(-1, help="With FILE.py alone: the number of the graph to show.", show_default=False),
     as_json: bool = AsJson,
+    page: str = typer.Option("", "--html", metavar="FILE", help="Write the explorer: all stages on one page."),
+    time: bool = typer.Option(False, "--time", help="With --html: run the program, and say what each kernel takes."),
+    svg: str = typer.Option("", "--svg", metavar="FILE", help="Write a drawing, by Graphviz's program dot."),
+    dot: bool = typer.Option(False, "--dot", help="Print the graph in Graphviz's language."),
 ) -> None:
     """Show one stage of a function, from tape to assembly.  Nothing is run but the tracing."""
     path, _, name = target.partition(":")
+    if time and not page:
+        raise typer.BadParameter("--time is for --html: the times stand on its page")
+    if (page or svg or dot) and not name:
+        raise typer.BadParameter("--html, --svg and --dot show a function: FILE.py:FUNCTION")
     asks_for_text = bool(name or stage)
     said, stage = stage, stage or "fused"
     if stage not in STAGES:
@@ -47,6 +56,9 @@ def inspect_(
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
     if name:
         seen = _inspected(path, name, args, which, argnums)
+        if page or svg or dot:
+            _draw(seen, page, time, svg, dot)
+            return
         if as_json and not said:
             say({"target": target, "pass": which, **seen.data}, "", as_json)
             return
@@ -57,6 +69,21 @@ def inspect_(
         say({"target": target, "graph": graph, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
     else:
         _list_graphs(path, as_json)
+
+
+def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool) -> None:
+    """Write the page, the drawing, and the text of the drawing, as far as they are asked for."""
+    try:
+        if page:
+            seen.save_html(page, time=time)
+        if svg:
+            Path(svg).write_text(explorer.svg(seen.dot), encoding="utf-8")
+    except OSError as error:
+        raise Error(f"cannot write {error.filename}: {error.strerror}") from None
+    for written in filter(None, (page, svg)):
+        typer.echo(f"wrote {written}", err=True)
+    if dot:
+        typer.echo(seen.dot)
 
 
 def _inspected(path: str, name: str, args: str, which: str, argnums: str) -> Inspection:

@@ -1,4 +1,5 @@
-"""A graph as a drawing in Graphviz's language: boxes for operations, ellipses for what enters, bold for what leaves.
+"""A graph as a drawing in Graphviz's language: boxes for operations, ellipses for what enters, bold for what leaves,
+dashed for the backward half.
 
     print_dot(graph)    ->    digraph f { ... }    ->    dot -Tsvg, or the Python package `graphviz`
 
@@ -6,6 +7,8 @@ Names are those of `print_graph`, so a drawing and a text can be read side by si
 """
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 from .graph import Graph, Node, node_names, node_text
 
@@ -30,15 +33,23 @@ def print_dot(graph: Graph) -> str:
     outputs = set(graph.outputs)
     lines = [f'digraph "{_quoted(graph.name)}" {{', "  rankdir = TB", '  node [fontname = "monospace"]']
     for node in graph.inputs:
-        lines.append(_box(names[node], "ellipse", f"{names[node]}: {node.aval}", node in outputs))
+        lines.append(_box(names[node], "ellipse", f"{names[node]}: {node.aval}", _style(graph, node, outputs)))
     for node in graph.nodes:
-        lines.append(_box(names[node], "box", _label(node, names), node in outputs))
+        lines.append(_box(names[node], "box", _label(node, names), _style(graph, node, outputs)))
         lines += [f"  {_id(names[i])} -> {_id(names[node])}" for i in node.inputs]
     return "\n".join([*lines, "}"])
 
 
-def _box(name: str, shape: str, label: str, is_output: bool) -> str:
-    return f'  {_id(name)} [shape = {shape}{", style = bold" if is_output else ""}, label = "{label}"]'
+def _box(name: str, shape: str, label: str, style: str) -> str:
+    return f'  {_id(name)} [shape = {shape}{style}, label = "{label}"]'
+
+
+def _style(graph: Graph, node: Node, outputs: Container[Node]) -> str:
+    """Results are bold, the backward half is dashed."""
+    origins = graph.origins_of(node)
+    is_backward = bool(origins) and origins[0].half in ("backward", "seed")
+    styles = [*(["bold"] if node in outputs else []), *(["dashed"] if is_backward else [])]
+    return "" if not styles else f", style = {styles[0]}" if len(styles) == 1 else f', style = "{",".join(styles)}"'
 
 
 def _id(name: str) -> str:

@@ -54,7 +54,7 @@ else:
     shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
-__all__ = ["Executable", "Layout", "Pieces"]
+__all__ = ["Executable", "Layout", "Pieces", "stepwise"]
 
 
 class Executable:
@@ -144,6 +144,25 @@ class Executable:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))
         return f"<Executable {self.name}({inputs}) -> ({outputs})>"
+
+
+def stepwise(
+    program: Program, kernels: KernelTable, between: Callable[[], None]
+) -> Callable[..., tuple[np.ndarray, ...]]:
+    """A program that Python runs step by step: `between` is called twice before the first one, and after each."""
+    code, layout = _Code(_loaded(program, kernels), kernels), Layout(program)
+    host = segmented.Host(between, (), 0)
+    hosts: list[segmented.Host | None] = [host, host]
+    native: list[_Native] = []
+    for step in program.steps:
+        pieces = _pieces(step, layout, code)
+        native += [piece for piece in pieces if isinstance(piece, _Native)]
+        hosts += [*[None if isinstance(piece, _Native) else piece for piece in pieces], host]
+    plan = Plan(
+        program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes,
+        tuple([piece.step for piece in native]), False, tuple([owner for piece in native for owner in piece.owners]),
+    )  # fmt: skip
+    return segmented.Segmented(plan, hosts, {slot: buffer.aval for slot, buffer in layout.buffers.items()})
 
 
 class Layout:
