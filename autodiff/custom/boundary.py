@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -60,9 +60,13 @@ class MappedCall(Call):
 
     inner    the call of one example;  size: how many there are
     mapped   which inputs of the boundary differ between examples: these have them along axis 0
+    pull_each, push_each   apply the rules of one to each: `transforms.batch.calls` says how
     """
 
     __slots__ = ("inner", "mapped", "size")
+
+    pull_each: ClassVar[Callable[..., list[Tensor | None]]]
+    push_each: ClassVar[Callable[..., dict[Any, Tensor]]]
 
     def __init__(self, inner: Call, size: int, mapped: tuple[bool, ...]) -> None:
         for name in Call.__slots__:

@@ -13,7 +13,7 @@ from typing import Any
 from codegen.runtime.cache import LRU
 
 from ..tensor import AbstractTensor
-from .reads import Key, is_fixed, static_key
+from .reads import Key, is_fixed, objects, static_key
 from .rereads import class_key
 
 __all__ = ["is_object", "object_key"]
@@ -78,3 +78,6 @@ def _is_written_in_python(cls: type) -> bool:
         and type(cls).__module__ in ("abc", "builtins")
         and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
     )
+
+
+objects.key = object_key

@@ -27,6 +27,7 @@ import dis
 import functools
 from abc import get_cache_token
 from collections import namedtuple
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from types import (
@@ -38,25 +39,19 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.lazily import later
 from codegen.runtime.cache import LRU
 
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
-if TYPE_CHECKING:
-    from . import objects
-else:  # for who gives rules objects of his own
-    objects = later("autodiff.custom.objects")
-
 __all__ = [
     "ATTRIBUTE_READS", "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
-    "is_library_function", "is_unchanging", "reads_of", "static_key",
+    "is_library_function", "is_unchanging", "objects", "reads_of", "static_key",
 ]  # fmt: skip
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
@@ -74,6 +69,15 @@ _LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasa
 _BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
 
 Key = tuple[Any, bool]
+
+
+class _Objects:
+    """The way to the key of an object of a user's class: `objects` says it, which needs the keys of this file."""
+
+    key: Callable[[Any, tuple], Key]
+
+
+objects = _Objects()
 
 
 def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> Key:
@@ -120,7 +124,7 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return (kind, tuple(keys) if kind is tuple else frozenset(keys)), all(ok for _, ok in parts)
     if kind is slice:
         return static_key(("slice", value.start, value.stop, value.step), within)
-    return objects.object_key(value, within)
+    return objects.key(value, within)
 
 
 def can_be_watched(value: Any) -> bool:

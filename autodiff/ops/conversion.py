@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,17 @@ from .template import remembered
 
 __all__ = [
     "DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of", "foreign_array",
-    "holds_tensors", "known_value", "numbers_of", "numpys",
+    "holds_tensors", "joining", "known_value", "numbers_of", "numpys",
 ]
+
+
+class _Joining:
+    """The way in which nested lists of tensors become one: `joining` says it, whose operations convert by this file."""
+
+    nested: Callable[[list | tuple, str], Tensor]
+
+
+joining = _Joining()
 
 #: Types of numbers that take the dtype of what they meet (NEP 50); subclasses, such as np.float64, do not.
 WEAK = frozenset((bool, int, float, complex))
@@ -81,8 +91,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
-            joined: Tensor = imported("autodiff.ops.joining").nested(x, f"{where}{what}")
-            return joined
+            return joining.nested(x, f"{where}{what}")
         x = _array_of(x, where, what)
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)

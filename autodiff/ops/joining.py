@@ -21,7 +21,7 @@ from ..tape.varied import is_varied
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed, records
 from .batching import along
-from .conversion import WEAK, as_tensor, cast_to, numbers_of
+from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
 from .primitive import linear
 from .promotion import common_dtype
 from .shaping import reshaped
@@ -277,3 +277,6 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
 
 def _clamped(place: int, n: int) -> int:
     return max(0, place + n) if place < 0 else min(place, n)
+
+
+joining.nested = nested

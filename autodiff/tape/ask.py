@@ -29,11 +29,11 @@ from .natively import is_answered
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
-from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, grad_mode, new_number, state
+from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, grad_mode, new_number, state
 from .sizes import Answer, size_of
 from .walk import needed, still_true, structure, value_inputs
 
-__all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
+__all__ = ["end_recording", "evaluate", "live_small", "stored_along", "value_of"]
 
 
 def value_of(node: Node) -> np.ndarray:
@@ -270,16 +270,4 @@ def _links(order: Sequence[Node]) -> dict[Node, int]:
     return links
 
 
-def pending_size(node: Node, limit: int) -> int:
-    """How many pending nodes a value hangs on (counted up to `limit`)."""
-    seen = {node}
-    stack = [node]
-    while stack and len(seen) < limit:
-        for i in value_inputs(stack.pop()):
-            if i.value is None and i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return len(seen)
-
-
-
+asking.evaluate = evaluate

@@ -189,7 +189,7 @@ class Kind:
         self._told: Told | None = None
 
     def run_as(self) -> tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]]:
-        """What `runs` says."""
+        """The same as `runs`, made when it is first asked for."""
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
@@ -198,7 +198,7 @@ class Kind:
 
     @property
     def told(self) -> Told:
-        """What all kinds have in common that compute the same, whether gradients are tracked or not."""
+        """The one object of all kinds that compute the same, whether gradients are tracked or not."""
         if self._told is None:
             params = repr(self.params) if self.op is CONSTANT else self.params  # -0.0 is not 0.0, and nan is nan
             self._told = _TOLD.the_one((self.op, params, self.out.aval), Told)
@@ -209,7 +209,7 @@ class Kind:
 
 
 class Told:
-    """What an operation computes: the operation, its parameters, the aval.  Interned: compare with `is`."""
+    """An operation with its parameters and aval: all that its value depends on.  Interned: compare with `is`."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""Programs: what is recorded between some values and others, without the nodes.
+"""Programs: recordings without their nodes, from some values to others.
 
     equations    a kind, and where its inputs stand: an input of the program (below 0), or an earlier equation
     outputs      where they stand
@@ -162,7 +162,7 @@ def placed(
     equations: list[tuple[Kind, tuple[int, ...]]] = []
 
     def stands(node: Node) -> int:
-        """Where a node stands: one that is met first here is an input."""
+        """The place of a node: one that is met first here is an input."""
         found = place.get(node)
         if found is None:
             inputs.append(node)

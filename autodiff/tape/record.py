@@ -37,10 +37,11 @@ from .node import (
     out_of,
     rich_node,
 )
+from .walk import pending_size
 
 __all__ = [
     "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
-    "argument", "force", "grad_mode", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
+    "argument", "asking", "force", "grad_mode", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
     "of_its_own", "record", "record_again", "state", "use",
 ]
 
@@ -161,6 +162,15 @@ class State(threading.local):
 
 state = State()
 
+
+class _Asking:
+    """The way in which values are computed: `ask` says it, of which recording knows nothing."""
+
+    evaluate: Callable[..., None]
+
+
+asking = _Asking()
+
 #: Called when this thread begins to record elsewhere.
 WHEN_MOVED: list[Callable[[], None]] = []
 
@@ -246,12 +256,10 @@ def force(node: Node) -> None:
 
     A constant stays one: a trace that is replayed is the same graph each time.
     """
-    from .ask import evaluate
-
     if node.kind.op is not CONSTANT:
         # The parameters of a model are updated together, and will be needed together.
         beside = state.now.waiting() if node.leaf is not None else ()
-        evaluate((node, *beside), ends_recording=False)
+        asking.evaluate((node, *beside), ends_recording=False)
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
@@ -260,8 +268,6 @@ def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     Not in a trace, where nothing has a value; and not while rules record: what they made would enter
     the plan as constants.
     """
-    from .ask import pending_size
-
     now.look_at = new_number() + PENDING_LIMIT
     for n in nodes if now.start else ():
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:

@@ -26,7 +26,10 @@ from operator import attrgetter
 
 from .node import LEAF, Leaf, Node
 
-__all__ = ["by_number", "gradient_inputs", "history", "is_given", "needed", "still_true", "structure", "value_inputs"]
+__all__ = [
+    "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "still_true", "structure",
+    "value_inputs",
+]  # fmt: skip
 
 by_number = attrgetter("number")
 
@@ -79,6 +82,18 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
     if node.value is not None and (node not in past or node.leaf is not None):
         return ()
     return inputs
+
+
+def pending_size(node: Node, limit: int) -> int:
+    """The number of pending nodes that a value hangs on, counted up to `limit`."""
+    seen = {node}
+    stack = [node]
+    while stack and len(seen) < limit:
+        for i in value_inputs(stack.pop()):
+            if i.value is None and i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return len(seen)
 
 
 def structure(

@@ -143,9 +143,7 @@ def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
     """The tangents of the outputs of a custom call, by node (and slot): by its rule, or that of its VJP twice."""
     if isinstance(node.call, MappedCall):
-        from .batch.calls import push_each
-
-        return push_each(node, tangents)
+        return MappedCall.push_each(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
         pushed = push_rule(node, rule, tangents)

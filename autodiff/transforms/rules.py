@@ -76,9 +76,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     rule = call.rule()
     note(call.function, "rules", call.method, call.types)
     if isinstance(call, boundary.MappedCall):
-        from .batch.calls import pull_each
-
-        return pull_each(node, cotangents, wanted)
+        return boundary.MappedCall.pull_each(node, cotangents, wanted)
     for place, name in call.closed():
         if node.inputs[place] in wanted:
             closures.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)

@@ -36,7 +36,7 @@ _MET, _NEVER = object(), object()
 
 
 class VJPProgram:
-    """What a rule recorded.
+    """The equations that a rule recorded.
 
     steps    kind, value and inputs of each node, behind the cotangent, the node and its inputs
     results  for each input which of them all is its cotangent, None for none
@@ -140,7 +140,7 @@ def _met_again(
 
 
 def _learnt(kind: Kind, inputs: Sequence[Node], key: tuple[Out, bool, bool]) -> VJPProgram | None:
-    """What the rule of a kind records, run on examples; None where that cannot be put down again."""
+    """The program of a rule, which runs on examples; None where what it records cannot be put down again."""
     bar, masked, _ = key
     outs = [bar, kind.out, *[i.kind.out for i in inputs]]
     examples = [argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs]

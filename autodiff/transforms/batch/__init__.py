@@ -34,6 +34,7 @@ What holds under vmap(f), each a test in tests/semantics/test_vmap*.py:
     solve                 factors what is shared once
 """
 
+from . import calls
 from .mapping import vmap
 
-__all__ = ["vmap"]
+__all__ = ["calls", "vmap"]

@@ -85,3 +85,6 @@ def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
         for slot, (t, differs) in enumerate(found)
         if t is not None
     }
+
+
+MappedCall.pull_each, MappedCall.push_each = pull_each, push_each
