@@ -388,7 +388,8 @@ class _Traced:
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], lines or Lines()
             if lines is None or lines.is_whole:
-                now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, parts), self.f)
+                are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
+                now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, are_given), self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")

@@ -154,9 +154,9 @@ def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
     return [name for root, child in named for name in tree.names(child, root)]
 
 
-def names_of_leaves(f: Callable, structure: tree.Structure, parts: Sequence[Leaf]) -> list[str]:
+def names_of_leaves(f: Callable, structure: tree.Structure, are_given: Sequence[bool]) -> list[str]:
     """The names of those leaves that are run-time arguments."""
-    return [n for n, p in zip(argument_names(f, structure), parts, strict=True) if p.value is not None]
+    return [n for n, is_given in zip(argument_names(f, structure), are_given, strict=True) if is_given]
 
 
 def _leaf_of(x: Any) -> Leaf:

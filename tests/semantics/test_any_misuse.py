@@ -28,8 +28,10 @@ def _functions():
 
 @pytest.mark.parametrize("function", [*_functions()])
 @pytest.mark.filterwarnings("ignore")
-def test_a_thing_in_the_place_of_an_argument_is_refused_with_the_users_line(function):
-    given = [p for p in inspect.signature(function).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
+def test_a_thing_in_the_place_of_an_argument_is_refused_with_the_users_line(function, tmp_path):
+    parameters = inspect.signature(function).parameters.values()
+    given = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    named = {p.name: tmp_path for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty}  # a folder
     needed = max(1, sum([p.default is p.empty for p in given]))
     first = {"key": ad.random.key(0)}
     right = [first.get(p.name, THINGS["a tensor"] if not i else ad.tensor([1.0, 2.0])) for i, p in enumerate(given)]
@@ -41,7 +43,7 @@ def test_a_thing_in_the_place_of_an_argument_is_refused_with_the_users_line(func
             arguments = [*right[:needed], *behind, thing] if place >= needed else [*right[:place], thing]
             arguments += right[len(arguments) : needed]
             try:
-                function(*arguments)
+                function(*arguments, **named)
             except Exception as error:
                 told = str(error) + "".join(getattr(error, "__notes__", ()))
                 assert "test_any_misuse.py" in told, f"{parameter.name} is {what}: {type(error).__name__}: {error}"

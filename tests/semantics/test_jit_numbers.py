@@ -16,7 +16,7 @@ def test_equal_numbers_of_a_program_are_one_input_of_what_is_compiled():
     with compiler.recorded() as graphs:
         value, slope = ad.jit(ad.value_and_grad(f))(X)
     assert [node.aval.shape for node in graphs[-1].inputs] == [(3,), (), ()]
-    assert ad.inspect(f, X).graph.splitlines()[0] == "f(x0: f64[3], x1: f64[], x2: f64[]) {"
+    assert ad.inspect(f, X).graph.splitlines()[0] == "f(x: f64[3], x1: f64[], x2: f64[]) {"
     np.testing.assert_allclose(value, np.sum(np.sin(0.3 * X) - 0.3 * X + 0.5 * X * X - 0.5), rtol=1e-14)
     np.testing.assert_allclose(slope, 0.3 * np.cos(0.3 * X) - 0.3 + X, rtol=1e-14)
 
