@@ -1,5 +1,6 @@
 """Sums over shards: the same numbers as in one process, on every executor; and what goes wrong says so."""
 
+import gc
 import os
 import pickle
 import random
@@ -7,7 +8,9 @@ import runpy
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -564,6 +567,37 @@ def test_an_executor_needs_nothing_but_submit():
         same(total(P), in_one_process(loss)(P))
         shards.renew()
         same(total(P), in_one_process(loss)(P))
+
+
+@pytest.mark.parametrize("when", ["at submit", "later"])
+def test_a_lost_task_keeps_nothing_of_the_user_alive(when):
+    """Else what is live differs after a worker was lost, and so do the program around the sum and its last bits."""
+
+    lost = []
+
+    class LosesOne(OnlySubmits):
+        def submit(self, f, *args):
+            if not lost and when == "at submit":
+                lost.append(1)
+                raise BrokenProcessPool("lost")
+            future = super().submit(f, *args)
+            if not lost:
+                lost.append(1)
+                future = Future()
+                future.set_exception(BrokenProcessPool("lost"))
+            return future
+
+    def step():
+        mine = P["w"] + 1.0
+        ad.grad(quotient(total))({"w": mine, "b": 0.5})
+        return weakref.ref(mine)
+
+    total = ad.sum_over(loss, ad.shards(load, KEYS, on=LosesOne))
+    gc.disable()
+    try:
+        assert step()() is None and lost
+    finally:
+        gc.enable()
 
 
 def test_a_class_of_executors_makes_one():

@@ -131,7 +131,7 @@ def _collect(
         try:
             futures[place] = future = submit(place)
         except Exception as error:  # a broken executor, or one that was shut down
-            reason = error
+            reason = error.with_traceback(None)
             break
         future.add_done_callback(lambda _, place=place: arrived.put(place))
     while futures:
@@ -145,7 +145,8 @@ def _collect(
         try:
             answer = futures.pop(place).result()
         except Exception as error:  # errors of f are answers, so a worker was lost
-            reason = error
+            # A traceback keeps all frames, so the user's tensors, alive; what is live changes programs and their bits.
+            reason = error.with_traceback(None)
             shards.drop(place)
             continue
         if isinstance(answer, Failed):
