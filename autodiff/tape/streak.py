@@ -22,10 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from codegen.compiler import compile_graph, counts, is_known
-from codegen.ir import Evaluation, Graph
+from codegen.ir import Graph
 from codegen.runtime.cache import LRU
 
 from ..config import config
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BEGUN", "LATE", "WHEN_REPEATED", "Late", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at",
     "executable_of", "go_on", "is_regular", "is_waiting", "note_found", "note_regular", "note_repeated", "note_spent",
-    "prices",
+    "prices", "rented",
 ]
 
 
@@ -66,9 +64,9 @@ class _Prices:
             self.root *= max(1e-3, (self.now() - start) / self.of_operations(len(graph.nodes))) ** 0.2
         return executable
 
-    def of(self, graph: Graph) -> float:
-        """The seconds that compiling a graph is expected to take."""
-        return self.of_operations(len(graph.nodes))
+    def of(self, program: Program) -> float:
+        """The seconds that compiling a program is expected to take."""
+        return self.of_operations(len(program.equations))
 
     def of_operations(self, count: float) -> float:
         """The seconds that compiling so many operations is expected to take."""
@@ -182,57 +180,53 @@ class Waiting:
 
 
 class Rented:
-    """A graph of a stretch: evaluated until that has taken as long as compiling it is expected to take.
+    """The program of a piece of a recording: evaluated until that has taken as long as compiling is expected to take.
 
     at_once     compiled when it is first called
     compiled    its executable, from then on
     """
 
-    __slots__ = ("_at_once", "_cost", "_evaluation", "_graph", "_seconds", "compiled")
+    __slots__ = ("__weakref__", "_at_once", "_cost", "_program", "_seconds", "compiled", "operations")
 
-    def __init__(self, graph: Graph, at_once: bool = False) -> None:
-        self._graph = graph
+    def __init__(self, program: Program, at_once: bool) -> None:
+        self._program = program
         self._at_once = at_once
-        self._evaluation: Evaluation | None = None
-        self.compiled: Any = compile_graph(graph) if is_known(graph) else None
+        self.operations = len(program.equations)
+        self.compiled: Any = None
         self._seconds = self._cost = 0.0
-
-    @property
-    def operations(self) -> int:
-        """How many there are."""
-        return len(self._graph.nodes)
 
     @property
     def cost(self) -> float:
         """The seconds that compiling it took, or is expected to take."""
-        return self._cost or prices.of(self._graph)
+        return self._cost or prices.of(self._program)
 
     def call(self, *values: Any) -> tuple:
         """As `Executable.call`."""
-        if self.compiled is None:
-            if is_known(self._graph):  # the code of another stretch was the same graph, and is compiled by now
-                self.compiled, self._evaluation = compile_graph(self._graph), None
-            elif self._at_once:
-                self._compile()
+        if self.compiled is None and self._at_once:
+            self._compile()
         if self.compiled is not None:
             return self.compiled.call(*values)
-        evaluation = self._evaluation = self._evaluation or Evaluation(self._graph)
         since = prices.now()
-        results = evaluation(*_arrays(self._graph, values))
+        results = self._program.evaluate(*values)
         self._seconds += prices.now() - since
-        if self._seconds >= prices.of(self._graph):
+        if self._seconds >= prices.of(self._program):
             self._compile()
         return results
 
     def _compile(self) -> None:
         since = prices.now()
-        self.compiled = prices.compiled(self._graph)
+        self.compiled = prices.compiled(self._program.graph)
         self._cost = prices.now() - since
-        self._evaluation = None
 
 
-def _arrays(graph: Graph, values: Sequence[Any]) -> list[np.ndarray]:
-    return [np.asarray(v, n.aval.dtype) for v, n in zip(values, graph.inputs, strict=True)]
+def rented(program: Program, at_once: bool) -> Rented:
+    """The one that runs all pieces with this program."""
+    key = Rented, program.key, at_once
+    found: Rented | None = _waiting.get(key)
+    if found is None:
+        found = Rented(program, at_once)
+        _waiting.put(key, found, found.operations)
+    return found
 
 
 #: Graphs that wait, by shape: with what evaluating it needs, one takes a KB an operation.
@@ -288,7 +282,7 @@ def _pays_to_wait(program: Program) -> bool:
     if _regular or program.has_regions:
         _regular.clear()
         return False
-    return _ELEMENT_S * program.size < prices.of_operations(len(program.equations))
+    return _ELEMENT_S * program.size < prices.of(program)
 
 
 #: Not empty: the next new program comes again and again.

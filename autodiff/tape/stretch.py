@@ -25,8 +25,9 @@ from .check import Recipe
 from .expected import Expected, python_check
 from .natively import native_check, native_finish
 from .node import Node, data_node, new_number
-from .plan import Plan, freeze, settle
-from .streak import Rented
+from .plan import Plan, settle
+from .program import program_of
+from .streak import Rented, rented
 
 __all__ = ["GIVEN", "Code", "Stretch", "Unfit", "code_of"]
 
@@ -74,13 +75,13 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, at_onc
     number    of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
     at_once   whether it is compiled, not evaluated first
     """
-    graph, inputs = freeze(outputs)
+    program, inputs = program_of(outputs)
     numbers, constants = [], []
     for node in inputs:
         if node not in number:
             constants.append(node.value)
         numbers.append(number.get(node, count + len(constants) - 1))
-    return Code(Rented(graph, at_once), numbers, constants)
+    return Code(rented(program, at_once), numbers, constants)
 
 
 class Stretch:
