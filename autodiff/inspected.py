@@ -20,7 +20,7 @@ from codegen.runtime.described import by_origin, graph_data, program_data
 
 from .errors import UserLine, short_name
 
-__all__ = ["VERSION", "GraphNode", "GraphText", "inspected", "steps_of"]
+__all__ = ["VERSION", "GraphNode", "GraphText", "inspected", "lines_of_step", "steps_of"]
 
 #: Counts up when a field is changed or taken away; further fields do not count.
 VERSION = 1
@@ -116,6 +116,21 @@ def inspected(inspection: Any) -> dict[str, Any]:
         "texts": {stage: {"text": text, "lines": _lines(stage, text, made)} for stage, text in texts.items()}
         | {stage: _code(stage, stages.told(stage), kernels, made) for stage in _FUNCTIONS},
     }
+
+
+def lines_of_step(data: Mapping[str, Any], stage: str, number: int) -> str:
+    """The lines of a stage that belong to a step of the program."""
+    program, text = data["program"], data["texts"][stage]
+    step = program["steps"][number]
+    drawn = {node["id"]: node for node in program["drawn"]}
+    named = {name for one in step["nodes"] for name in (one, *drawn[one]["from"])}
+    wanted: set[int] = set()
+    for first, count, steps, nodes in text["lines"]:
+        mine = [s for s in steps if s.partition(".")[0] == str(number)] if steps else named.intersection(nodes)
+        if mine:
+            wanted.update(range(first, first + count))
+    lines = text["text"].splitlines()
+    return "".join([f"{lines[k]}\n" for k in sorted(wanted)])
 
 
 def _bodies(graph: Graph) -> Iterable[Graph]:

@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from difflib import unified_diff
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -29,7 +30,7 @@ from codegen.ir import DTYPES, Aval, Graph, print_dot
 from . import explorer, tree
 from .config import config
 from .errors import Error, caller, check_callable, user_frame
-from .inspected import GraphText, inspected
+from .inspected import GraphText, inspected, lines_of_step
 from .ops import as_tensor
 from .signature import argument_names
 from .stand_ins import standing
@@ -92,6 +93,13 @@ class Inspection:
         graph.name = self.name
         return graph
 
+    @classmethod
+    def of_graph(cls, graph: Graph) -> Inspection:
+        """The stages of a graph that was frozen already; its tape is gone."""
+        seen = cls(graph.name, [])
+        seen._stages = compiler.stages(graph)
+        return seen
+
     @property
     def stages(self) -> Any:
         """The compiler's own view: `codegen.compiler.stages`."""
@@ -102,6 +110,8 @@ class Inspection:
     @property
     def tape(self) -> str:
         """The nodes, by creation: `a = mul(x, w): f64[3]`, each with the user's line."""
+        if not self._roots:
+            return ""
         _ = self.stages  # names its values
         return tape_text(self._roots, self._arguments, self._seeds, self._lines)
 
@@ -181,10 +191,48 @@ class Inspection:
         return f"<div>{explorer.frame(explorer.page(self.data))}{text}</div>"
 
     def stage(self, name: str) -> str:
-        """A stage by the name that the command line uses.  Raises Error for another name."""
-        if name not in STAGES:
-            raise Error(f"no stage {name!r}: there are {', '.join(STAGES)}")
-        return str(getattr(self, _attribute(name)))
+        """A stage by the name that the command line uses.  Raises Error for another name.
+
+        Besides those of `STAGES` there is one for each pass, `simplify.1` say, and "passes", which shows all that one
+        of them changed.
+        """
+        if name in STAGES:
+            return str(getattr(self, _attribute(name)))
+        if name == "passes":
+            return self._changes()
+        if name not in self.passes:
+            raise Error(f"no stage {name!r}: there are {', '.join([*STAGES, 'passes', *self.passes])}")
+        return str(self.passes[name])
+
+    def of_step(self, stage: str, number: int) -> str:
+        """The lines of a stage that belong to one step of the program, by its number in `data`.
+
+        Raises Error for a stage without steps, and for a number that there is not.
+        """
+        steps = len(self.stages.program.steps)
+        if not 0 <= number < steps:
+            raise Error(f"{self.name} has {steps} steps, numbered from 0: there is no kernel {number}")
+        if stage in ("tape", "stats", "passes", *self.passes):
+            raise Error(f"the stage {stage} says nothing of single steps: look at graph, fused, mlir, llvm or asm")
+        return lines_of_step(self.data, stage, number)
+
+    @property
+    def passes(self) -> dict[str, GraphText]:
+        """The graph after each pass of the compiler, by the pass and the round in which it ran."""
+        return {name: GraphText(graph) for name, graph in self.stages.passes.items()}
+
+    def _changes(self) -> str:
+        """The changes that passes made, each as a difference to the graph before."""
+        found, before, last = [], str(self.graph), "graph"
+        for name, text in self.passes.items():
+            if text != before:
+                found.append(difference(before, text, last, name))
+                before, last = str(text), name
+        return "\n".join(found) or "no pass changed anything\n"
+
+    def diff(self, one: str, other: str) -> str:
+        """The difference between two stages, line by line."""
+        return difference(self.stage(one), self.stage(other), one, other)
 
     def __reduce__(self) -> tuple:
         texts = {name: str(getattr(self, name)) for name in (*map(_attribute, STAGES), "dot")}
@@ -194,6 +242,12 @@ class Inspection:
         return "\n\n".join(f"-- {name} --\n{self.stage(name)}" for name in ("tape", "fused", "stats"))
 
     __repr__ = __str__
+
+
+def difference(before: str, after: str, one: str, other: str) -> str:
+    """Two texts as a unified difference."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), one, other, lineterm="", n=2)
+    return "".join([f"{line}\n" for line in lines])
 
 
 class _Texts(Inspection):

@@ -18,6 +18,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from . import blas
@@ -93,11 +94,13 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
         key = _key_of(graph)
         if key in _executables and (found := _executables.get(key)) is not None:
             return found
+        start = perf_counter()
         try:
             executable = _made(graph, name or graph.name)
         except native.NO_ROOM:  # NumPy may do with less
             evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph, name or graph.name)
             return evaluated
+        graph.seconds = perf_counter() - start
         _executables.put(key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -43,9 +44,23 @@ def _options(
     """Automatic differentiation whose gradients you can read."""
 
 
-def say(data: Any, text: str, as_json: bool) -> None:
-    """Print the data as JSON, or the text."""
-    typer.echo(json.dumps(data, indent=2) if as_json else text)
+def say(data: Any, text: str, as_json: bool, output: str = "", kind: str = "") -> None:
+    """Print the data as JSON, or the text; or write it to a file.
+
+    kind   the language of the text, which is coloured where a person looks
+    """
+    told = json.dumps(data, indent=2) if as_json else text
+    if output:
+        try:
+            Path(output).write_text(f"{told}\n", encoding="utf-8")
+        except OSError as error:
+            raise Error(f"cannot write {output}: {error.strerror}") from None
+    elif kind and not as_json and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        from .colours import show  # for a terminal
+
+        show(told, kind)
+    else:
+        typer.echo(told)
 
 
 def reported(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,18 @@ from codegen.ir import DTYPES, Aval
 
 from .. import tree
 from ..errors import Error
+from ..tensor import AbstractTensor
 
 __all__ = ["arguments_for", "parse_argnums", "parse_arguments"]
+
+#: What can be written, for messages.
+GRAMMAR = """\
+  write, with commas between arguments:
+    f64[3,4]  i64[8]  bool[]              an array of a dtype and shape
+    Diagonal[3]  Symmetric[f32,4]         a structured value of extents, float64 if no dtype is said
+    0.5  3  True  "text"  None            a Python literal
+    [f64[3], 1]  {"w": f64[3,4]}          lists, tuples and dicts of them
+    data  params["w"]  Params(w=f64[3])   what the file names: an array, an entry, a class or function to call"""
 
 _EMPTY = re.compile(rf"\b({'|'.join(DTYPES)})\[\s*\]")
 
@@ -24,7 +35,7 @@ _EMPTY = re.compile(rf"\b({'|'.join(DTYPES)})\[\s*\]")
 def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
     """Read `f64[256,10], {"w": f32[3]}, 0.5`: avals and Python literals, in any nesting.
 
-    names   what may be called, such as `Diagonal(f64[10])`: by default nothing
+    names   what may be called or given, such as `Diagonal(f64[10])`, `Diagonal[10]`, `data`: by default nothing
 
     Raises typer.BadParameter saying what cannot be read.
 
@@ -41,7 +52,7 @@ def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
         return tuple([_value(part, names or {}) for part in parsed.elts])
     except (SyntaxError, ValueError, TypeError) as error:
         what = "cannot be read" if isinstance(error, SyntaxError) else str(error)
-        raise typer.BadParameter(f"--args {text!r}: {what}\n  write avals as f64[3,4], and Python literals") from None
+        raise typer.BadParameter(f"--args {text!r}: {what}\n{GRAMMAR}") from None
 
 
 def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
@@ -57,7 +68,7 @@ def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
         name = getattr(function, "__name__", "the function")
         raise Error(
             f"--args has {len(given)} for {name}{signature}: {error}\n"
-            "  write shapes and numbers: --args 'f64[256,10], f64[10], 0.5'"
+            f"{GRAMMAR}"
         ) from None
     return given
 
@@ -95,12 +106,42 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             }
         case ast.Call(func=ast.Name(id=name)):
             return _made(name, node, names)
+        case ast.Subscript(value=ast.Name(id=name)) if isinstance(kind := names.get(name), type):
+            return _structured(kind, node.slice)
+        case ast.Subscript(value=inner) if not (isinstance(inner, ast.Name) and inner.id not in names):
+            return _value(inner, names)[ast.literal_eval(node.slice)]
+        case ast.Name(id=name) if name in names and _is_data(names[name]):
+            return names[name]
         case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) if name not in DTYPES:
             raise ValueError(f"{name!r} is neither a literal nor one of {', '.join(DTYPES)}")
     try:
         return ast.literal_eval(node)
     except ValueError:  # its message has an address in it
         raise ValueError(f"{ast.unparse(node)!r} is no literal") from None
+
+
+def _is_data(x: Any) -> bool:
+    return not callable(x) and not isinstance(x, ModuleType)
+
+
+def _structured(kind: Any, extents: ast.expr) -> Any:
+    """A structured value of zeros: Diagonal[3], Symmetric[f32,4], Fill[3,4]."""
+    parts = extents.elts if isinstance(extents, ast.Tuple) else [extents]
+    dtype = DTYPES["f64"]
+    if isinstance(parts[0], ast.Name) and parts[0].id in DTYPES:
+        dtype, parts = DTYPES[parts[0].id], parts[1:]
+    shape = tuple([ast.literal_eval(part) for part in parts])
+    if not issubclass(kind, AbstractTensor) or not shape or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{kind.__name__}[...] is no structured type with extents")
+    number = np.zeros((), dtype)[()]
+    made: dict[str, Callable[[], Any]] = {
+        "Diagonal": lambda: kind(np.zeros(shape, dtype)),
+        "Fill": lambda: kind(number, shape),
+        "UniformScaling": lambda: kind(number, shape[-1]),
+        "Permutation": lambda: kind(np.arange(shape[-1])),
+        "OneHot": lambda: kind(np.zeros(shape[:-1], np.int64), shape[-1]),
+    }
+    return made.get(kind.__name__, lambda: kind(np.zeros(shape if len(shape) > 1 else shape * 2, dtype)))()
 
 
 def _aval(dtype: str, extents: Any) -> Aval:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Sequence
@@ -18,11 +19,17 @@ from ..config import config
 from ..errors import Error, caller
 from ..inspection import STAGES, Inspection, inspect
 from ..tape.misses import explain
+from ..tape.tracing import told
 from .app import AsJson, reported, say, user_errors
 from .arguments import arguments_for, parse_argnums
 from .targets import beside, find, is_file, names_for
 
 __all__ = ["inspect_"]
+
+_DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compare.", show_default=False)
+
+#: What is done after the passes, as stages.
+_REWRITES = ("both_sides", "separate", "by_parts", "choose", "sorts", "inner", "turn", "prepare")
 
 #: As many avals as a line of the list of graphs shows.
 _SHOWN = 6
@@ -32,7 +39,14 @@ _SHOWN = 6
 def inspect_(
     target: str = typer.Argument(help="FILE.py:FUNCTION; or FILE.py, to run it and list the graphs it compiled."),
     args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
-    stage: str = typer.Option("", help=f"One of {', '.join(STAGES)}; fused if none is said.", show_default=False),
+    stage: str = typer.Option(
+        "",
+        help=f"One of {', '.join(STAGES)}; passes: what each of them changed; or one: simplify.1.  By default fused.",
+        show_default=False,
+    ),
+    diff: tuple[str, str] = _DIFF,
+    kernel: int = typer.Option(-1, help="A step of the program, from 0: its part of the stage.", show_default=False),
+    output: str = typer.Option("", help="A file to write to, instead of stdout.", show_default=False),
     which: str = typer.Option("forward", "--pass", help="forward or backward."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
     graph: int = typer.Option(-1, help="With FILE.py alone: the number of the graph to show.", show_default=False),
@@ -42,33 +56,49 @@ def inspect_(
     svg: str = typer.Option("", "--svg", metavar="FILE", help="Write a drawing, by Graphviz's program dot."),
     dot: bool = typer.Option(False, "--dot", help="Print the graph in Graphviz's language."),
 ) -> None:
-    """Show one stage of a function, from tape to assembly.  Nothing is run but the tracing."""
+    """Show one stage of a function or method, from tape to assembly.  Nothing is run but the tracing."""
     path, _, name = target.partition(":")
     if time and not page:
         raise typer.BadParameter("--time is for --html: the times stand on its page")
     if (page or svg or dot) and not name:
         raise typer.BadParameter("--html, --svg and --dot show a function: FILE.py:FUNCTION")
-    asks_for_text = bool(name or stage)
-    said, stage = stage, stage or "fused"
-    if stage not in STAGES:
-        raise typer.BadParameter(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+    said, stage = stage or diff[0], stage or "fused"
+    for one in (stage, *(diff if diff[0] else ())):
+        _check_stage(one)
     if which not in ("forward", "backward"):
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
+    if not name and graph < 0 and not said:
+        _list_graphs(path, output, as_json)
+        return
     if name:
         seen = _inspected(path, name, args, which, argnums)
         if page or svg or dot:
             _draw(seen, page, time, svg, dot)
             return
-        if as_json and not said:
-            say({"target": target, "pass": which, **seen.data}, "", as_json)
-            return
-        text = seen.stage(stage)
-        say({"target": target, "pass": which, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
-    elif graph >= 0 or asks_for_text:
-        graph, text = _stage_of_graph(path, graph, stage)
-        say({"target": target, "graph": graph, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
+        head: dict[str, Any] = {"target": target, "pass": which}
     else:
-        _list_graphs(path, as_json)
+        graph, seen = _graph_of_script(path, graph)
+        head = {"target": target, "graph": graph}
+        if "tape" in (stage, *diff):
+            raise Error("the tape of a graph that a script compiled is gone; look at its graph")
+    if as_json and not said:
+        say(head | seen.data, "", True, output)
+        return
+    if diff[0]:
+        head, text, kind = head | {"diff": diff}, seen.diff(*diff), "diff"
+    else:
+        text = seen.of_step(stage, kernel) if kernel >= 0 else seen.stage(stage)
+        head, kind = head | {"stage": stage}, "diff" if stage == "passes" else stage
+    say(head | {"text": text}, text.rstrip("\n"), as_json, output, kind)
+
+
+def _check_stage(name: str) -> None:
+    """Raise BadParameter for what cannot be a stage, before anything is imported."""
+    if name not in STAGES and name != "passes" and not re.fullmatch(r"[a-z]+\.\d+", name) and name not in _REWRITES:
+        raise typer.BadParameter(
+            f"no stage {name!r}: there are {', '.join(STAGES)}\n"
+            f"  passes shows what each pass changed; one of them is simplify.1, or {', '.join(_REWRITES)}"
+        )
 
 
 def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool) -> None:
@@ -95,7 +125,7 @@ def _inspected(path: str, name: str, args: str, which: str, argnums: str) -> Ins
         return inspect(function, *given, backward=which == "backward", argnums=numbers)
 
 
-def _list_graphs(path: str, as_json: bool) -> None:
+def _list_graphs(path: str, output: str, as_json: bool) -> None:
     rows = [
         {
             "graph": i,
@@ -104,6 +134,7 @@ def _list_graphs(path: str, as_json: bool) -> None:
             "inputs": [str(n.aval) for n in g.inputs],
             "outputs": [str(n.aval) for n in g.outputs],
             "operations": len(g.nodes),
+            "seconds": g.seconds,
             "reason": reason,
         }
         for i, (g, place, reason) in enumerate(_compiled_by(path))
@@ -112,10 +143,11 @@ def _list_graphs(path: str, as_json: bool) -> None:
     lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
+        f"  {1e3 * r['seconds']:7.1f} ms"
         f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]
-    say({"target": path, "graphs": rows}, "\n".join(lines), as_json)
+    say({"target": path, "graphs": rows}, "\n".join(lines), as_json, output)
 
 
 def _counted(graphs: Sequence[Any]) -> str:
@@ -127,10 +159,8 @@ def _short(avals: Any) -> str:
     return ", ".join([*avals[:_SHOWN], *([f"... {more} more"] if more > 0 else [])])
 
 
-def _stage_of_graph(path: str, number: int, stage: str) -> tuple[int, str]:
-    """The text of a graph, and its number, which need not be said where there is but one."""
-    if stage == "tape":
-        raise Error("the tape of a graph that a script compiled is gone; look at its graph")
+def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
+    """A graph that a script compiled, and its number, which need not be said where there is but one."""
     graphs = _compiled_by(path)
     if number < 0 and len(graphs) == 1:
         number = 0
@@ -138,7 +168,7 @@ def _stage_of_graph(path: str, number: int, stage: str) -> tuple[int, str]:
         raise Error(f"{path} compiled {_counted(graphs)}: say which one by --graph N; without --stage they are listed")
     if number >= len(graphs):
         raise Error(f"{path} compiled {_counted(graphs)}, numbered from 0: there is no --graph {number}")
-    return number, str(getattr(compiler.stages(graphs[number][0]), stage.replace("llvm-opt", "llvm_optimized")))
+    return number, Inspection.of_graph(graphs[number][0])
 
 
 class _GraphsWithReasons(list):
@@ -170,7 +200,7 @@ def _compiled_by(path: str) -> Sequence[tuple[Any, str, str]]:
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     try:
         graphs = _GraphsWithReasons()
-        with compiler.recorded(graphs), beside(Path(path)), user_errors(path):
+        with compiler.recorded(graphs), told(), beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
             graphs.give_reasons()
     finally:

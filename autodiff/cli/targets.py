@@ -7,7 +7,9 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ..errors import Error
@@ -24,11 +26,26 @@ def find(path: str, name: str) -> tuple[Any, Any]:
     module = load(path)
     found: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
+        owner, found = found, getattr(found, part, None)
+        if isinstance(owner, type) and isinstance(vars(owner).get(part), FunctionType):
+            found = _bound(owner, part, path)
     if not callable(found):
         names = [n for n, v in vars(module).items() if _is_own(n, v, module)]
         raise Error(f"{path} has no function {name!r}: there are {', '.join(names) or 'none'}")
     return module, found
+
+
+def _bound(cls: type, name: str, path: str) -> Any:
+    """A method of an instance, which is made without arguments."""
+    with user_errors(path):
+        try:
+            signature(cls).bind()
+        except (TypeError, ValueError) as error:
+            raise Error(
+                f"{path}: {cls.__name__}.{name} is a method, and {cls.__name__}() cannot be made: {error}\n"
+                f"  let the file have an instance, model = {cls.__name__}(...), and name model.{name}"
+            ) from None
+        return getattr(cls(), name)
 
 
 def names_for(module: Any) -> dict[str, Any]:

@@ -31,6 +31,9 @@ __all__ = [
     "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
 ]
 
+#: Places kept at a time; a trace of as many nodes would be no program that somebody looks at.
+_MOST = 200_000
+
 #: Lines kept of functions that call each other.
 _DEPTH = 8
 
@@ -116,6 +119,8 @@ class Lines:
     def note(self, node: Node) -> None:
         """Keep the place of a node that is recorded now."""
         at = self.at
+        if len(self.places) >= _MOST:
+            self.places.clear()
         if self.is_whole:
             self._look_for_names(node)
         if at is None:
@@ -127,6 +132,7 @@ class Lines:
 
     def name(self, arguments: Sequence[Node], names: Callable[[], Iterable[str]], f: Any) -> None:
         """Tell the names of the arguments of f, when somebody looks; their line is its definition."""
+        self.named()
         self._named = arguments, names, getattr(f, "__code__", None)
 
     def named(self) -> None:

@@ -24,7 +24,7 @@ from ..errors import caller
 from .formulas import Formulas
 from .lines import Lines, give_origins
 from .node import Node
-from .program import Program, data, placed, program_of
+from .program import Program, data, placed
 from .record import ALIASES, state
 from .streak import executable_of
 from .varied import note_compiled
@@ -191,7 +191,9 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
     outputs = list(outputs)
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
-    program, inputs = program_of(wanted)
+    program, inputs, place = placed(wanted, (), ())
+    if state.now.lines is not None:
+        _tell(program, place, state.now.lines)
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -226,13 +228,20 @@ def freeze(
     inputs.
     """
     program, inputs, place = placed(outputs, arguments, fixed)
-    graph = program.graph
     lines = lines or state.now.lines
     if lines is not None:
-        nodes = [*program.lowered, *graph.inputs[::-1]]
-        made = {node: nodes[at] for node, at in place.items()}
-        graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
-    return graph, inputs
+        _tell(program, place, lines, arguments, seeds)
+    return program.graph, inputs
+
+
+def _tell(
+    program: Program, place: dict[Node, int], lines: Lines, arguments: Sequence[Node] = (), seeds: Sequence[Node] = ()
+) -> None:
+    """Let the graph of a program say where its nodes come from, when somebody asks."""
+    graph = program.graph
+    nodes = [*program.lowered, *graph.inputs[::-1]]
+    made = {node: nodes[at] for node, at in place.items()}
+    graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
 
 
 def is_number(node: Node) -> bool:

@@ -76,9 +76,10 @@ class Graph:
     outputs   inputs or nodes; one node may stand there twice
     merged    the origins of nodes that stand for more than themselves: for an equal one that was dropped
     late      gives the nodes their origins, which nobody has asked for so far
+    seconds   that compiling it took, if it was
     """
 
-    __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs")
+    __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs", "seconds")
 
     def __init__(
         self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f"
@@ -89,6 +90,7 @@ class Graph:
         self.name = name
         self.merged: dict[Node, tuple[Origin, ...]] = {}
         self.late: Callable[[], None] | None = None
+        self.seconds = 0.0
         self._key: Shape | None = None
 
     @classmethod

@@ -34,7 +34,28 @@ if TYPE_CHECKING:
 else:
     drafts = later("codegen.passes.drafts")  # when there is work for LLVM, it is begun before
 
-__all__ = ["Planned", "ends_of", "place", "plan", "planned"]
+__all__ = ["REWRITES", "Planned", "ends_of", "place", "plan", "planned", "rewritten"]
+
+
+#: What is done to an optimised graph before it is prepared and fused, in order.
+REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+    ("both_sides", both_sides),
+    ("separate", separate),
+    ("by_parts", by_parts),
+    ("choose", choose),
+    ("sorts", sorts),
+    ("inner", inner),
+    ("turn", turn),
+)
+
+
+def rewritten(graph: Graph) -> list[tuple[str, Graph]]:
+    """An optimised graph after each rewrite, the last one "prepare": what is fused."""
+    found = []
+    for name, rewrite in REWRITES:
+        graph = rewrite(graph)
+        found.append((name, graph))
+    return [*found, ("prepare", prepare(graph, Probed(Axes())).graph)]
 
 
 @record(frozen=True)
@@ -93,8 +114,9 @@ def planned(
     graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None
 ) -> Planned:
     """The steps of the program that computes a graph."""
-    graph = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
-    original, graph = graph, turn(inner(sorts(choose(by_parts(separate(both_sides(graph)))))))
+    graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
+    for _, rewrite in REWRITES:
+        graph = rewrite(graph)
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     if begin is not None:

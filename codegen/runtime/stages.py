@@ -17,6 +17,8 @@ from ..ir import Graph, Node, node_names, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
 from ..modes import modes
+from ..passes import pipeline as passes
+from ..passes import plan
 from ..program import (
     Branch,
     Buffer,
@@ -70,6 +72,17 @@ class Stages:
     @property
     def graph(self) -> str:
         return print_graph(self._graph)
+
+    @cached_property
+    def passes(self) -> dict[str, Graph]:
+        """The graph after each pass: `fold.1`, `simplify.1`, ..., `fold.2`, ..., then `both_sides`, ..., `prepare`."""
+        found: dict[str, Graph] = {}
+        rounds: Counter[str] = Counter()
+        for name, graph in passes.stages(self._graph):
+            rounds[name] += 1
+            found[f"{name}.{rounds[name]}"] = graph
+        last = self.program.graph
+        return found | dict(plan.rewritten(last))
 
     @property
     def optimized(self) -> str:
