@@ -73,6 +73,7 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .ops.sequences import *  # noqa: F403
     from .ops.stacking import *  # noqa: F403
     from .ops.summaries import *  # noqa: F403
+    from .profiling import profile
     from .structured import (
         Cholesky,
         Diagonal,
@@ -108,7 +109,7 @@ __getattr__, __dir__ = _lazily(
         "array_api")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "export": "exporting", "inspect": "inspection", "inspection": "inspection",
-       "testing": "testing"}
+       "profile": "profiling", "testing": "testing"}
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
     | dict.fromkeys(("shards", "sum_over", "workers"), "workers")
     | {name: name for name in ("fft", "interop", "linalg", "random", "special")}
@@ -137,7 +138,8 @@ __all__ = [
     "checkpoint", "clear_cache", "complex64", "complex128", "complexfloating", "cond", "config", "coverage", "e",
     "enable_grad", "export", "float32", "float64", "floating", "fori_loop", "function", "grad", "inf", "inspect",
     "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis",
-    "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
+    "no_grad", "ops", "pi", "profile", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
+    "while_loop",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "interop", "jacobian", "linalg"]
 __all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]

@@ -58,6 +58,7 @@ from .errors import ShapeError as ShapeError
 from .errors import WorkerError as WorkerError
 from .exporting import export as export
 from .inspection import inspect as inspect
+from .profiling import profile as profile
 from .tape.misses import explain as explain
 from .testing import check_gradients as check_gradients
 from .transforms import is_grad_enabled as is_grad_enabled

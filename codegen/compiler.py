@@ -31,6 +31,7 @@ from .records import NamedTuple
 from .runtime import disk, engine, kept, native, threads
 from .runtime.cache import LRU
 from .runtime.kernels import KernelTable
+from .runtime.observed import observers
 
 if TYPE_CHECKING:
     from .families import Families
@@ -135,10 +136,12 @@ def _made(graph: Graph, name: str) -> Executable:
 
     Its bits may depend on the sizes that its family came with before; not if results are to be deterministic.
     """
-    folder, key = _kernels.disk(), None
+    folder, key = None if observers else _kernels.disk(), None
     is_first = not _has_families()
     executable = _making("runtime.executable").Executable
     with Paused():
+        if observers:
+            graph.tell()
         known = None if is_first or modes.deterministic else _families().find(graph)
         if known is None and folder:
             key = kept.key_of(graph)

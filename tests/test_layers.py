@@ -31,7 +31,7 @@ ENGINE = [
         "autodiff.tangents", "autodiff.testing",
     ],
     ["autodiff.workers", "autodiff.interop"],
-    ["autodiff.exporting"],
+    ["autodiff.exporting", "autodiff.profiling"],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
     ["autodiff.demo"],

@@ -3,6 +3,7 @@
     demo      train a classifier on real handwriting, and what was compiled for it
     inspect   every stage of a function, or the graphs that a script compiled
     explain   why the programs of a script were recorded or compiled anew
+    profile   the time of a script, by phase, kernel, line and rule
     export    a function's value and gradient as an object file, with a C header
     rules     the methods and rules of a generic function
     check     whether the derivatives of a function are right
@@ -26,13 +27,14 @@ from .doctor import doctor
 from .explaining import explain
 from .exporting import export
 from .inspecting import inspect_
+from .profiling import profile
 from .rules import rules
 from .running import cache, demo
 
 __all__ = ["app", "main"]
 
 # The order in which help lists them.
-for _command in (demo, inspect_, explain, export, rules, check, cache, bench, doctor):
+for _command in (demo, inspect_, explain, profile, export, rules, check, cache, bench, doctor):
     app.command(_command.__name__.rstrip("_"))(_command)
 
 

@@ -16,7 +16,7 @@ from .cost import operations_of
 from .holding import Holding, reads_writes
 from .stages import buffer_names, kind_of_call
 
-__all__ = ["Told", "by_origin", "graph_data", "program_data"]
+__all__ = ["Told", "by_origin", "graph_data", "kind_of_step", "name_of_step", "program_data"]
 
 #: What is told of an origin: its lines, rule, label.
 Told = Callable[[Origin], dict[str, Any]]
@@ -105,8 +105,8 @@ def program_data(
         ]
         steps.append({
             "id": k,
-            "name": _name(work),
-            "kind": _kind(work),
+            "name": name_of_step(work),
+            "kind": kind_of_step(work),
             "function": work.function.name if isinstance(work, Kernel) else functions.get(id(work)),
             "nodes": [names[n] for n in computed if n in names],
             "stored": [names[n] for n in stored if n in names],
@@ -143,7 +143,8 @@ def _alone(program: Program, step: Step) -> Program:
     return Program(program.name, program.buffers, (step,), (), (), 0, program.graph)
 
 
-def _name(work: object) -> str:
+def name_of_step(work: object) -> str:
+    """The name of a step's kernel, product, loop, branch or call."""
     match work:
         case Kernel(function=function):
             return function.name
@@ -158,7 +159,8 @@ def _name(work: object) -> str:
     return "if"
 
 
-def _kind(work: object) -> str:
+def kind_of_step(work: object) -> str:
+    """The kind of a step, in a word."""
     match work:
         case Kernel():
             return "kernel"

@@ -31,6 +31,7 @@ from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, launcher_or
+from .observed import observers
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
@@ -83,7 +84,7 @@ class Executable:
         if works:
             needs.begin(works)
         found = loaded or _loaded(program, kernels)
-        layout, pieces = _laid_out(program, _Code(found, kernels))
+        layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
         operations = cost.operations_of(program)
@@ -256,10 +257,17 @@ class _Code(NamedTuple):
     table: KernelTable
 
 
-def _laid_out(program: Program, code: _Code) -> tuple[Layout, list[_Native | segmented.Host]]:
+def _laid_out(
+    program: Program, code: _Code, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
+) -> tuple[Layout, list[_Native | segmented.Host]]:
     """The places of a program's buffers, and its steps as they will run."""
-    layout = Layout(program)
-    return layout, [piece for step in program.steps for piece in _pieces(step, layout, code)]
+    layout, pieces = Layout(program), []
+    for step in program.steps:
+        for piece in _pieces(step, layout, code):
+            for exchange in exchanges:
+                piece = exchange(step, piece)
+            pieces.append(piece)
+    return layout, pieces
 
 
 def _pieces(step: Step, layout: Layout, code: _Code) -> list[_Native | segmented.Host]:

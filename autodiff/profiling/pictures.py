@@ -1,0 +1,70 @@
+"""A profile for other programs to show: a trace in Chrome's format, and a roofline by matplotlib."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import Error, caller
+from .clock import Clock
+from .limits import Limits
+
+__all__ = ["roofline", "trace"]
+
+
+def trace(clock: Clock, path: str | os.PathLike[str]) -> None:
+    """Write intervals as complete events ("ph": "X"), in microseconds."""
+    process = os.getpid()
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": process, "args": {"name": "autodiff"}},
+        {"name": "profile", "cat": "Python", "ph": "X", "pid": process, "tid": clock.thread, "ts": 0.0,
+         "dur": clock.seconds * 1e6},
+    ]  # fmt: skip
+    events += [
+        {"name": e.name, "cat": e.phase, "ph": "X", "pid": process, "tid": e.thread, "ts": e.begin * 1e6,
+         "dur": e.seconds * 1e6}
+        for e in clock.events
+    ]  # fmt: skip
+    data = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events left out": clock.lost}}
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+    except OSError as error:
+        raise Error(f"profile: cannot write {os.fspath(path)}: {error.strerror}\n  called at {caller()}") from None
+
+
+def roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str]) -> None:
+    """Draw operations a second over operations per byte; the area of a point is its share of the time."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise Error(
+            f"profile: a roofline needs matplotlib\n  called at {caller()}\n  pip install autodiff[viz]"
+        ) from None
+    shown = [k for k in kernels if k.operations and k.bytes and k.gflops]
+    if not shown:
+        raise Error(f"profile: no kernel ran that takes 1 us and has operations to draw\n  called at {caller()}")
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.add_subplot(xscale="log", yscale="log")
+    intensities = [k.operations / k.bytes for k in shown]
+    ridge = limits.f64 / limits.memory
+    ends = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    for name, rate, style in (("memory", limits.memory, "-"), ("cache", limits.cache, "--")):
+        xs = [ends[0], min(max(limits.f64 / rate, ends[0]), ends[1]), ends[1]]
+        axes.plot(xs, [min(rate * x, limits.f64) for x in xs], f"k{style}", lw=1,
+                  label=f"{name} {rate:.0f} GB/s, {limits.f64:.0f} GFLOP/s")  # fmt: skip
+    for half, colour in (("forward", "tab:blue"), ("backward", "tab:red"), ("both", "tab:purple")):
+        of_half = [(x, k) for x, k in zip(intensities, shown, strict=True) if k.half == half]
+        if of_half:
+            axes.scatter([x for x, _ in of_half], [k.gflops for _, k in of_half],
+                         s=[20 + 800 * k.share for _, k in of_half], c=colour, alpha=0.6, label=half)  # fmt: skip
+    for x, k in sorted(zip(intensities, shown, strict=True), key=lambda pair: -pair[1].seconds)[:8]:
+        axes.annotate(f"{k.program} {k.name}", (x, k.gflops), fontsize=7, xytext=(4, 4), textcoords="offset points")
+    axes.set(xlabel="operations per byte", ylabel="10⁹ operations a second")
+    axes.legend(fontsize=8, loc="lower right")
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise Error(f"profile: cannot write {os.fspath(path)}: {error}\n  called at {caller()}") from None

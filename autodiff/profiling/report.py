@@ -1,0 +1,263 @@
+"""Tables of a profile: by phase, kernel, line and rule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from codegen.runtime.observed import observers
+
+from ..config import config
+from ..errors import Error, caller
+from .clock import PHASES, Clock
+from .limits import Limits, measured_limits
+from .pictures import roofline, trace
+from .steps import Steps, StepTimes
+
+__all__ = ["KernelTime", "Profile", "profile"]
+
+#: Seconds of a call below which a rate would be that of the clock.
+SHORTEST = 1e-6
+
+
+class KernelTime(NamedTuple):
+    """The calls of one step of a program: a kernel, a product, a loop, a call of LAPACK or of Python.
+
+    name, kind, program      as the `fused` stage has them
+    half                     "forward", "backward" or "both"
+    seconds, calls, share    all calls together; share of the time that programs ran
+    bytes, operations        of one call
+    gbs, gflops              10^9 bytes, and operations, a second; None where a call takes less than 1 us
+    limit                    "memory" or "arithmetic", whichever it is nearer to; None likewise
+    of_limit                 how near: more than 1 of that of memory is done from caches
+    lines, rules             of the user's program, and derivative rules, most first
+    """
+
+    name: str
+    kind: str
+    program: str
+    half: str
+    seconds: float
+    calls: int
+    share: float
+    bytes: int
+    operations: int
+    gbs: float | None
+    gflops: float | None
+    limit: str | None
+    of_limit: float | None
+    lines: tuple[str, ...]
+    rules: tuple[str, ...]
+
+
+class Profile:
+    """Where the time of a block went.  Printed, it is a table; complete once the block has ended.
+
+    seconds     of the whole block
+    phases      seconds by phase, of the thread that took the profile: tracing, rules, passes, writing LLVM, LLVM,
+                linking, NumPy (programs that are evaluated at first), running, and "Python", which is all else
+    others      the same of threads beside it, which compile ahead
+    kernels     `KernelTime` each, the longest first
+    lines       seconds of running by line of the user's program;  rules: by derivative rule
+    limits      measured limits of this machine
+    """
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._steps = Steps(self._clock)
+        self._is_over = False
+        self._limits: Limits | None = None
+        self._open: ExitStack | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole block."""
+        return self._over().seconds
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by phase."""
+        clock = self._over()
+        return {**clock.own, "Python": max(clock.seconds - sum(clock.own.values()), 0.0)}
+
+    @property
+    def others(self) -> dict[str, float]:
+        """Seconds by phase, of threads beside."""
+        return {phase: s for phase, s in self._over().others.items() if s}
+
+    @property
+    def limits(self) -> Limits:
+        """What this machine does at most."""
+        if self._limits is None:
+            self._limits = measured_limits()
+        return self._limits
+
+    @property
+    def kernels(self) -> list[KernelTime]:
+        """The steps that ran, the longest first."""
+        self._over()
+        merged: dict[tuple, list[StepTimes]] = {}
+        for times in self._steps.found:
+            if times.calls:
+                key = times.program, times.number, times.name, times.bytes, times.operations, *times.lines
+                merged.setdefault(key, []).append(times)
+        total = sum([t.seconds for t in self._steps.found]) or 1.0
+        found = [self._kernel(same, total) for same in merged.values()]
+        return sorted(found, key=lambda k: -k.seconds)
+
+    def _kernel(self, same: Sequence[StepTimes], total: float) -> KernelTime:
+        first, seconds, calls = same[0], sum([t.seconds for t in same]), sum([t.calls for t in same])
+        gbs = gflops = of_limit = limit = None
+        if seconds >= SHORTEST * calls:
+            limits, rate = self.limits, calls / seconds / 1e9
+            gbs, gflops = first.bytes * rate, first.operations * rate
+            of_memory, of_arithmetic = gbs / limits.memory, gflops / limits.f64
+            of_limit = max(of_memory, of_arithmetic)
+            limit = "memory" if of_memory >= of_arithmetic else "arithmetic"
+        return KernelTime(
+            first.name, first.kind, first.program, first.half, seconds, calls, seconds / total, first.bytes,
+            first.operations, gbs, gflops, limit, of_limit, _sorted(first.lines), _sorted(first.rules),
+        )  # fmt: skip
+
+    @property
+    def lines(self) -> dict[str, float]:
+        """Seconds of running by line: those of a kernel are shared out among its values."""
+        return self._shared_out("lines")
+
+    @property
+    def rules(self) -> dict[str, float]:
+        """Seconds of running by derivative rule, likewise."""
+        return self._shared_out("rules")
+
+    def _shared_out(self, what: str) -> dict[str, float]:
+        self._over()
+        found: dict[str, float] = {}
+        for times in self._steps.found:
+            counts = getattr(times, what)
+            total = sum(counts.values())
+            if what == "rules":
+                total = max(total, sum(times.lines.values()))
+            for name, count in counts.items():
+                found[name] = found.get(name, 0.0) + times.seconds * count / total
+        return dict(sorted([(n, s) for n, s in found.items() if s], key=lambda pair: -pair[1]))
+
+    def data(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "seconds": self.seconds, "phases": self.phases, "others": self.others, "limits": self.limits._asdict(),
+            "kernels": [k._asdict() for k in self.kernels], "lines": self.lines, "rules": self.rules,
+        }  # fmt: skip
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a file in Chrome's trace format, for speedscope.app, Perfetto or chrome://tracing."""
+        trace(self._over(), path)
+
+    def save_roofline(self, path: str | os.PathLike[str]) -> None:
+        """Draw each kernel under the limits of this machine; needs matplotlib (`pip install autodiff[viz]`)."""
+        roofline(self.kernels, self.limits, path)
+
+    def text(self, most: int = 12) -> str:
+        """The tables, with so many rows each."""
+        limits, phases = self.limits, self.phases
+        out = [f"{_time(self.seconds)} in all"]
+        shown = [(phase, phases[phase]) for phase in (*PHASES, "Python") if phases[phase] > 0]
+        out += [f"  {phase:<13} {_time(s):>9}  {s / max(self.seconds, 1e-12):6.1%}" for phase, s in shown]
+        if self.others:
+            out.append("beside it, in other threads: "
+                       + ", ".join([f"{phase} {_time(s)}" for phase, s in self.others.items()]))  # fmt: skip
+        kernels = self.kernels
+        out += ["", f"kernels; this machine does {limits.memory:.0f} GB/s from memory, {limits.cache:.0f} from cache, "
+                f"{limits.f64:.0f} / {limits.f32:.0f} GFLOP/s in f64 / f32, by {limits.threads} threads"]  # fmt: skip
+        out.append(f"  {'time':>9} {'share':>6} {'calls':>7} {'GB/s':>7} {'GFLOP/s':>8}  kernel")
+        for k in kernels[:most]:
+            out.append(f"  {_time(k.seconds):>9} {k.share:>6.1%} {k.calls:>7} {_rate(k.gbs):>7} {_rate(k.gflops):>8}"
+                       f"  {k.program} {k.name}, {k.half}: {_first(k.lines)}")  # fmt: skip
+        out += [f"  ... {len(kernels) - most} more"] if len(kernels) > most else []
+        for title, found in (("lines", self.lines), ("rules", self.rules)):
+            rows = [*found.items()]
+            out += ["", title, *[f"  {_time(s):>9}  {name}" for name, s in rows[:most]]] if rows else []
+            out += [f"  ... {len(rows) - most} more"] if len(rows) > most else []
+        return "\n".join(out)
+
+    __str__ = text
+
+    def __repr__(self) -> str:
+        return self.text() if self._is_over else "<Profile: not complete>"
+
+    def _over(self) -> Clock:
+        if not self._is_over:
+            told = "look at it after the block" if self._open else "write `with ad.profile() as p:` around what counts"
+            raise Error(f"profile: it is not complete\n  called at {caller()}\n  {told}")
+        return self._clock
+
+    def __enter__(self) -> Profile:
+        if observers or self._is_over:
+            told = "one is being taken, and profiles do not nest" if observers else "each block needs one of its own"
+            raise Error(f"profile: {told}\n  called at {caller()}")
+        _forget()
+        self._open = ExitStack()
+        try:
+            self._open.enter_context(self._clock.running())
+            observers.append(self._steps)
+            self._clock.restart()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clock.stop()
+        observers.clear()
+        if self._open is not None:
+            self._open.close()
+        self._is_over = True
+        _forget()
+
+
+def profile() -> Profile:
+    """A profile of what is computed in a block: phases, kernels, lines, rules.
+
+    Programs are compiled anew inside the block, and forgotten at its end, so what ran before does not count as known,
+    and nothing of the profile is left in what runs after it.  Each call of a kernel takes some 2 us more meanwhile,
+    which is not in the kernel's time; programs that are recorded for many sizes may run without a time for each kernel.
+
+    Raises Error for a profile within another, and for one that is looked at before its block has ended.
+
+    >>> import autodiff as ad, numpy as np
+    >>> f = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.sin(x) * x)))
+    >>> with ad.profile() as p:
+    ...     for _ in range(10):
+    ...         _ = f(np.ones(1000))
+    >>> [(k.half, k.calls) for k in p.kernels]
+    [('both', 10)]
+    >>> p.phases["running"] < p.seconds
+    True
+    """
+    return Profile()
+
+
+def _forget() -> None:
+    """Drop all compiled programs, those of `jit` functions too."""
+    for forget in config.forgetting:
+        forget()
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1f}"
+
+
+def _sorted(counts: dict[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(counts, key=lambda name: -counts[name]))
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join([*names[:2], *(["..."] if len(names) > 2 else [])])
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
