@@ -70,7 +70,7 @@ def backward(
         results, given = [tensors], [grad_tensors]
         live = live_beside(now, (root,))
         if grad_tensors is None and inputs is None and not create_graph and not is_watching():
-            repeat = (("backward", root.kind, retain_graph), (root,))
+            repeat = (("backward", root.kind, not retain_graph), (root,))
             if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
                 return
             if _hooked(root, hooked_gradients(root), live, retain_graph):
@@ -288,7 +288,8 @@ def _from_seeds(
     if any([node.value is None for node in starts]):
         return None
     kinds = tuple([root.kind for root, _ in seeds])
-    return ("backward", kinds, tuple([g is not None for g in given]), retain), (*[root for root, _ in seeds], *starts)
+    purpose = "backward", kinds, tuple([g is not None for g in given]), not retain
+    return purpose, (*[root for root, _ in seeds], *starts)
 
 
 def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:

@@ -55,7 +55,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     f64[] 4.0
     """
     ys, given = ([y], [grad_outputs]) if isinstance(y, Tensor) else _several(y, grad_outputs)
-    retain = create_graph if retain_graph is None else bool(retain_graph)
+    retain = bool(create_graph if retain_graph is None else retain_graph)
     targets, structure = tree.flatten(xs)
     live: list[Node] = []
     if not create_graph:

@@ -138,3 +138,33 @@ def test_a_thing_in_any_other_place_is_refused_with_the_users_line(name):
         except Exception as error:
             told = str(error) + "".join(getattr(error, "__notes__", ()))
             assert "test_any_misuse.py" in told, f"{what}: {type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("given", [[], 0, None, "yes", [0], 2], ids=repr)
+def test_of_a_flag_the_truth_counts(given):
+    def made():
+        x = ad.tensor([1.0, 2.0], requires_grad=True)
+        return x, ad.sum(x * x)
+
+    def kept(flag):
+        return ad.tensor([1.0], requires_grad=flag).requires_grad, ad.tensor(X, requires_grad=flag).requires_grad
+
+    def retained(flag, go):
+        x, y = made()
+        go(x, y, flag)
+        try:
+            y.backward()
+        except ad.GradientError:
+            return False
+        return True
+
+    routes = [
+        kept,
+        lambda flag: retained(flag, lambda x, y, flag: y.backward(retain_graph=flag)),
+        lambda flag: retained(flag, lambda x, y, flag: ad.backward(y, np.ones(()), retain_graph=flag)),
+        lambda flag: retained(flag, lambda x, y, flag: ad.grad(y, x, create_graph=flag)),
+        lambda flag: retained(flag, lambda x, y, flag: ad.backward([y], create_graph=flag)),
+    ]
+    for route in routes:
+        for _ in range(3):
+            assert route(given) == route(bool(given))
