@@ -18,8 +18,8 @@ _DEAR = ("math.", "arith.divf", "memref.store", "memref.alloca")
 
 
 def outline(program):
-    """The steps as `print_program` has them, without buffers, and under each kernel its loops."""
-    steps = [line.strip() for line in print_program(program).splitlines() if "(" in line and not line.endswith("{")]
+    """The steps as `print_program` has them, without buffers and lines, and under each kernel its loops."""
+    steps = [line.strip().partition("  # ")[0] for line in print_program(program).splitlines() if "(" in line and not line.endswith("{")]
     lines = []
     for text, step in zip(steps, program.steps, strict=True):
         lines.append(text)
