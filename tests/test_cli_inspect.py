@@ -126,6 +126,12 @@ def test_a_text_is_written_to_a_file(user, tmp_path):
     assert failed.exit_code == 1 and "cannot write" in failed.output
 
 
+def test_an_object_file_is_written_for_gdb(user, tmp_path):
+    file = tmp_path / "loss.o"
+    run(f"{user}:loss", *LOSS, "--object", file)
+    assert file.read_bytes()[:4] == b"\x7fELF" and b".debug_line" in file.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("function", "args", "first"),
     [

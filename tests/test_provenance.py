@@ -6,6 +6,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from differential.random_programs import programs
+from hypothesis import given, settings
 from mlir_tools import tools, verify
 
 import autodiff as ad
@@ -172,6 +174,21 @@ def test_the_graph_of_an_inspection_has_nodes_to_walk():
     assert exp.lines[0].function == "_" and exp.lines[1].function == "dense"
     rule = next(n for n in graph.nodes if n.half == "backward" and n.rule.function == "softplus")
     assert rule.of.op == "log1p" and rule.rule.file == __file__ and rule.rule.kind == "backward"
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_no_value_of_any_program_is_without_a_line(program):
+    numbers = tuple(range(program.count))
+    stages = ad.inspect(program.function(), *program.arguments, backward=True, argnums=numbers).stages
+    for node in stages.recorded.nodes:
+        (origin, *_) = node.origins
+        assert origin.lines and origin.lines[-1].file == "<string>", node
+        assert origin.half != "backward" or origin.rule is not None, node
+    for graph in (stages.program.graph, stages.program.drawn):
+        assert all([graph.origins_of(node) for node in graph.nodes])
+        names = {node.origins[0].name for node in (*stages.recorded.inputs, *stages.recorded.nodes)}
+        assert {o.name for node in graph.nodes for o in graph.origins_of(node)} <= names
 
 
 # ---------------------------------------------------------------- in code

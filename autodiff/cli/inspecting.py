@@ -54,14 +54,15 @@ def inspect_(
     page: str = typer.Option("", "--html", metavar="FILE", help="Write the explorer: all stages on one page."),
     time: bool = typer.Option(False, "--time", help="With --html: run the program, and say what each kernel takes."),
     svg: str = typer.Option("", "--svg", metavar="FILE", help="Write a drawing, by Graphviz's program dot."),
+    code: str = typer.Option("", "--object", metavar="FILE", help="Write the object file with your lines, for gdb."),
     dot: bool = typer.Option(False, "--dot", help="Print the graph in Graphviz's language."),
 ) -> None:
     """Show one stage of a function or method, from tape to assembly.  Nothing is run but the tracing."""
     path, _, name = target.partition(":")
     if time and not page:
         raise typer.BadParameter("--time is for --html: the times stand on its page")
-    if (page or svg or dot) and not name:
-        raise typer.BadParameter("--html, --svg and --dot show a function: FILE.py:FUNCTION")
+    if (page or svg or dot or code) and not name:
+        raise typer.BadParameter("--html, --svg, --dot and --object show a function: FILE.py:FUNCTION")
     said, stage = stage or diff[0], stage or "fused"
     for one in (stage, *(diff if diff[0] else ())):
         _check_stage(one)
@@ -72,8 +73,8 @@ def inspect_(
         return
     if name:
         seen = _inspected(path, name, args, which, argnums)
-        if page or svg or dot:
-            _draw(seen, page, time, svg, dot)
+        if page or svg or dot or code:
+            _draw(seen, page, time, svg, dot, code)
             return
         head: dict[str, Any] = {"target": target, "pass": which}
     else:
@@ -101,16 +102,18 @@ def _check_stage(name: str) -> None:
         )
 
 
-def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool) -> None:
-    """Write the page, the drawing, and the text of the drawing, as far as they are asked for."""
+def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool, code: str) -> None:
+    """Write the page, the drawing, its text, and the machine code, as far as they are asked for."""
     try:
         if page:
             seen.save_html(page, time=time)
         if svg:
             Path(svg).write_text(explorer.svg(seen.dot), encoding="utf-8")
+        if code:
+            Path(code).write_bytes(seen.stages.object_file)
     except OSError as error:
         raise Error(f"cannot write {error.filename}: {error.strerror}") from None
-    for written in filter(None, (page, svg)):
+    for written in filter(None, (page, svg, code)):
         typer.echo(f"wrote {written}", err=True)
     if dot:
         typer.echo(seen.dot)

@@ -37,6 +37,9 @@ _MOST = 200_000
 #: Lines kept of functions that call each other.
 _DEPTH = 8
 
+#: Operations that give a value another node.
+_NO_WORK = ("identity", "same")
+
 #: The functions that a declaration makes rules of (`ops.primitive`), by the names that they have there.
 _GIVEN = ("partials", "transpose", "vjp", "pull", "jvp", "push")
 
@@ -187,6 +190,9 @@ def place_of(lines: Lines | None, node: Node) -> Any:
     if lines is None:
         return node.line
     found = lines.places.get(node.number)
+    while found is None and node.line is None and node.inputs and node.kind.op.name in _NO_WORK:
+        node = node.inputs[0]  # what gradients are taken with respect to stands for an argument
+        found = lines.places.get(node.number)
     if type(found) is tuple and found and type(found[0]) is not UserLine:  # at which nobody has looked so far
         kind, what = found
         found = (UserLine(kind, what),) if type(kind) is CodeType else _derived(lines, kind, what)
