@@ -98,6 +98,7 @@ class Inspection:
         """The stages of a graph that was frozen already; its tape is gone."""
         seen = cls(graph.name, [])
         seen._stages = compiler.stages(graph)
+        seen._inputs = []
         return seen
 
     @property
@@ -166,7 +167,7 @@ class Inspection:
     @property
     def dot(self) -> str:
         """The graph as it was recorded, in Graphviz's language: `graphviz.Source(ad.inspect(f, "f64[3]").dot)`."""
-        return print_dot(self._frozen().tell())
+        return print_dot(self.stages.recorded.tell())
 
     @property
     def html(self) -> str:
@@ -183,7 +184,8 @@ class Inspection:
         """
         data = self.data
         if time:
-            data = explorer.timed(data, self.stages, [self._given.get(n, n.value) for n in self._inputs])
+            values = [self._given.get(n, n.value) for n in self._inputs]
+            data = explorer.timed(data, self.stages, values or [None] * len(self.stages.recorded.inputs))
         Path(path).write_text(explorer.page(data), encoding="utf-8")
 
     def _repr_html_(self) -> str:

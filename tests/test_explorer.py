@@ -162,6 +162,33 @@ def test_search_finds_values_kernels_source_and_texts(opened):
 
 
 @needs_browser
+def test_the_table_shows_times_where_they_were_measured_and_sorts_by_any_head(opened, tmp_path):
+    heads = "return [...document.querySelectorAll('.heads button')].map(b => b.textContent)"
+    names = "return [...document.querySelectorAll('.table .row')].map(r => r.children[1].textContent)"
+    page = opened(explorer.page(inspected().data))
+    assert page.run(heads) == ["step", "name", "half", "moves", "computes", "values"]
+    as_run = page.run(names)
+    page.run("[...document.querySelectorAll('.heads button')].find(b => b.textContent === 'name').click()")
+    assert page.run(names) == sorted(as_run) != as_run
+    inspected().save_html(tmp_path / "timed.html", time=True)
+    page = opened((tmp_path / "timed.html").read_text(encoding="utf-8"))
+    assert {"time", "GB/s", "GFLOP/s"} <= {*page.run(heads)}
+    times = page.run("return [...document.querySelectorAll('.table .row')].map(r => r.children[3].textContent)")
+    assert all(re.fullmatch(r"[\d.]+ (µs|ms)", time) for time in times)
+
+
+@needs_browser
+def test_an_input_leads_to_the_steps_that_read_it(opened):
+    page = opened(explorer.page(inspected().data))
+    page.run(
+        "const box = [...document.querySelectorAll('#graph .box')].find(b => /^x +f64/.test(b.textContent));"
+        "box.dispatchEvent(new MouseEvent('click'))"
+    )
+    source, kernels = page.run(MARKED)[:2]
+    assert source == 1 and kernels >= 1 and any(text.startswith("x ") for text in page.run(SELECTED))
+
+
+@needs_browser
 def test_light_and_dark_and_as_the_system(opened):
     back = "return getComputedStyle(document.body).backgroundColor"
     page = opened(explorer.page(inspected().data))
@@ -414,9 +441,11 @@ def test_misuse_is_told(program, arguments, words):
     assert done.exit_code in (1, 2) and words in done.stderr
 
 
-def test_a_page_is_of_a_function(program):
-    done = run(program.rpartition(":")[0], "--html", "out.html")
-    assert done.exit_code == 2 and "FILE.py:FUNCTION" in done.stderr
+def test_a_graph_that_a_script_compiled_has_a_page(program, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM + "\nad.jit(ad.grad(loss))(ad.ones(4), ad.ones((8, 4)))\n")
+    assert run(script, "--graph", 0, "--html", tmp_path / "out.html", "--time", "--dot").stdout.startswith("digraph")
+    assert "LLVM" in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
 def test_what_cannot_run_on_random_numbers_says_what_to_give(tmp_path):

@@ -68,6 +68,8 @@ def test_a_wheel_works_by_itself(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert {"autodiff/py.typed", "codegen/py.typed", "autodiff/examples/digits.py"} <= {*names}
     assert [n for n in names if n.endswith("/licenses/LICENSE")]
+    page = {str(p.relative_to(source)) for p in (source / "autodiff" / "explorer").rglob("*") if p.is_file()}
+    assert page <= {*names} and [n for n in names if n.endswith("/vendored/licenses/graphviz-EPL-2.0.txt")]
     assert {top for top in [n.partition("/")[0] for n in names] if ".dist-info" not in top} == {"autodiff", "codegen"}
     assert not [n for n in names if n.endswith((".pyc", ".o", ".so")) or "__pycache__" in n]
     stubs = {str(p.relative_to(source)) for p in source.glob("autodiff/**/*.pyi")}

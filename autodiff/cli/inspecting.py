@@ -61,27 +61,25 @@ def inspect_(
     path, _, name = target.partition(":")
     if time and not page:
         raise typer.BadParameter("--time is for --html: the times stand on its page")
-    if (page or svg or dot or code) and not name:
-        raise typer.BadParameter("--html, --svg, --dot and --object show a function: FILE.py:FUNCTION")
     said, stage = stage or diff[0], stage or "fused"
     for one in (stage, *(diff if diff[0] else ())):
         _check_stage(one)
     if which not in ("forward", "backward"):
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
-    if not name and graph < 0 and not said:
+    if not name and graph < 0 and not (said or page or svg or dot or code):
         _list_graphs(path, output, as_json)
         return
     if name:
         seen = _inspected(path, name, args, which, argnums)
-        if page or svg or dot or code:
-            _draw(seen, page, time, svg, dot, code)
-            return
         head: dict[str, Any] = {"target": target, "pass": which}
     else:
         graph, seen = _graph_of_script(path, graph)
         head = {"target": target, "graph": graph}
         if "tape" in (stage, *diff):
             raise Error("the tape of a graph that a script compiled is gone; look at its graph")
+    if page or svg or dot or code:
+        _draw(seen, page, time, svg, dot, code)
+        return
     if as_json and not said:
         say(head | seen.data, "", True, output)
         return

@@ -1,15 +1,19 @@
 // The table of steps: what each moves, computes and takes. A click on a head sorts by it.
 
+// Of each column its head, what it says, what it is sorted by, how that is shown, and its width in em; the columns of
+// times are left out where nothing was measured.
+const rate = (value) => (value === null ? "" : value.toFixed(value < 10 ? 1 : 0));
+const TIMES = ["time", "GB/s", "GFLOP/s"];
 const COLUMNS = [
-  ["step", "In the order in which they run", (s) => s.key],
-  ["name", "The function in MLIR, LLVM IR and assembly", (s) => s.name],
-  ["half", "Of the values that it stores", (s) => s.half],
-  ["time", "Measured: the shortest of several runs", (s) => s.time],
-  ["moves", "Bytes that one run reads and writes", (s) => s.bytes],
-  ["computes", "Scalar operations of one run, about", (s) => s.operations],
-  ["GB/s", "Bytes by time", (s) => (s.time ? s.bytes / s.time / 1e9 : null)],
-  ["GFLOP/s", "Operations by time", (s) => (s.time ? s.operations / s.time / 1e9 : null)],
-  ["values", "Values of the graph that it computes", (s) => s.count],
+  ["step", "In the order in which they run", (s) => s.key, (_, s) => s.path, 3.2],
+  ["name", "The function in MLIR, LLVM IR and assembly", (s) => s.name, String, 12],
+  ["half", "Of the values that it stores", (s) => s.half, String, 5.6],
+  ["time", "Measured: the shortest of several runs", (s) => s.time, duration, 5.4],
+  ["moves", "Bytes that one run reads and writes", (s) => s.bytes, (n) => amount(n, "B"), 5.4],
+  ["computes", "Scalar operations of one run, about", (s) => s.operations, (n) => amount(n, ""), 5.4],
+  ["GB/s", "Bytes by time", (s) => (s.time ? s.bytes / s.time / 1e9 : null), rate, 4],
+  ["GFLOP/s", "Operations by time", (s) => (s.time ? s.operations / s.time / 1e9 : null), rate, 5],
+  ["values", "Values of the graph that it computes", (s) => s.count, String, 4],
 ];
 
 function makeKernelPane(model, selection, host) {
@@ -17,9 +21,12 @@ function makeKernelPane(model, selection, host) {
   const heads = document.createElement("div"), body = document.createElement("div");
   heads.className = "grid heads";
   host.append(heads, body);
+  const isTimed = model.steps.some((step) => step.time !== null);
+  const columns = COLUMNS.filter(([name]) => isTimed || !TIMES.includes(name));
+  host.style.setProperty("--widths", columns.map((column) => `${column[4]}em`).join(" "));
   let order = model.steps.map((step) => step.key), sorted = "step", isFalling = false;
 
-  COLUMNS.forEach(([name, title, value]) => {
+  columns.forEach(([name, title, value]) => {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = name;
@@ -42,16 +49,11 @@ function makeKernelPane(model, selection, host) {
     fill(element, row) {
       const step = model.steps[order[row]];
       element.classList.add("grid");
-      const rate = (value) => (value === null ? "" : value.toFixed(value < 10 ? 1 : 0));
-      const cells = [
-        step.path, step.name, step.half, duration(step.time), amount(step.bytes, "B"), amount(step.operations, ""),
-        rate(COLUMNS[6][2](step)), rate(COLUMNS[7][2](step)), step.count,
-      ];
-      cells.forEach((text, k) => {
+      columns.forEach(([name, , value, show]) => {
         const cell = document.createElement("span");
-        cell.textContent = text;
-        if (k === 1) cell.title = `${step.kind} ${step.name}`;
-        if (k === 2) cell.className = `half ${step.half}`;
+        cell.textContent = show(value(step), step);
+        if (name === "name") cell.title = `${step.kind} ${step.name}`;
+        if (name === "half") cell.className = `half ${step.half}`;
         element.append(cell);
       });
       if (selection.now.steps.has(step.key)) element.classList.add("sel");

@@ -37,7 +37,12 @@ function makeSelection(model) {
   }
 
   function stepsOf(keys) {
-    return new Set(keys.flatMap((key) => [...model.nodes[key].steps, ...ownersOf(model, model.nodes[key].scope)]));
+    return new Set(keys.flatMap((key) => {
+      const node = model.nodes[key];
+      // What no step computes, such as an input, is of the steps that read it.
+      const steps = node.steps.length ? node.steps : node.readers.flatMap((reader) => model.nodes[reader].steps);
+      return [...steps, ...ownersOf(model, node.scope)];
+    }));
   }
 
   return {

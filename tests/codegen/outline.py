@@ -19,7 +19,8 @@ _DEAR = ("math.", "arith.divf", "memref.store", "memref.alloca")
 
 def outline(program):
     """The steps as `print_program` has them, without buffers and lines, and under each kernel its loops."""
-    steps = [line.strip().partition("  # ")[0] for line in print_program(program).splitlines() if "(" in line and not line.endswith("{")]
+    printed = [line for line in print_program(program).splitlines() if "(" in line and not line.endswith("{")]
+    steps = [line.strip().partition("  # ")[0] for line in printed]
     lines = []
     for text, step in zip(steps, program.steps, strict=True):
         lines.append(text)
