@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
 from codegen.runtime.entered import Entry as Native
 
@@ -29,6 +28,7 @@ from .tape.leaks import check_leaves
 from .tape.lines import belonging
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
+from .tape.progress import compiled_in_sight
 from .tape.record import grad_mode, identity_of, record_again, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
@@ -150,7 +150,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     graph.name = name if name.isidentifier() else "f"
     entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
     entry.graph = graph
-    entry.executable = compile_graph(graph) if wanted else None
+    entry.executable = compiled_in_sight(graph) if wanted else None
     return entry
 
 

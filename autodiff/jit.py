@@ -264,7 +264,8 @@ class _Traced:
                         self.tells_arrays = True
                         key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
-                    note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
+                    why = signatures.why_traced(self.f, key, self.traced_last)
+                    note(f"jit {getattr(self.f, '__name__', 'f')}", why)
                     self.traced_last = key
                     entry.choices.on_change(lambda: self._drop(key))
                     signatures.watch(key[1], key, self.gone)

@@ -32,6 +32,7 @@ from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short
 from .ops import as_tensor
 from .stand_ins import StandsForArray, standing
+from .tape.misses import changed_axes
 from .tape.record import number_like_traced
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
@@ -366,17 +367,22 @@ def tells_arrays(choices: Choices) -> bool:
     return any([function.names_arrays for function in choices.answers])
 
 
-def why_traced(key: tuple, last: tuple | None) -> str:
-    """The difference of a call signature from the one that was traced before it."""
+def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
+    """The difference of a call signature of f from the one that was traced before it."""
     if last is None:
         return "the first call"
     structure, parts, mode, arrays = key
     if structure != last[0]:
+        names, before = argument_names(f, structure), argument_names(f, last[0])
+        more, fewer = [n for n in names if n not in before], [n for n in before if n not in names]
+        told = [f"{', '.join(found)} {word}" for found, word in ((more, "is new"), (fewer, "is gone")) if found]
+        if told:
+            return f"the arguments are nested in another way: {'; '.join(told)}"
         return f"the arguments are nested as {structure}, before as {last[0]}"
-    names = tree.names(structure)
-    for name, part, was in zip(names, parts, last[1], strict=True):
+    for name, part, was in zip(argument_names(f, structure), parts, last[1], strict=True):
         if part != was:
-            return f"argument {name} is {_signed(part)}, before it was {_signed(was)}"
+            axes = "" if "static" in (part[0], was[0]) else changed_axes(part[1], was[1])
+            return f"argument {name} is {_signed(part)}, before it was {_signed(was)}{axes}"
     if mode != last[2]:
         return "gradients are on" if mode else "gradients are off"
     if arrays != last[3]:
@@ -384,8 +390,14 @@ def why_traced(key: tuple, last: tuple | None) -> str:
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 
 
+def _plainly(value: Any) -> str:
+    """A static value, which is kept beside its type where equal values of other types differ."""
+    is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type)
+    return repr(value[1] if is_pair and type(value[1]) is value[0] else value)
+
+
 def _signed(part: tuple) -> str:
     if part[0] == "static":
-        return f"the static value {part[1]!r}"
+        return f"the static value {_plainly(part[1])}"
     kind, shape, dtype, tracks = part
     return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"

@@ -198,7 +198,7 @@ float(ad.sum(w * 2.0))
     assert len(rows) >= 6 and all([row["reason"] for row in rows])
     told = {(row["place"], row["reason"]) for row in rows}
     assert ("many.py:6", "jit <lambda>: the first call") in told
-    assert ("many.py:6", "jit <lambda>: argument [0][0] is f64[3], before it was f64[2]") in told
+    assert ("many.py:6", "jit <lambda>: argument x is f64[3], before it was f64[2]: axis 0 has 3, before 2") in told
     assert ("many.py:7", "backward: a .grad is there to be added to, before it was None") in told
     listed = run("inspect", str(file)).stdout
     assert listed.count("jit <lambda>: the first call") == 1

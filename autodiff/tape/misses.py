@@ -7,7 +7,8 @@ similar key of the same purpose that was seen before.  Only misses pay for this:
         an input is f64[32,6], before it was f64[64,6]
 
 The loggers `autodiff.compile` and `autodiff.trace` of the standard library are told at once: at the level INFO of what
-was compiled, at DEBUG of what was only recorded.
+was compiled, at DEBUG of what was only recorded.  `autodiff.cache` (DEBUG) is told of machine code on disk: found, not
+found, kept (`codegen.runtime.disk`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from codegen.records import NamedTuple
 from ..errors import UserLine, user_line
 from .node import Kind, Out
 
-__all__ = ["ANOTHER_SIZE", "Explanation", "Miss", "compared", "explain", "forget", "note"]
+__all__ = ["ANOTHER_SIZE", "Explanation", "Miss", "changed_axes", "compared", "explain", "forget", "note"]
 
 #: Why a plan was made without a rule or a graph.
 ANOTHER_SIZE = "the same program at another size, one of many: its rules and its graph are known"
@@ -173,12 +174,14 @@ def _part(new: Any, was: Any) -> str:
     kind, old = _kind(new), _kind(was)
     if kind is None and old is None:
         if _out(new) is not _out(was):
-            return f"an input is {_out(new)}, before it was {_out(was)}"
+            axes = changed_axes(_out(new).aval.shape, _out(was).aval.shape)
+            return f"an input is {_out(new)}, before it was {_out(was)}{axes}"
         return f"{_name(new)} stands where {_name(was)} stood, or leaves are shared in another way"
     if kind is None or old is None or kind.op is not old.op:
         return f"{_name(new)} stands where {_name(was)} stood"
     if kind.out is not old.out:
-        return f"{kind.op.name} gives {kind.out}, before it gave {old.out}"
+        axes = changed_axes(kind.out.aval.shape, old.out.aval.shape)
+        return f"{kind.op.name} gives {kind.out}, before it gave {old.out}{axes}"
     if kind.params != old.params:
         return f"{kind.op.name} has the parameters {_text(kind.params)}, before {_text(old.params)}"
     if new[1] != was[1]:
@@ -189,6 +192,14 @@ def _part(new: Any, was: Any) -> str:
         if new[4] != was[4]:
             return f"{kind.op.name}: a hook was registered or removed"
     return f"{kind.op.name} is wired to other operands"
+
+
+def changed_axes(shape: Sequence[int], before: Sequence[int]) -> str:
+    """Words for the axes whose extents changed; none where another number of axes did."""
+    if len(shape) != len(before):
+        return ""
+    told = [f"axis {k} has {n}, before {m}" for k, (n, m) in enumerate(zip(shape, before, strict=True)) if n != m]
+    return f": {', '.join(told)}" if told else ""
 
 
 def _kind(part: Any) -> Kind | None:

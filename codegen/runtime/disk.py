@@ -27,6 +27,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..records import NamedTuple
 
@@ -109,8 +110,10 @@ class DiskCache:
                     os.unlink(path)
         if entry is None:
             self.misses += 1
+            _tell("not on disk: %s", key)
         else:
             self.hits += 1
+            _tell("found on disk: %s, %d bytes of machine code", key, len(entry.object_bytes))
         return entry
 
     @staticmethod
@@ -140,6 +143,7 @@ class DiskCache:
             self._writes_from = time.monotonic() + _PAUSE_S
             self._report(f"cannot write to {self.folder} ({error}); nothing is kept for the next {_PAUSE_S:.0f} s")
             return
+        _tell("kept on disk: %s, %d bytes of machine code", keys[0], len(object_bytes))
         # Looking at every file takes time: once per sixteenth of the limit, counted over all processes.
         if int.from_bytes(os.urandom(4), "little") < 16 * len(data) / self.limit_bytes * 2**32:
             self.prune()
@@ -172,6 +176,7 @@ class DiskCache:
         total = sum(size for _, size, _ in files)
         if total <= self.limit_bytes:
             return
+        _tell("%d bytes of at most %d: what was not used for longest is removed", total, self.limit_bytes)
         for _, size, paths in files:
             for path in paths:
                 with contextlib.suppress(OSError):
@@ -219,6 +224,13 @@ class DiskCache:
             import logging  # needed by almost nobody
 
             logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
+
+
+def _tell(message: str, *values: Any) -> None:
+    """Tell the logger, where a program has imported `logging`: else nobody listens."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger("autodiff.cache").debug(message, *values)
 
 
 def _make_private(folder: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import misses
+from autodiff.tape import misses, progress
+from codegen.runtime import disk
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +54,7 @@ def test_another_extent_is_named_with_the_one_before():
     for n in (4, 5):
         w = parameter(np.ones(3))
         loss(w, ad.tensor(np.ones((n, 3)))).backward()
-    assert last().reason == "an input is f64[5,3], before it was f64[4,3]"
+    assert last().reason == "an input is f64[5,3], before it was f64[4,3]: axis 0 has 5, before 4"
 
 
 def test_another_dtype_is_named():
@@ -138,9 +141,9 @@ def test_a_trace_is_explained():
     f(np.ones(3), 2.0)
     assert last().what == "jit f" and last().reason == "the first call"
     f(np.ones(4), 2.0)
-    assert last().reason == "argument [0][0] is f64[4], before it was f64[3]"
+    assert last().reason == "argument x is f64[4], before it was f64[3]: axis 0 has 4, before 3"
     f(np.ones(4), 2)
-    assert last().reason == "argument [0][1] is a int as i64[], before it was a float as f64[]"
+    assert last().reason == "argument k is a int as i64[], before it was a float as f64[]"
     f(np.ones(4), k=2)
     assert "nested as" in last().reason
 
@@ -244,3 +247,90 @@ def test_loggers_are_told_of_what_is_recorded_and_of_what_is_compiled(caplog, mo
     with caplog.at_level("WARNING", "autodiff"):
         loss(w, np.ones((5, 3))).backward()
     assert not caplog.records
+
+
+def explained(f, first, second, **options):
+    """The reason of a second call that is traced anew."""
+    step = ad.jit(f, **options)
+    step(*first)
+    step(*second)
+    return last().reason
+
+
+def model(w, params, scale=2.0):
+    return ad.sum(w * scale) + ad.sum(params["b"])
+
+
+B2, B25 = {"b": np.ones(2)}, {"b": np.ones((2, 5))}
+
+
+@pytest.mark.parametrize(
+    "first, second, reason",
+    [
+        ((np.ones(3), B2), (np.ones(4), B2), "argument w is f64[4], before it was f64[3]: axis 0 has 4, before 3"),
+        ((np.ones(3), B25), (np.ones(3), {"b": np.ones((7, 5))}),
+         "argument params['b'] is f64[7,5], before it was f64[2,5]: axis 0 has 7, before 2"),
+        ((np.ones(3), B25), (np.ones(3), {"b": np.ones((3, 6))}),
+         "argument params['b'] is f64[3,6], before it was f64[2,5]: axis 0 has 3, before 2, axis 1 has 6, before 5"),
+        ((np.ones(3), B2), (np.ones(3), B25), "argument params['b'] is f64[2,5], before it was f64[2]"),
+        ((np.ones(3), B2), (np.ones(3, np.float32), B2), "argument w is f32[3], before it was f64[3]"),
+        ((np.ones(3), B2), (np.ones(3), {**B2, "c": 1.0}),
+         "the arguments are nested in another way: params['c'] is new"),
+        ((np.ones(3), B2), (np.ones(3), B2, 0.5), "the arguments are nested in another way: scale is new"),
+        ((np.ones(3), B2, 0.5), (np.ones(3), B2), "the arguments are nested in another way: scale is gone"),
+        ((np.ones(3), B2, 0.5), (np.ones(3), B2, 1),
+         "argument scale is a int as i64[], before it was a float as f64[]"),
+    ],
+)  # fmt: skip
+def test_a_reason_names_the_argument_the_axis_and_both_extents(first, second, reason):
+    assert explained(model, first, second) == reason
+
+
+def test_a_reason_names_static_values():
+    reason = explained(lambda x, k: x * k, (np.ones(3), 2), (np.ones(3), 3), static_argnums=1)
+    assert reason == "argument k is the static value 3, before it was the static value 2"
+
+
+def test_machine_code_on_disk_is_logged(caplog, tmp_path):
+    kept = disk.DiskCache(tmp_path / "code")
+    with caplog.at_level("DEBUG", logger="autodiff.cache"):
+        assert kept.load("key") is None
+        kept.store(["key"], b"code", ["f"])
+        assert kept.load("key")
+    said = [r.getMessage() for r in caplog.records if r.levelname == "DEBUG"]
+    assert [text.partition(":")[0] for text in said] == ["not on disk", "kept on disk", "found on disk"]
+    assert "4 bytes of machine code" in said[2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def unrolled(x):
+    for _ in range(300):
+        x = ad.sin(x) * 0.5
+    return x
+
+
+def test_a_long_compile_is_shown_on_a_terminal_and_names_an_unrolled_loop(monkeypatch):
+    monkeypatch.setattr(progress, "AFTER_S", 0.001)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    ad.jit(unrolled)(np.ones(3))
+    told, _, shown = terminal.getvalue().partition("\n")
+    line = unrolled.__code__.co_firstlineno + 2
+    assert told.startswith(f"autodiff: test_explain.py:{line}, in unrolled recorded 600 operations: a Python loop was")
+    assert "ad.scan" in told
+    assert shown.startswith("\rautodiff: compiling unrolled, ") and shown.endswith(" \r")
+
+
+def test_a_short_compile_and_one_without_a_terminal_show_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    ad.jit(lambda x: x * 5.25)(np.ones(3))
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(progress, "AFTER_S", 0.001)
+    monkeypatch.setattr(sys, "stderr", piped := io.StringIO())
+    ad.jit(unrolled)(np.ones(5))
+    monkeypatch.setattr(sys, "stderr", None)  # pythonw has none
+    ad.jit(unrolled)(np.ones(6))
+    assert piped.getvalue() == ""
