@@ -375,8 +375,7 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
     if structure != last[0]:
         names, before = argument_names(f, structure), argument_names(f, last[0])
         more, fewer = [n for n in names if n not in before], [n for n in before if n not in names]
-        told = [f"{', '.join(found)} {word}" for found, word in ((more, "is new"), (fewer, "is gone")) if found]
-        if told:
+        if told := [f"{', '.join(found)} {word}" for found, word in ((more, "is new"), (fewer, "is gone")) if found]:
             return f"the arguments are nested in another way: {'; '.join(told)}"
         return f"the arguments are nested as {structure}, before as {last[0]}"
     for name, part, was in zip(argument_names(f, structure), parts, last[1], strict=True):
@@ -390,14 +389,10 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 
 
-def _plainly(value: Any) -> str:
-    """A static value, which is kept beside its type where equal values of other types differ."""
-    is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type)
-    return repr(value[1] if is_pair and type(value[1]) is value[0] else value)
-
-
 def _signed(part: tuple) -> str:
     if part[0] == "static":
-        return f"the static value {_plainly(part[1])}"
+        value = part[1]  # beside its type where equal values of other types differ
+        is_typed = type(value) is tuple and value[:1] == (type(value[-1]),)
+        return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
     return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"

@@ -1,6 +1,8 @@
 """The command line: every stage, both passes, the same text in every run, and one message for what is wrong."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -417,3 +419,27 @@ def test_explain_runs_a_script_and_says_why_its_programs_were_new(tmp_path):
     script.write_text("1 / 0\n")
     assert "ZeroDivisionError" in fails("explain", script)
     assert "there is no file" in fails("explain", tmp_path / "none.py")
+
+
+def test_the_derivative_of_every_built_in_has_a_file_and_a_line():
+    from autodiff.cli.rules import _derivative, _of_library
+
+    rows = [(name, row) for name, function in _of_library().items() for row in _derivative(function)]
+    assert len(rows) > 200 and "special.gammaln" in dict(rows)
+    assert [pair for pair in rows if not re.search(r"mode  autodiff/[\w/]+\.py:\d+$", pair[1])] == []
+
+
+@pytest.mark.parametrize(
+    "name, near", [("special.gamaln", "special.gammaln"), ("linalg.sovle", "linalg.solve"), ("exq", "exp")]
+)
+def test_a_name_that_is_nearly_one_is_answered_with_that(name, near):
+    found = CliRunner().invoke(app, ["rules", name])
+    assert found.exit_code == 1 and f"give a name such as {near}," in found.output
+
+
+@pytest.mark.parametrize("typed, offered", [("autodiff ex", "explain export"), ("autodiff inspect --sta", "--stage")])
+def test_shells_complete_commands_and_options(typed, offered):
+    words = {"_AUTODIFF_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    code = "import sys; sys.argv = ['autodiff']; from autodiff.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **words}, capture_output=True, text=True)
+    assert done.stdout.split() == offered.split(), done.stderr

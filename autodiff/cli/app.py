@@ -20,7 +20,7 @@ __all__ = ["AsJson", "app", "reported", "say", "user_errors"]
 
 app = typer.Typer(
     name="autodiff",
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -15,9 +15,10 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-__all__ = ["located"]
+__all__ = ["located", "placed"]
 
 
 def located(text: str, methods: Iterable[Any]) -> str:
@@ -33,10 +34,13 @@ def _full(method: Any) -> str | None:
     """`folder/file.py:12`; None where it is not known."""
     written = inspect.unwrap(method.implementation)
     code = getattr(written, "__code__", None)
-    if code is None:
-        return None
+    return None if code is None else placed(code, getattr(written, "__module__", None))
+
+
+def placed(code: CodeType, module: str | None = None) -> str | None:
+    """`folder/file.py:12` of a function's code; None where it is not known."""
     file = Path(code.co_filename).absolute()
-    for root in (_package_folder("autodiff"), Path.cwd(), _package_folder(getattr(written, "__module__", None))):
+    for root in (_package_folder("autodiff"), Path.cwd(), _package_folder(module)):
         if root is not None and file.is_relative_to(root):
             return f"{file.relative_to(root).as_posix()}:{code.co_firstlineno}"
     return None

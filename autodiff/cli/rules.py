@@ -13,9 +13,10 @@ from .. import tree
 from ..api import asarray
 from ..dispatch import Unreachable, all_functions, ambiguities, coverage, methods, which, which_backward
 from ..errors import Error
+from ..tape.lines import rule_code
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_arguments
-from .places import located
+from .places import located, placed
 from .targets import find, names_for
 
 __all__ = ["rules"]
@@ -79,7 +80,8 @@ def _of_library() -> dict[str, Any]:
     """This library's generic functions, as they are called: "matmul", "linalg.solve"."""
     import autodiff
 
-    spaces = {"": autodiff, "linalg.": autodiff.linalg, "random.": autodiff.random, "fft.": autodiff.fft}
+    inside = ("linalg", "special", "random", "fft")
+    spaces = {"": autodiff, **{f"{name}.": getattr(autodiff, name) for name in inside}}
     found = {f"{prefix}{name}": getattr(space, name) for prefix, space in spaces.items() for name in space.__all__}
     return {name: value for name, value in found.items() if getattr(type(value), "is_generic_function", False)}
 
@@ -93,12 +95,14 @@ def _closest(name: str) -> str:
 
 
 def _derivative(function: Any) -> list[str]:
-    """In which modes a built-in operation has its own."""
+    """In which modes a built-in operation has its own, and where that is written."""
     primitive = getattr(function, "primitive", None)
     if primitive is None:
         return []
-    has = [what for what, rule in (("reverse", primitive.pull), ("forward", primitive.push)) if rule]
-    return [f"of operation {primitive.name}: {' and '.join(has)} mode"] if has else []
+    modes = (("reverse", primitive.pull, "backward"), ("forward", primitive.push, "jvp"))
+    found = [(mode, rule_code(primitive, kind)) for mode, rule, kind in modes if rule]
+    places = [(mode, None if code is None else placed(code)) for mode, code in found]
+    return [f"of operation {primitive.name}: {mode} mode{f'  {place}' if place else ''}" for mode, place in places]
 
 
 def _chosen(function: Any, given: tuple) -> tuple[str, str | None]:

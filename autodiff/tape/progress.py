@@ -33,7 +33,7 @@ def compiled_in_sight(graph: Graph) -> Any:
     if stream is None or not stream.isatty():
         return compile_graph(graph)
     told = unrolled(graph) if len(graph.nodes) >= MANY else ""
-    shown = _Shown(stream, f"autodiff: compiling {graph.name}, {len(graph.nodes):,} operations", told)
+    shown = _TerminalLine(stream, f"autodiff: compiling {graph.name}, {len(graph.nodes):,} operations", told)
     try:
         return compile_graph(graph)
     finally:
@@ -53,7 +53,7 @@ def unrolled(graph: Graph) -> str:
     return ""
 
 
-class _Shown:
+class _TerminalLine:
     """A line on a terminal, written again every second from the first on."""
 
     def __init__(self, stream: Any, text: str, told: str) -> None:
