@@ -53,7 +53,7 @@ class Export:
 
 
 def export(
-    f: Callable,
+    f: Callable[..., Any],
     *args: Any,
     out: str | os.PathLike[str],
     name: str | None = None,
