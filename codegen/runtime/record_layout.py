@@ -77,9 +77,11 @@ def _are_as_known(layout: Layout) -> bool:
     """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
     node, rich, handle = layout.node, layout.rich, layout.handle
     count = len(_FIELDS["node"])
-    have = (_count(node) == count, _count(rich) == count + len(RICH) + 1, _count(handle) == 3)
-    weak = (not node.__weakrefoffset__, rich.__weakrefoffset__ > 0, handle.__weakrefoffset__ > 0)
-    return all(have) and all(weak) and None not in [life_of(cls) for cls in (node, rich, handle)]
+    expected = {node: count, rich: count + len(RICH), handle: 2}
+    # Since Python 3.12 weak references stand before the object.
+    have = [_count(cls) == number + (cls.__weakrefoffset__ > 0) for cls, number in expected.items()]
+    weak = (not node.__weakrefoffset__, rich.__weakrefoffset__, handle.__weakrefoffset__)
+    return all(have) and all(weak) and None not in [life_of(cls) for cls in expected]
 
 
 def _counts(counter: Any) -> bool:
