@@ -569,6 +569,58 @@ def test_an_executor_needs_nothing_but_submit():
         same(total(P), in_one_process(loss)(P))
 
 
+class Deserted:
+    """A Dask client, as the library sees one, of a cluster that has no worker at the looks named in `alone`."""
+
+    def __init__(self, alone):
+        self.alone, self.looks, self.waiting = alone, 0, []
+
+    def submit(self, f, *args, pure):
+        self.waiting.append((future := Future(), f, args))
+        return future
+
+    def scheduler_info(self):
+        self.looks += 1
+        if self.looks in self.alone:
+            return {"workers": {}}
+        waiting, self.waiting = self.waiting, []
+        for future, f, args in waiting:  # a worker is there again
+            if future.set_running_or_notify_cancel():
+                future.set_result(f(*[a.result() if isinstance(a, Future) else a for a in args]))
+        return {"workers": {"one": {}}}
+
+
+Deserted.__module__ = "distributed.client"
+
+
+def test_a_cluster_without_workers_is_waited_for_once(monkeypatch):
+    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.2)
+    start = time.monotonic()
+    with pytest.raises(ad.WorkerError, match=r"after 1 attempt: (.|\n)*lost-worker-timeout") as lost:
+        ad.sum_over(loss, ad.shards(load, KEYS, on=Deserted(range(10_000)), retries=1000))(P)
+    assert lost.value.keys == tuple(KEYS) and time.monotonic() - start < 5
+
+
+def test_a_cluster_that_can_be_made_again_is_made_again_when_its_workers_are_gone(monkeypatch):
+    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.1)
+    made = iter([Deserted(range(10_000)), Deserted(())])
+    with ad.shards(load, KEYS, on=lambda: next(made)) as shards:
+        same(ad.sum_over(loss, shards)(P), in_one_process(loss)(P))
+
+
+def test_only_an_uninterrupted_time_without_workers_counts(monkeypatch):
+    """Nor does one that began in a step before."""
+    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.2)
+    total = ad.sum_over(loss, ad.shards(load, KEYS, on=(client := Deserted({1, 2, 4, 5})), retries=0))
+    for _ in range(2):
+        same(total(P), in_one_process(loss)(P))
+        time.sleep(0.3)
+    assert client.looks == 6
+
+
 @pytest.mark.parametrize("when", ["at submit", "later"])
 def test_a_lost_task_keeps_nothing_of_the_user_alive(when):
     """Else what is live differs after a worker was lost, and so do the program around the sum and its last bits."""

@@ -12,7 +12,7 @@ import pytest
 from test_workers import KEYS, P, bits, everything, in_one_process, load, loss, moments, quotient, same, spawned
 
 import autodiff as ad
-from autodiff.workers import keeping
+from autodiff.workers import rounds
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -101,13 +101,13 @@ def test_a_worker_of_dask_that_is_killed_changes_no_bit():
 
 def test_a_cluster_without_workers_is_an_error_with_the_keys(monkeypatch):
     distributed = needs("distributed")
-    monkeypatch.setattr(keeping, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(rounds, "_PATIENCE_S", 1.0)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
         distributed.Client(cluster) as client,
-        pytest.raises(ad.WorkerError, match=r"no worker is left(.|\n)*keys: 0, 1, 2, 3, 4"),
+        pytest.raises(ad.WorkerError, match=r"after 1 attempt(.|\n)*no worker is left(.|\n)*keys: 0, 1, 2, 3, 4"),
     ):
-        ad.sum_over(loss, ad.shards(load, KEYS, on=client, retries=0))(P)
+        ad.sum_over(loss, ad.shards(load, KEYS, on=client, retries=100))(P)
 
 
 def test_errors_arrive_from_dask_as_themselves_and_a_shard_is_loaded_again():

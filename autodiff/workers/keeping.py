@@ -9,7 +9,6 @@ Kinds of `on`:
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,10 +21,6 @@ from .serialized import Sent, sent
 from .task import Chain, Order, forget, forget_later, load_shard, physical_memory, work
 
 __all__ = ["Shards", "shards"]
-
-#: Seconds without any worker before a step is given up: a cluster starts them again in less.
-_PATIENCE_S = 30.0
-
 
 class _Here:
     """An executor that runs a task at once, in this thread."""
@@ -54,7 +49,6 @@ class Shards:
         self._held: dict[int, Any] = {}
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
         self._sent: tuple[bool, Sent, list[Sent]] | None = None
-        self._alone_since: float | None = None
         forget_later(self, self.token)
 
     def __repr__(self) -> str:
@@ -106,26 +100,22 @@ class Shards:
         """True if lost tasks can be given out again: the executor can be made anew, or mends itself."""
         return self._make is not None or self._is_dask or isinstance(self._executor, _Here)
 
-    def renew(self) -> bool:
-        """Make a broken executor again.  False: it cannot be made."""
+    def renew(self, deserted: bool = False) -> bool:
+        """Make a broken executor again, or one that is `deserted` by its workers.  False: it cannot be made."""
         if self._make:
             self._shut(wait=False)
-        return self.can_renew()
+        return self._make is not None or (self.can_renew() and not deserted)
 
     def _shut(self, wait: bool) -> None:
-        """Let go of an executor that was made here."""
+        """Let go of an executor that was made here, and of what it holds."""
+        self._held.clear()
         old, self._executor = self._executor, None
         if hasattr(old, "shutdown"):
             old.shutdown(wait=wait)
 
     def has_nobody(self) -> bool:
-        """True if the cluster has had no worker for half a minute."""
-        if not self._is_dask or self.executor.scheduler_info().get("workers"):
-            self._alone_since = None
-            return False
-        now = time.monotonic()
-        self._alone_since = self._alone_since or now
-        return now - self._alone_since > _PATIENCE_S
+        """True if the executor is a cluster that has no worker now."""
+        return self._is_dask and not self.executor.scheduler_info().get("workers")
 
     # ------------------------------------------------------------ tasks
 

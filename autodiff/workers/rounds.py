@@ -22,6 +22,9 @@ __all__ = ["Sum", "go_round"]
 #: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
 _SLOW_S, _LOOK_S = 2.0, 1.0
 
+#: Seconds without any worker before a step is given up: a cluster starts them again in less.
+_PATIENCE_S = 30.0
+
 
 class Sum:
     """Results that are added in a binary tree over the keys, as they arrive: the order of arrival changes no bit.
@@ -117,16 +120,21 @@ def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
             return total
         attempts += 1
         keys = [shards.keys[i] for i in sorted(total.missing)]
-        if attempts > shards.retries or not shards.renew():
+        deserted = isinstance(reason, WorkerError)
+        if attempts > shards.retries or not shards.renew(deserted):
             raise _lost(shards, keys, attempts, reason) from reason
 
 
 def _collect(
     shards: Shards, places: list[int], submit: Callable, futures: dict[int, Any], total: Sum, tell: _Progress
 ) -> BaseException | None:
-    """Add what arrives until nothing is on its way.  Returns the reason why something is missing."""
+    """Add what arrives until nothing is on its way.
+
+    Returns the reason why something is missing: a WorkerError if the cluster has had no worker for half a minute.
+    """
     arrived: SimpleQueue[int] = SimpleQueue()
     reason: BaseException | None = None
+    alone_since: float | None = None
     for place in places:
         try:
             futures[place] = future = submit(place)
@@ -139,8 +147,9 @@ def _collect(
             place = arrived.get(timeout=_LOOK_S)
         except Empty:
             tell(len(shards.keys) - len(total.missing))
-            if shards.has_nobody():
-                return WorkerError("no worker is left")
+            alone_since = (alone_since or time.monotonic()) if shards.has_nobody() else None
+            if alone_since and time.monotonic() - alone_since > _PATIENCE_S:
+                return WorkerError(f"no worker is left, and none was started in {_PATIENCE_S:.0f} s")
             continue
         try:
             answer = futures.pop(place).result()
@@ -161,7 +170,10 @@ def _lost(shards: Shards, keys: list, attempts: int, reason: BaseException | Non
     shown = ", ".join([repr(k)[:40] for k in keys[:8]]) + (f" and {len(keys) - 8} more" if len(keys) > 8 else "")
     why = f": {type(reason).__name__}: {str(reason).strip():.300}" if reason is not None else ""
     advice = (
-        "its workers may run out of memory: make shards smaller, or retries= larger"
+        "see why the cluster starts no worker again: Dask ends a worker that is being started again at the moment\n"
+        "  distributed.deploy.lost-worker-timeout (15s) after any loss of it: set that to 1h"
+        if isinstance(reason, WorkerError)
+        else "its workers may run out of memory: make shards smaller, or retries= larger"
         if shards.can_renew()
         else "give on= a function that makes the executor, so that a broken one is made again:\n"
         "  on=lambda: ProcessPoolExecutor(4)"
