@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
 from codegen.runtime.entered import Entry as Native
 
@@ -150,7 +151,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     graph.name = name if name.isidentifier() else "f"
     entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
     entry.graph = graph
-    entry.executable = compiled_in_sight(graph) if wanted else None
+    entry.executable = compiled_in_sight(graph, compile_graph) if wanted else None
     return entry
 
 

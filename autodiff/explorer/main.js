@@ -29,10 +29,12 @@ function makeLegend() {
 
 function summaryOf(model) {
   const kernels = model.steps.filter((step) => step.kind === "kernel").length;
+  const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
   const back = model.nodes.filter((node) => node.isBackward).length;
   const took = model.steps.filter((step) => model.scopes[step.scope].owner === null).reduce((sum, step) => sum + (step.time || 0), 0);
   return [
-    `${model.nodes.length} values${back ? `, ${back} backward` : ""}`, `${model.steps.length} steps, ${kernels} kernels`,
+    `${counted(model.nodes.length, "value")}${back ? `, ${back} backward` : ""}`,
+    `${counted(model.steps.length, "step")}, ${counted(kernels, "kernel")}`,
     took ? `${duration(took)} in all` : "times not measured",
   ].join("; ");
 }

@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from codegen.compiler import compile_graph
 from codegen.ir import Graph
 
 __all__ = ["AFTER_S", "compiled_in_sight", "unrolled"]
@@ -27,7 +27,7 @@ AFTER_S = 1.0
 MANY, PART = 100, 4
 
 
-def compiled_in_sight(graph: Graph) -> Any:
+def compiled_in_sight(graph: Graph, compile_graph: Callable[[Graph], Any]) -> Any:
     """The executable of a graph; a terminal is told where it takes long."""
     stream = sys.stderr
     if stream is None or not stream.isatty():

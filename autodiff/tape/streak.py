@@ -60,7 +60,7 @@ class _Prices:
     def compiled(self, graph: Graph) -> Any:
         """Compile a graph, and learn what that costs."""
         start = self.now()
-        executable = compiled_in_sight(graph)
+        executable = compiled_in_sight(graph, compile_graph)
         if graph.nodes:
             self.root *= max(1e-3, (self.now() - start) / self.of_operations(len(graph.nodes))) ** 0.2
         return executable
