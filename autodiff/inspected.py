@@ -28,7 +28,7 @@ VERSION = 1
 #: The stages whose texts belong to the data.
 TEXTS = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
 
-#: Where the text of a function begins, and where it ends.
+#: The lines with which the text of a function begins and ends.
 _FUNCTIONS = {
     "mlir": (re.compile(r"  func\.func (?:private )?@([\w.$]+)\(.*{$"), re.compile(r"  }$")),
     "llvm": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),

@@ -181,7 +181,11 @@ class Inspection:
 
         The page fetches nothing: it works from a file, and without a network.  `time` measures what each kernel takes:
         the program is run some times, on the arrays that `inspect` was given, or on random numbers in place of a type.
+
+        Raises Error for a path that is no path, OSError where the file cannot be written.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise Error(f"save_html: path is a file to write, not {type(path).__name__}\n  called at {caller()}")
         data = self.data
         if time:
             values = [self._given.get(n, n.value) for n in self._inputs]

@@ -1,5 +1,6 @@
 """`autodiff inspect`: comparing stages, one kernel, files, colour, and all that --args can say."""
 
+import json
 import os
 import subprocess
 import sys
@@ -189,3 +190,16 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(user, stage, no_color):
     shown = os.read(master, 1 << 16).decode()
     os.close(master)
     assert ("\x1b[" in shown) is (not no_color)
+
+
+def test_a_page_is_written_beside_what_else_is_asked_for(user, tmp_path):
+    page = tmp_path / "page.html"
+    found = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--html", str(page), "--json"])
+    assert page.is_file() and json.loads(found.stdout)["version"] == 1
+    found = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--html", str(page), "--stage", "tape"])
+    assert "ask " in found.stdout
+
+
+def test_a_page_has_a_path():
+    with pytest.raises(ad.Error, match=r"(?s)path is a file to write, not int.*test_cli_inspect\.py"):
+        ad.inspect(lambda x: x * x, "f64[3]").save_html(3)

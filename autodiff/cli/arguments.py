@@ -20,7 +20,7 @@ from ..tensor import AbstractTensor
 
 __all__ = ["arguments_for", "parse_argnums", "parse_arguments"]
 
-#: What can be written, for messages.
+#: The ways to write arguments, for messages.
 GRAMMAR = """\
   write, with commas between arguments:
     f64[3,4]  i64[8]  bool[]              an array of a dtype and shape

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from codegen import compiler
+from codegen.lazily import imported
 
 from .. import explorer
 from ..api import clear_cache
@@ -27,9 +28,6 @@ from .targets import beside, find, is_file, names_for
 __all__ = ["inspect_"]
 
 _DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compare.", show_default=False)
-
-#: What is done after the passes, as stages.
-_REWRITES = ("both_sides", "separate", "by_parts", "choose", "sorts", "inner", "turn", "prepare")
 
 #: As many avals as a line of the list of graphs shows.
 _SHOWN = 6
@@ -79,7 +77,8 @@ def inspect_(
             raise Error("the tape of a graph that a script compiled is gone; look at its graph")
     if page or svg or dot or code:
         _draw(seen, page, time, svg, dot, code)
-        return
+        if not (said or as_json):
+            return
     if as_json and not said:
         say(head | seen.data, "", True, output)
         return
@@ -92,11 +91,14 @@ def inspect_(
 
 
 def _check_stage(name: str) -> None:
-    """Raise BadParameter for what cannot be a stage, before anything is imported."""
-    if name not in STAGES and name != "passes" and not re.fullmatch(r"[a-z]+\.\d+", name) and name not in _REWRITES:
+    """Raise BadParameter for what cannot be a stage, before the user's file is run."""
+    if name in STAGES or name == "passes" or re.fullmatch(r"[a-z]+\.\d+", name):
+        return
+    rewrites = [*dict(imported("codegen.passes.plan").REWRITES), "prepare"]
+    if name not in rewrites:
         raise typer.BadParameter(
             f"no stage {name!r}: there are {', '.join(STAGES)}\n"
-            f"  passes shows what each pass changed; one of them is simplify.1, or {', '.join(_REWRITES)}"
+            f"  passes shows what each pass changed; one of them is simplify.1, or {', '.join(rewrites)}"
         )
 
 

@@ -20,7 +20,7 @@ _FAR, _NEAR, _SIDE = 1 << 22, 1 << 13, 512
 
 
 class Limits(NamedTuple):
-    """What this machine does at most in a second, in 10^9.
+    """The most that this machine does in a second, in 10^9.
 
     memory    bytes from and to memory            cache    from and to the caches nearest
     f64, f32  operations of products of matrices  threads  that shared them

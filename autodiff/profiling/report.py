@@ -53,7 +53,7 @@ class KernelTime(NamedTuple):
 
 
 class Profile:
-    """Where the time of a block went.  Printed, it is a table; complete once the block has ended.
+    """The account of the time of a block.  Printed, it is a table; complete once the block has ended.
 
     seconds     of the whole block
     phases      seconds by phase, of the thread that took the profile: tracing, rules, passes, writing LLVM, LLVM,
@@ -89,7 +89,7 @@ class Profile:
 
     @property
     def limits(self) -> Limits:
-        """What this machine does at most."""
+        """The most that this machine does."""
         if self._limits is None:
             self._limits = measured_limits()
         return self._limits

@@ -72,7 +72,7 @@ def pull_back(
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
     found = pull_back_masked(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
-    return {node: noted(bar.node) for node, bar in found.items()}
+    return {node: _noted(bar.node) for node, bar in found.items()}
 
 
 def pull_back_masked(
@@ -125,7 +125,7 @@ class _Pass:
             self._call(node, bar)
             return
         if node.hooks:
-            bar = Cotangent(self.hooked(node.hooks, noted(bar.node)).node, bar.masked)
+            bar = Cotangent(self.hooked(node.hooks, _noted(bar.node)).node, bar.masked)
         if node in self.targets:
             self.found[node] = bar
             if not any([i in self.open for i in gradient_inputs(node)]):
@@ -141,16 +141,16 @@ class _Pass:
 
     def _call(self, node: Node, bars: dict[int, Cotangent]) -> None:
         """Apply the rule of a custom function to the cotangents of its outputs."""
-        refuse_released(node)
+        _refuse_released(node)
         COUNTS.rules += 1
-        pulled = call_rule(node, {slot: noted(c.node) for slot, c in bars.items()}, self.open)
+        pulled = call_rule(node, {slot: _noted(c.node) for slot, c in bars.items()}, self.open)
         given = [(i, Cotangent(g.node)) for i, g in zip(gradient_inputs(node), pulled, strict=True) if g is not None]
         self._give_all(node, list(bars.values()), given)
 
     def _go_through(self, node: Node, bar: Cotangent) -> None:
         """Go through an operation: by the program of its rule, if there is one."""
         inputs = node.inputs  # before the question whether they are all there still: another thread may release them
-        refuse_released(node)
+        _refuse_released(node)
         COUNTS.rules += 1
         op = node.kind.op
         masked = bar.masked and op.keeps_mask
@@ -192,7 +192,7 @@ def _pulled(node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list
     return [None if t is None else t.node for t in found]
 
 
-def refuse_released(node: Node) -> None:
+def _refuse_released(node: Node) -> None:
     """Raise GradientError for a node whose history was given up."""
     if node.kind.released:
         raise GradientError(
@@ -201,7 +201,7 @@ def refuse_released(node: Node) -> None:
         )
 
 
-def noted(node: Node) -> Tensor:
+def _noted(node: Node) -> Tensor:
     """A handle on a gradient that somebody gets: a small one is computed with what is asked for."""
     t = handle(node)
     if node.kind.out.small and node.value is None:

@@ -37,7 +37,7 @@ else:
 __all__ = ["REWRITES", "Planned", "ends_of", "place", "plan", "planned", "rewritten"]
 
 
-#: What is done to an optimised graph before it is prepared and fused, in order.
+#: The rewrites of an optimised graph before it is prepared and fused, in order.
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("both_sides", both_sides),
     ("separate", separate),

@@ -18,7 +18,7 @@ from .stages import buffer_names, kind_of_call
 
 __all__ = ["Told", "by_origin", "graph_data", "kind_of_step", "name_of_step", "program_data"]
 
-#: What is told of an origin: its lines, rule, label.
+#: An origin as data: its lines, rule, label.
 Told = Callable[[Origin], dict[str, Any]]
 
 

@@ -94,7 +94,7 @@ def _counts(counter: Any) -> bool:
 
 
 def _is_view(address: int) -> bool:
-    """Whether a function of NumPy's makes views: a table of another version would have another one there."""
+    """True if a function of NumPy's makes views: a table of another version would have another one there."""
     array = np.arange(6.0)[1:4]
     made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(address)
     view = made(array, None, None)
@@ -109,7 +109,7 @@ def _is_handler(address: int) -> bool:
     return set_handler(usual) is allocator
 
 
-#: Which fields of which class the machine code reads and writes.
+#: The fields that the machine code reads and writes, by class.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
     "node": ("kind", "inputs", "first", "second", "value", "number", "mark"),
@@ -137,7 +137,7 @@ _OWN_NAMES = {
 
 
 def offsets_of(layout: Layout) -> dict[str, int]:
-    """Where the fields are; empty when the self-check does not confirm them."""
+    """The offsets of the fields by name; empty when the self-check does not confirm them."""
     found = {}
     for role, names in _FIELDS.items():
         role_of = getattr(layout, role)
@@ -163,5 +163,5 @@ def _words_of(thing: Any, count: int) -> list[int]:
 
 
 def _count(cls: type) -> int:
-    """How many words the objects of a class have, beside what all have."""
+    """The number of words that the objects of a class have, beside those of all."""
     return -1 if cls.__dictoffset__ else (cls.__basicsize__ - object.__basicsize__) // ctypes.sizeof(ctypes.c_void_p)

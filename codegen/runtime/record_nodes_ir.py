@@ -1,4 +1,4 @@
-"""What nodes hold (`record_ir`), as LLVM IR text: their numbers, which are raw words, and their inputs.
+"""The contents of nodes (`record_ir`), as LLVM IR text: their numbers, which are raw words, and their inputs.
 
     number       2 n + 1, once machine code records; an object in nodes that Python made before, and of some hooks
     inputs       a tuple, or null: then `first` and `second` are the inputs (null: none, or one)
@@ -11,6 +11,25 @@ attributes; where it asks for inputs, these move to a tuple, which it may hold w
 from __future__ import annotations
 
 __all__ = ["NODES"]
+
+#: The fields of a node that hold objects, and what visits one of them and goes on to the next.
+_FIELDS = ("kind", "value", "inputs", "first", "second")
+_VISIT = """visit.$THIS:
+  %$THIS = call ptr @field(ptr %node, i64 $$THIS_at)
+  %$THIS.answer = call i32 @visited(ptr %$THIS, ptr %visit, ptr %data)
+  %$THIS.is.fine = icmp eq i32 %$THIS.answer, 0
+  br i1 %$THIS.is.fine, label %visit.$NEXT, label %stop.$THIS
+stop.$THIS:
+  ret i32 %$THIS.answer
+"""
+
+
+def _visits() -> str:
+    """The blocks of `node_traverse`, one a field: it ends where a visit gives more than 0."""
+    pairs = zip(_FIELDS, (*_FIELDS[1:], "end"), strict=True)
+    blocks = [_VISIT.replace("$THIS", this).replace("$NEXT", behind) for this, behind in pairs]
+    return "".join([*blocks, "visit.end:\n  ret i32 0"])
+
 
 NODES = """
 define internal ptr @place(ptr %object, i64 %number) alwaysinline {
@@ -255,42 +274,16 @@ fine:
   ret i32 0
 }
 define i32 @node_traverse(ptr %node, ptr %visit, ptr %data) {
-entry:
   %class = call ptr @class_of(ptr %node)
-  %0 = call i32 @visited(ptr %class, ptr %visit, ptr %data)
-  %fine.0 = icmp eq i32 %0, 0
-  br i1 %fine.0, label %kind, label %stop
-kind:
-  %kind.field = call ptr @field(ptr %node, i64 $kind_at)
-  %1 = call i32 @visited(ptr %kind.field, ptr %visit, ptr %data)
-  %fine.1 = icmp eq i32 %1, 0
-  br i1 %fine.1, label %value, label %stop
-value:
-  %value.field = call ptr @field(ptr %node, i64 $value_at)
-  %2 = call i32 @visited(ptr %value.field, ptr %visit, ptr %data)
-  %fine.2 = icmp eq i32 %2, 0
-  br i1 %fine.2, label %inputs, label %stop
-inputs:
-  %inputs.field = call ptr @field(ptr %node, i64 $inputs_at)
-  %3 = call i32 @visited(ptr %inputs.field, ptr %visit, ptr %data)
-  %fine.3 = icmp eq i32 %3, 0
-  br i1 %fine.3, label %first, label %stop
-first:
-  %first.field = call ptr @field(ptr %node, i64 $first_at)
-  %4 = call i32 @visited(ptr %first.field, ptr %visit, ptr %data)
-  %fine.4 = icmp eq i32 %4, 0
-  br i1 %fine.4, label %second, label %stop
-second:
-  %second.field = call ptr @field(ptr %node, i64 $second_at)
-  %5 = call i32 @visited(ptr %second.field, ptr %visit, ptr %data)
-  ret i32 %5
-stop:
-  %answer = phi i32 [ %0, %entry ], [ %1, %kind ], [ %2, %value ], [ %3, %inputs ], [ %4, %first ]
-  ret i32 %answer
+  %class.answer = call i32 @visited(ptr %class, ptr %visit, ptr %data)
+  %class.is.fine = icmp eq i32 %class.answer, 0
+  br i1 %class.is.fine, label %visit.kind, label %stop.class
+stop.class:
+  ret i32 %class.answer
+$VISITS
 }
 define i32 @node_clear(ptr %node) {
   call void @drop_inputs(ptr %node)
   ret i32 0
 }
-
-"""
+""".replace("$VISITS", _visits())

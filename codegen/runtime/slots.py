@@ -25,7 +25,7 @@ _DEFINITION = 40
 _OFFSET = 16
 #: Where a class has its name, the sizes of its objects, and the function that frees one.
 _SIZES, DEALLOC = 32, 48
-#: Where it has what the collector of cycles asks of an object, and what lets go of all that this has.
+#: The places in a class of the functions by which the collector of cycles visits an object, and clears it.
 _TRAVERSE, _CLEAR = 184, 192
 _WRAPPER_BASE = 40
 
