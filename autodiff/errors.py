@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
-from functools import cache
-from itertools import islice
 from operator import index
-from types import CodeType, FrameType
 
 import numpy as np
 
 from codegen.ir import aval
-from codegen.records import NamedTuple
+
+from .frames import user_line
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "LostGradientWarning", "ShapeError", "UserLine", "WorkerError", "caller", "check_callable", "check_not_masked",
-    "check_numbers", "in_short", "is_ours", "is_shown", "nearest_code", "short_name", "user_frame", "user_line",
-    "user_lines", "warn", "with_article",
+    "LostGradientWarning", "ShapeError", "WorkerError", "caller", "check_callable", "check_not_masked", "check_numbers",
+    "in_short", "warn", "with_article",
 ]
 
 
@@ -191,120 +187,6 @@ class LostGradientWarning(UserWarning):
     """
 
 
-#: Packages whose frames are not the user's: ours, and what calls back into us.
-_OURS = frozenset((
-    "autodiff", "cloudpickle", "codegen", "contextlib", "copy", "copyreg", "jax", "joblib", "multipledispatch", "numpy",
-    "pandas", "pickle", "scipy", "sklearn", "torch",
-))  # fmt: skip
-
-#: What calls the command line is no user's program.
-_COMMAND_LINE = "autodiff.cli.app"
-
-
-class UserLine(NamedTuple):
-    """A place in the user's program, cheap enough to keep for every custom call.
-
-    Holds the code object and the offset in it (no frame, so no locals are kept alive); the line is
-    worked out when it is printed.
-    """
-
-    code: CodeType
-    offset: int
-
-    @property
-    def file(self) -> str:
-        """The file's full name."""
-        return self.code.co_filename
-
-    @property
-    def line(self) -> int:
-        """The line's number, from 1."""
-        for start, end, line in self.code.co_lines():
-            if start <= self.offset < end and line is not None:
-                return line
-        return self.code.co_firstlineno
-
-    @property
-    def column(self) -> int:
-        """The column where the expression begins, from 1; 0 where nobody knows it."""
-        if self.offset < 0:
-            return 0
-        *_, column, _ = next(islice(self.code.co_positions(), self.offset // 2, None), (None, None, None, None))
-        return 0 if column is None else column + 1
-
-    @property
-    def function(self) -> str:
-        """The name of the function around it."""
-        return self.code.co_qualname.rpartition("<locals>.")[2]
-
-    def __str__(self) -> str:
-        place = f"{short_name(self.file)}:{self.line}"
-        name = self.function
-        return place if name == "<module>" else f"{place}, in {name}"
-
-
-@cache
-def is_ours(module: str | None) -> bool:
-    """True if a frame of this module is not the user's."""
-    return (module or "").partition(".")[0] in _OURS
-
-
-def user_frame() -> FrameType | None:
-    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(name := frame.f_globals.get("__name__")):
-        frame = None if name == _COMMAND_LINE else frame.f_back
-    return frame
-
-
-#: Packages that draw, show and compare values: an array that they make of a tensor loses no gradient.
-_SHOWING = frozenset(("IPython", "_pytest", "matplotlib", "mpl_toolkits", "seaborn"))
-
-
-def is_shown() -> bool:
-    """True if values are asked for by a package that shows them, or by numpy.testing."""
-    frame: FrameType | None = sys._getframe(1)
-    name = ""
-    while frame is not None and is_ours(name := frame.f_globals.get("__name__") or ""):
-        if name.startswith("numpy.testing"):
-            return True
-        frame = frame.f_back
-    return name.partition(".")[0] in _SHOWING
-
-
-def user_line() -> UserLine | None:
-    """The present line of the user's program; None when nothing but ours is on the stack."""
-    frame = user_frame()
-    return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
-
-
-def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
-    """The lines of the user's program up to a frame, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
-    found: list[UserLine] = []
-    while frame is not None and frame is not stop and len(found) < most:
-        if not is_ours(frame.f_globals.get("__name__")):
-            found.append(UserLine(frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
-
-
-def nearest_code(depth: int) -> tuple[CodeType, int] | None:
-    """The parts of the present `UserLine`, looked for from the frame so many calls further out on.
-
-    A frame that is looked at becomes a Python object, which takes longer than all the rest.
-    """
-    while (name := _module_at(depth)) is not None and is_ours(name):
-        depth += 1
-    frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and is_ours(frame.f_globals.get("__name__")):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lasti)
-
-
-_module_at: Callable[[int], str | None] = getattr(sys, "_getframemodulename", lambda depth: None)  # from 3.12 on
-
-
 def caller() -> str:
     """The present line of the user's program, for an error message: `train.py:41, in loss`."""
     return str(user_line() or "an unknown place")
@@ -366,8 +248,3 @@ def check_not_masked(x: object) -> None:
             f"  called at {caller()}\n"
             "  a.filled(value) says what stands where it is masked; ad.where chooses"
         )
-
-
-def short_name(file: str) -> str:
-    """A file's name without its folders: what fits in a message, and is the same on every machine."""
-    return file.replace("\\", "/").rpartition("/")[2]

@@ -18,7 +18,7 @@ from codegen.compiler import facts
 from codegen.ir import Graph, Node, Origin, Region, node_names
 from codegen.runtime.described import by_origin, graph_data, program_data
 
-from .errors import UserLine, short_name
+from .frames import UserLine, short_name
 
 __all__ = ["VERSION", "GraphNode", "GraphText", "inspected", "lines_of_step", "steps_of"]
 

@@ -29,7 +29,8 @@ from codegen.ir import DTYPES, Aval, Graph, print_dot
 
 from . import explorer, tree
 from .config import config
-from .errors import Error, caller, check_callable, user_frame
+from .errors import Error, caller, check_callable
+from .frames import user_frame
 from .inspected import GraphText, inspected, lines_of_step
 from .ops import as_tensor
 from .signature import argument_names

@@ -9,7 +9,8 @@ import pytest
 
 import autodiff as ad
 from autodiff import errors
-from autodiff.errors import UserLine, caller, user_line
+from autodiff.errors import caller
+from autodiff.frames import UserLine, user_line
 
 
 def internal(function):

@@ -27,7 +27,7 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..errors import UserLine
+from ..frames import UserLine
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle

@@ -19,7 +19,7 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..errors import UserLine
+from ..frames import UserLine
 from ..tape.node import Alive, kept
 from ..tree import Structure
 from .closures import Path, standing

@@ -26,7 +26,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import tree
-from ..errors import GradientError, UserLine
+from ..errors import GradientError
+from ..frames import UserLine
 from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor

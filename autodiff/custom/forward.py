@@ -8,7 +8,8 @@ from typing import Any
 from codegen.lazily import imported
 
 from ..dispatch.late import is_own
-from ..errors import ConcretizationError, UserLine, user_line
+from ..errors import ConcretizationError
+from ..frames import UserLine, user_line
 from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
 from ..tape.record import grad_mode, identity_of, is_masked, state

@@ -24,7 +24,8 @@ from ..dispatch.late import is_own
 from ..dispatch.method import Method
 from ..dispatch.resolution import types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
-from ..errors import UserLine, check_not_masked
+from ..errors import check_not_masked
+from ..frames import UserLine
 from ..stand_ins import StandsForArray, named
 from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.misses import note

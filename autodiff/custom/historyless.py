@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from ..errors import GradientError, UserLine
+from ..errors import GradientError
+from ..frames import UserLine
 from ..tape.node import Kind, Node, Out, Primitive, kept, one_kind, out_of, rich_node
 from ..tape.record import grad_mode
 from ..tensor import Tensor, handle

@@ -16,7 +16,8 @@ import numpy as np
 from codegen.ir import DTYPES
 
 from .. import tree
-from ..errors import DTypeError, GradientError, UserLine, caller
+from ..errors import DTypeError, GradientError, caller
+from ..frames import UserLine
 from ..tape.leaves import leaf
 from ..tensor import Tensor
 

@@ -32,7 +32,7 @@ import numpy as np
 from codegen.ir import DTYPES
 
 from .. import tree
-from ..errors import UserLine, is_ours, user_line
+from ..frames import UserLine, is_ours, user_line
 from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
 from ..tape.record import grad_mode, is_masked, state
 from ..tensor import Tensor, handle

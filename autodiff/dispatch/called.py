@@ -7,7 +7,7 @@ from inspect import unwrap
 from types import FrameType
 from typing import Any
 
-from ..errors import is_ours
+from ..frames import is_ours
 
 __all__ = ["brackets", "called", "is_below", "public_name"]
 

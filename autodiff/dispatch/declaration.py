@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 from codegen.lazily import imported
 from codegen.records import NamedTuple
 
-from ..errors import DispatchError, caller, short_name
+from ..errors import DispatchError, caller
+from ..frames import short_name
 
 __all__ = ["Declaration", "Parameters", "has_body", "place_of"]
 

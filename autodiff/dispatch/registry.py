@@ -18,7 +18,8 @@ from weakref import ref
 from codegen.forks import renewed_in_child
 
 from ..along import take_along
-from ..errors import DispatchError, caller, user_line
+from ..errors import DispatchError, caller
+from ..frames import user_line
 from .declaration import Declaration, place_of
 from .late import complete, is_own
 from .method import RULES, Method

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from ..errors import DispatchError, caller, user_frame
+from ..errors import DispatchError, caller
+from ..frames import user_frame
 
 __all__ = [
     "ANY", "Choice", "NamedUnion", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "pasted",

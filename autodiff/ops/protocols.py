@@ -17,7 +17,8 @@ from codegen.lazily import imported
 from .. import tree
 from ..custom.function import Function
 from ..elsewhere import OF_FUNCTIONS
-from ..errors import ConcretizationError, DispatchError, Error, GradientError, caller, is_shown
+from ..errors import ConcretizationError, DispatchError, Error, GradientError, caller
+from ..frames import is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import angles, arithmetic, bits, comparison, creation, elementwise, rounding, selection, statistics

@@ -19,7 +19,7 @@ from codegen.runtime.described import kind_of_step, name_of_step
 from codegen.runtime.holding import Holding, reads_writes
 from codegen.runtime.threads import sharing
 
-from ..errors import UserLine, user_line
+from ..frames import UserLine, user_line
 from .clock import Clock
 
 __all__ = ["StepTimes", "Steps"]

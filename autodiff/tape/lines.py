@@ -23,7 +23,7 @@ from codegen.ir import Origin
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
-from ..errors import UserLine, is_ours, nearest_code, short_name, user_lines
+from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
 from .node import Node, Primitive
 from .variables import variable_of
 

@@ -23,7 +23,7 @@ from codegen.forks import renewed_in_child
 from codegen.garbage import Paused
 from codegen.records import NamedTuple
 
-from ..errors import UserLine, user_line
+from ..frames import UserLine, user_line
 from .node import Kind, Out
 
 __all__ = ["ANOTHER_SIZE", "Explanation", "Miss", "changed_axes", "compared", "explain", "forget", "note"]

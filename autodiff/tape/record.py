@@ -18,7 +18,7 @@ from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
 from ..config import config
-from ..errors import user_line
+from ..frames import user_line
 from ..tensor import Tensor, handle
 from .node import (
     CONSTANT,

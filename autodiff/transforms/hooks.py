@@ -16,7 +16,8 @@ from typing import Any
 
 from codegen.garbage import set_in_context
 
-from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line, with_article
+from ..errors import DispatchError, GradientError, ShapeError, caller, with_article
+from ..frames import UserLine, user_line
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
 from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record, state

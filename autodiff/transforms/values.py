@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..config import config
-from ..errors import (
-    ConcretizationError,
-    DTypeError,
-    GradientError,
-    LostGradientWarning,
-    ShapeError,
-    caller,
-    is_shown,
-    warn,
-)
+from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
+from ..frames import is_shown
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node

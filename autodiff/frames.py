@@ -1,0 +1,189 @@
+"""The user's frames: which of those on the stack are the user's, and the lines at which they stand.
+
+A frame is not the user's if its module belongs to
+
+    this library, or one of the numeric libraries of `_LIBRARIES`, wherever it is installed;
+    Python's standard library;
+    an installed package (in site-packages) of which no loaded module imports this library.
+
+So a package of the user's own may be installed: it imports this library.  SciPy, matplotlib or a plotting package
+does not, and an error below it names the line that called it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from codegen.records import NamedTuple
+
+__all__ = [
+    "UserLine", "is_ours", "is_shown", "nearest_code", "short_name", "user_frame", "user_line", "user_lines",
+]
+
+#: Packages that call back into the user's program, or into us, also where they are not in site-packages.
+_LIBRARIES = frozenset((
+    "autodiff", "cloudpickle", "codegen", "jax", "joblib", "matplotlib", "mpl_toolkits", "multipledispatch", "numpy",
+    "pandas", "scipy", "seaborn", "sklearn", "torch",
+))  # fmt: skip
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
+_IMPORTS_US = re.compile(rb"^[ \t]*(import|from)[ \t]+autodiff\b", re.MULTILINE)
+
+
+class _Modules(dict[str | None, bool]):
+    """True for each module of which a frame is not the user's; what a package may still become is not kept."""
+
+    def __missing__(self, module: str | None) -> bool:
+        package = (module or "").partition(".")[0]
+        file = _file_of(sys.modules.get(module or ""))
+        if package in _LIBRARIES:
+            found = True
+        elif package in sys.stdlib_module_names:  # a file of the user's may have the same name
+            found = not file or file.startswith(_STANDARD)
+        elif module == "__main__" or not _INSTALLED.search(file):
+            found = False
+        elif not _uses_us(package):
+            return True  # until it loads a module that does
+        else:
+            found = False
+        self[module] = found
+        return found
+
+
+def _file_of(module: Any) -> str:
+    """The source of a module; "" where there is none.  Nothing of a lazy module is loaded."""
+    return (object.__getattribute__(module, "__dict__").get("__file__") or "") if isinstance(module, ModuleType) else ""
+
+
+def _uses_us(package: str) -> bool:
+    """True if a loaded module of a package imports this library."""
+    loaded = [m for name, m in list(sys.modules.items()) if name.partition(".")[0] == package]
+    return any([_imports_us(file) for m in loaded if (file := _file_of(m)).endswith(".py")])
+
+
+@cache
+def _imports_us(file: str) -> bool:
+    try:
+        return bool(_IMPORTS_US.search(Path(file).read_bytes()))
+    except OSError:
+        return False
+
+
+#: True if a frame of the module of this name is not the user's.
+is_ours: Callable[[str | None], bool] = _Modules().__getitem__
+
+#: What calls the command line is no user's program.
+_COMMAND_LINE = "autodiff.cli.app"
+
+
+class UserLine(NamedTuple):
+    """A place in the user's program, cheap enough to keep for every custom call.
+
+    Holds the code object and the offset in it (no frame, so no locals are kept alive); the line is
+    worked out when it is printed.
+    """
+
+    code: CodeType
+    offset: int
+
+    @property
+    def file(self) -> str:
+        """The file's full name."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line's number, from 1."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def column(self) -> int:
+        """The column where the expression begins, from 1; 0 where nobody knows it."""
+        if self.offset < 0:
+            return 0
+        *_, column, _ = next(islice(self.code.co_positions(), self.offset // 2, None), (None, None, None, None))
+        return 0 if column is None else column + 1
+
+    @property
+    def function(self) -> str:
+        """The name of the function around it."""
+        return self.code.co_qualname.rpartition("<locals>.")[2]
+
+    def __str__(self) -> str:
+        place = f"{short_name(self.file)}:{self.line}"
+        name = self.function
+        return place if name == "<module>" else f"{place}, in {name}"
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(name := frame.f_globals.get("__name__")):
+        frame = None if name == _COMMAND_LINE else frame.f_back
+    return frame
+
+
+#: Packages that draw, show and compare values: an array that they make of a tensor loses no gradient.
+_SHOWING = frozenset(("IPython", "_pytest", "matplotlib", "mpl_toolkits", "seaborn"))
+
+
+def is_shown() -> bool:
+    """True if values are asked for by a package that shows them, or by numpy.testing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if name.partition(".")[0] in _SHOWING or name.startswith("numpy.testing"):
+            return True
+        if not is_ours(name):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def user_line() -> UserLine | None:
+    """The present line of the user's program; None when nothing but ours is on the stack."""
+    frame = user_frame()
+    return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
+
+
+def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
+    """The lines of the user's program up to a frame, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[UserLine] = []
+    while frame is not None and frame is not stop and len(found) < most:
+        if not is_ours(frame.f_globals.get("__name__")):
+            found.append(UserLine(frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def nearest_code(depth: int) -> tuple[CodeType, int] | None:
+    """The parts of the present `UserLine`, looked for from the frame so many calls further out on.
+
+    A frame that is looked at becomes a Python object, which takes longer than all the rest.
+    """
+    while (name := _module_at(depth)) is not None and is_ours(name):
+        depth += 1
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and is_ours(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+_module_at: Callable[[int], str | None] = getattr(sys, "_getframemodulename", lambda depth: None)  # from 3.12 on
+
+
+def short_name(file: str) -> str:
+    """A file's name without its folders: what fits in a message, and is the same on every machine."""
+    return file.replace("\\", "/").rpartition("/")[2]
