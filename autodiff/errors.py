@@ -18,7 +18,7 @@ import numpy as np
 
 from codegen.ir import aval
 
-from .frames import user_line
+from .frames import outside, user_line
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
@@ -188,8 +188,11 @@ class LostGradientWarning(UserWarning):
 
 
 def caller() -> str:
-    """The present line of the user's program, for an error message: `train.py:41, in loss`."""
-    return str(user_line() or "an unknown place")
+    """The present line of the user's program, for an error message: `train.py:41, in loss`.
+
+    Where there is none the module that called us: `loky.backend.queues, outside of your program`.
+    """
+    return str(user_line() or outside())
 
 
 def _called_at() -> str:

@@ -6,6 +6,8 @@ A frame is not the user's if its module belongs to
     Python's standard library;
     an installed package (in site-packages) of which no loaded module imports this library.
 
+Nor is any frame below the start of a worker process: those of a process that was forked are its parent's.
+
 So a package of the user's own may be installed: it imports this library.  SciPy, matplotlib or a plotting package
 does not, and an error below it names the line that called it.
 """
@@ -25,7 +27,7 @@ from typing import Any
 from codegen.records import NamedTuple
 
 __all__ = [
-    "UserLine", "is_ours", "is_shown", "nearest_code", "short_name", "user_frame", "user_line", "user_lines",
+    "UserLine", "is_ours", "is_shown", "nearest_code", "outside", "short_name", "user_frame", "user_line", "user_lines",
 ]
 
 #: Packages that call back into the user's program, or into us, also where they are not in site-packages.
@@ -34,7 +36,7 @@ _LIBRARIES = frozenset((
     "pandas", "scipy", "seaborn", "sklearn", "torch",
 ))  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
-_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
+_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _IMPORTS_US = re.compile(rb"^[ \t]*(import|from)[ \t]+autodiff\b", re.MULTILINE)
 
 
@@ -80,8 +82,8 @@ def _imports_us(file: str) -> bool:
 #: True if a frame of the module of this name is not the user's.
 is_ours: Callable[[str | None], bool] = _Modules().__getitem__
 
-#: What calls the command line is no user's program.
-_COMMAND_LINE = "autodiff.cli.app"
+#: What calls these is no user's program: the command line, and the start of a worker process.
+_OUTERMOST = frozenset(("autodiff.cli.app", "multiprocessing.process"))
 
 
 class UserLine(NamedTuple):
@@ -129,9 +131,32 @@ class UserLine(NamedTuple):
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(name := frame.f_globals.get("__name__")):
-        frame = None if name == _COMMAND_LINE else frame.f_back
-    return frame
+    while frame is not None:
+        name, file = frame.f_globals.get("__name__"), frame.f_code.co_filename
+        if not is_ours(name) and not (name == "__main__" and "-packages" in file and _is_installed(file)):
+            return frame
+        frame = None if name in _OUTERMOST else frame.f_back
+    return None
+
+
+def _is_installed(file: str) -> bool:
+    """True for the main file of an installed package that is not the user's: a worker of Ray's or MPI's runs one."""
+    inside = _INSTALLED.split(file)[1:]
+    return bool(inside) and is_ours(re.split(r"[\\/]", inside[-1])[0]) and not _imports_us(file)
+
+
+#: Modules that say nothing about who called us.
+_PICKLES = frozenset(("autodiff", "cloudpickle", "codegen", "copy", "copyreg", "pickle"))
+
+
+def outside() -> str:
+    """The module that called us where no frame is the user's, as in a worker that sends a result back."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (name := frame.f_globals.get("__name__") or "") not in _OUTERMOST:
+        if name.partition(".")[0] not in _PICKLES:
+            return f"{name}, outside of your program"
+        frame = frame.f_back
+    return "an unknown place"
 
 
 #: Packages that draw, show and compare values: an array that they make of a tensor loses no gradient.
@@ -175,7 +200,10 @@ def nearest_code(depth: int) -> tuple[CodeType, int] | None:
     """
     while (name := _module_at(depth)) is not None and is_ours(name):
         depth += 1
-    frame: FrameType | None = sys._getframe(depth)
+    try:
+        frame: FrameType | None = sys._getframe(depth)
+    except ValueError:  # a thread that runs nothing of the user's
+        return None
     while frame is not None and is_ours(frame.f_globals.get("__name__")):
         frame = frame.f_back
     return None if frame is None else (frame.f_code, frame.f_lasti)

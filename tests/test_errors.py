@@ -2,7 +2,10 @@
 
 import gc
 import inspect
+import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import autodiff as ad
 from autodiff import errors
 from autodiff.errors import caller
-from autodiff.frames import UserLine, user_line
+from autodiff.frames import UserLine, nearest_code, user_line
 
 
 def internal(function):
@@ -71,6 +74,47 @@ def test_a_package_whose_name_only_begins_like_ours_is_the_users():
     space = {"__name__": "autodiff_tools.core", "caller": caller}
     exec(compile("def f(): return caller()", "tools.py", "exec"), space)
     assert space["f"]() == "tools.py:1, in f"
+
+
+def calling(module, file, f=caller):
+    """A function that calls f from that module in that file."""
+    space = {"__name__": module, "f": f}
+    exec(compile("def call(): return f()", file, "exec"), space)
+    return space["call"]
+
+
+@pytest.mark.parametrize("program", [
+    "joblib/externals/loky/backend/popen_loky_posix.py", "ray/_private/workers/default_worker.py",
+    "mpi4py/futures/__main__.py",
+])  # fmt: skip
+def test_the_program_of_a_worker_is_not_the_users(program, monkeypatch):
+    package, home = ModuleType(program.partition("/")[0]), "/env/lib/site-packages"
+    package.__file__ = f"{home}/{package.__name__}/__init__.py"
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    assert calling("__main__", f"{home}/{program}")().startswith("test_errors.py:")
+
+
+@pytest.mark.parametrize(("imported", "place"), [("json", "test_errors.py:"), ("autodiff", "program.py:1, in call")])
+def test_an_installed_program_is_the_users_if_it_imports_this_library(imported, place, tmp_path):
+    file = tmp_path / "site-packages" / "numpy" / "program.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"import {imported}\n")
+    assert calling("__main__", str(file))().startswith(place)
+
+
+def test_below_the_start_of_a_worker_process_there_is_no_line_of_the_users():
+    """A process that was forked has the lines of its parent on the stack."""
+    start = "multiprocessing.process", "/lib/python3/multiprocessing/process.py"
+    assert calling(*start, lambda: caller())().startswith("test_errors.py:"), "a target of the user's has a line"
+    decoding = calling("json.decoder", "/lib/python3/json/decoder.py")
+    assert calling(*start, decoding)() == "json.decoder, outside of your program"
+    assert calling(*start)() == "an unknown place"
+
+
+def test_a_thread_that_runs_nothing_of_the_users_has_no_line():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(caller).result() == "concurrent.futures.thread, outside of your program"
+        assert pool.submit(nearest_code, 0).result() is None
 
 
 def test_a_user_line_is_where_it_was_taken_even_in_a_loop_of_several_lines():

@@ -89,9 +89,13 @@ class GradFn:
     def __hash__(self) -> int:
         return hash(self._node)
 
-    def __repr__(self) -> str:
+    def told(self) -> str:
+        """The name, and the line of the user's if it is known, as the end of a sentence."""
         line = self._node.line
-        return f"<backward of {self.name()}{f', recorded at {line}' if line else ''}>"
+        return f"{self.name()}{f', recorded at {line}' if line else ''}"
+
+    def __repr__(self) -> str:
+        return f"<backward of {self.told()}>"
 
 
 def _grad_fn(t: Tensor) -> GradFn | None:
@@ -150,8 +154,10 @@ def refuse_discrete_leaf(dtype: np.dtype) -> None:
 def _reduce(t: Tensor) -> tuple:
     """A leaf keeps value, dtype and requires_grad; a tensor with history refuses."""
     if t.node.kind.out.requires_grad and t.node.leaf is None:
+        made = _grad_fn(t)
         raise GradientError(
-            f"a tensor with history is not copied or pickled\n  called at {caller()}\n"
+            f"a tensor with history is not copied or pickled: {t.aval}{f', made by {made.told()}' if made else ''}"
+            f"\n  called at {caller()}\n"
             "  use t.detach(), which has the value without the history; what a worker process returns is pickled too"
         )
     return _restored, (value_of(t.node).copy(), t.node.leaf is not None)

@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +42,20 @@ def halved(x): ...
 @halved.method(ad.Tensor)
 def _(x):
     return x / 2.0
+
+
+@ad.function
+def halved_by_rule(x): ...
+
+
+@halved_by_rule.forward(ad.Tensor)
+def _(ctx, x):
+    return x / 2.0
+
+
+@halved_by_rule.backward(ad.Tensor)
+def _(ctx, x_bar):
+    return x_bar / 2.0
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
@@ -214,3 +230,13 @@ def test_a_tensor_with_history_is_refused_at_the_users_line(dumps):
     y = ad.tensor(X, requires_grad=True) * 2.0
     with pytest.raises(ad.GradientError, match=r"called at test_sending.py:\d+(.|\n)*worker process returns"):
         dumps(y)
+
+
+def test_what_an_engine_pickles_by_itself_names_the_operation_and_no_line_of_the_engines():
+    """The queue's own thread pickles arguments, a worker its results: nothing of the user's is on the stack then."""
+    y = halved_by_rule(ad.tensor(X, requires_grad=True))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(ad.GradientError) as caught:
+        pool.submit(print, y).result()
+    told = str(caught.value)
+    assert "f64[2], made by halved_by_rule, recorded at test_sending.py:" in told, told
+    assert "called at multiprocessing." in told and "outside of your program" in told, told
