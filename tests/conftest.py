@@ -4,11 +4,14 @@ import gc
 import importlib.util
 import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from codegen.lazily import later
 
 # Random programs are the same ones in every run, however long a busy machine takes for one: a test that fails fails for
 # what was changed.  Those that look for new ones say so (`derandomize=False`) and are marked slow.
@@ -21,7 +24,7 @@ os.environ["AUTODIFF_CACHE"] = "0"
 os.environ["AUTODIFF_PATIENCE"] = "0"
 os.environ["AUTODIFF_EAGER"] = "0"
 os.environ["AUTODIFF_FAST_MATH"] = os.environ["AUTODIFF_DETERMINISTIC"] = "0"
-os.environ["AUTODIFF_FLUSH_SUBNORMALS"] = "0"
+os.environ["AUTODIFF_FLUSH_SUBNORMALS"] = os.environ["AUTODIFF_FULL_TRACEBACKS"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 
@@ -93,6 +96,30 @@ def recorded_natively():
     from autodiff.ops import recorder
 
     recorder.install()
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch):
+    """Changes of modules that are seen through stand-ins for them, too, meanwhile and no longer.
+
+    A stand-in (`codegen.lazily.later`) keeps the value of each name that it was asked for: of before the test, and then
+    that of the test.
+    """
+    _forget_names()
+    yield monkeypatch
+    monkeypatch.undo()
+    _forget_names()
+
+
+def _forget_names():
+    """Have all stand-ins for modules look their names up anew."""
+    kind = type(later("codegen.lazily"))
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("autodiff", "codegen"):
+            for found in [x for x in vars(module).values() if type(x) is kind]:
+                home = vars(found)["_module"]
+                vars(found).clear()
+                vars(found)["_module"] = home
 
 
 @pytest.fixture
