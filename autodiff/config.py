@@ -42,6 +42,9 @@ class Config:
                 first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products included,
                 has the same bits for any number of threads in any case
 
+    full_tracebacks     True: the traceback of an error shows this library's frames, too, which else are left out
+                between those of the user's program (AUTODIFF_FULL_TRACEBACKS=1)
+
     Setting `fast_math` forgets all compiled programs: set it before other threads compute.  `flush_subnormals` compiles
     nothing, and holds from the next call of each thread on.
 
@@ -52,7 +55,9 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "transforming", "watching")
+    __slots__ = (
+        "_eager", "_full_tracebacks", "_patience", "careful", "forgetting", "light", "open", "transforming", "watching",
+    )  # fmt: skip
 
     # For the library itself:
     #
@@ -78,7 +83,8 @@ class Config:
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self.deterministic = modes.deterministic
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
-        self.patience = int(os.environ.get("AUTODIFF_PATIENCE", "8"))
+        self.full_tracebacks = os.environ.get("AUTODIFF_FULL_TRACEBACKS", "0") not in ("", "0")
+        self._patience: int | None = None
 
     @property
     def threads(self) -> int:
@@ -133,7 +139,14 @@ class Config:
     @property
     def patience(self) -> int:
         """The number of new graph shapes in a row after which a further one waits to be compiled."""
-        return 0 if modes.deterministic else self._patience
+        if modes.deterministic:
+            return 0
+        if self._patience is None:  # looked up when somebody asks: an import does not fail
+            given = os.environ.get("AUTODIFF_PATIENCE", "8")
+            if not given.isdecimal() or int(given) > 64:
+                raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
+            self._patience = int(given)
+        return self._patience
 
     @patience.setter
     def patience(self, count: int) -> None:
@@ -157,6 +170,17 @@ class Config:
             self.open.pop("eager", None)
         self.careful, self.watching = self.open != {}, self.open != self.light
 
+    @property
+    def full_tracebacks(self) -> bool:
+        """True if tracebacks show this library's frames."""
+        return self._full_tracebacks
+
+    @full_tracebacks.setter
+    def full_tracebacks(self, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.full_tracebacks is True or False, not {flag!r}")
+        self._full_tracebacks = bool(flag)
+
     def forget_other_threads(self) -> None:
         """Keep only what this thread has opened: a forked child has no other."""
         mine = threading.get_ident()
@@ -173,7 +197,7 @@ class Config:
         return (
             f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "
             f"fast_math={self.fast_math}, flush_subnormals={self.flush_subnormals}, "
-            f"deterministic={self.deterministic})"
+            f"deterministic={self.deterministic}, full_tracebacks={self.full_tracebacks})"
         )
 
 

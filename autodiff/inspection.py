@@ -44,6 +44,7 @@ from .tape.text import tape_text
 from .tape.variables import variable_of
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
+from .tracebacks import border
 from .transforms.arguments import applied, checked_numbers
 from .transforms.functional import vjp
 
@@ -283,6 +284,7 @@ def _attribute(stage: str) -> str:
     return stage.replace("llvm-opt", "llvm_optimized")
 
 
+@border
 def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[int] = 0, **kwargs: Any) -> Inspection:
     """Every stage of a function on arguments like these, or of a recorded tensor.
 

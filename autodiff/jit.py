@@ -40,6 +40,7 @@ from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
+from .tracebacks import shorten
 from .transforms.anomaly import runs_as_written
 from .transforms.arguments import applied, copied_constant, own, plain_results
 
@@ -119,7 +120,11 @@ class Compiled:
         update_wrapper(self, f)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return _called(self, args, kwargs)
+        try:
+            return _called(self, args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -150,18 +155,22 @@ def _arriving(key: str) -> Compiled:
 
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """A call in Python: by the caller that it fits, or else the general way."""
-    traced, kwargs = function.traced, kwargs or {}
     try:
-        if not config.careful:  # nothing is being traced, and eager mode is off
-            for known in traced.callers:
-                result = known(args, kwargs)
-                if result is not MISS:
-                    return result
-        return traced.call(args, kwargs)
-    except OutOfRange as error:
-        entry, values = traced.entry(args, kwargs)
-        arrays = entries.arguments_of(entry, values)
-        raise located(error, entry.graph, arrays, getattr(traced.f, "__name__", "")) from None
+        traced, kwargs = function.traced, kwargs or {}
+        try:
+            if not config.careful:  # nothing is being traced, and eager mode is off
+                for known in traced.callers:
+                    result = known(args, kwargs)
+                    if result is not MISS:
+                        return result
+            return traced.call(args, kwargs)
+        except OutOfRange as error:
+            entry, values = traced.entry(args, kwargs)
+            arrays = entries.arguments_of(entry, values)
+            raise located(error, entry.graph, arrays, getattr(traced.f, "__name__", "")) from None
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 @cache

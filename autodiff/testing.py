@@ -31,6 +31,7 @@ from .tape.node import Node
 from .tape.plan import data
 from .tape.walk import history
 from .tensor import AbstractTensor, Tensor
+from .tracebacks import border
 from .transforms import jvp, vjp
 from .transforms.arguments import applied
 
@@ -74,6 +75,7 @@ class Case(NamedTuple):
     tangent: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 
+@border
 def check_gradients(
     f: Callable[..., Any], *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None
 ) -> None:

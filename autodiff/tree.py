@@ -24,6 +24,7 @@ import numpy as np
 
 from .containers import CONTAINERS, container_of, register
 from .errors import DispatchError, ShapeError, caller, check_callable, with_article
+from .tracebacks import shorten
 
 __all__ = [
     "LEAF", "Structure", "exactly", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
@@ -286,12 +287,16 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # the publ
     >>> ad.tree.map(lambda x, dx: x + dx, {"a": 1, "b": 2}, {"b": 20, "a": 10})
     {'a': 11, 'b': 22}
     """
-    check_callable(function, "tree.map")
-    first, structure = flatten(tree)
-    if not rest:
-        return unflatten(structure, [function(leaf) for leaf in first])
-    columns = [_aligned(structure, other, "tree") for other in rest]
-    return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
+    try:
+        check_callable(function, "tree.map")
+        first, structure = flatten(tree)
+        if not rest:
+            return unflatten(structure, [function(leaf) for leaf in first])
+        columns = [_aligned(structure, other, "tree") for other in rest]
+        return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list[Any]:

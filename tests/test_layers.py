@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 ENGINE = [
     ["autodiff.frames"],
     ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending"],
+    ["autodiff.tracebacks"],
     ["autodiff.along"],
     ["autodiff.containers"],
     ["autodiff.tree"],

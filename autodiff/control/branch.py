@@ -23,6 +23,7 @@ from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
+from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
@@ -164,29 +165,33 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     >>> f(np.array([1.0, 2.0])), f(np.array([-1.0, -2.0]))
     (array([2., 4.]), array([1., 2.]))
     """
-    check_callable(if_true, "cond")
-    check_callable(if_false, "cond")
-    if isinstance(chosen, (bool, np.bool_)):
-        return (if_true if chosen else if_false)(*tree.map(own, operands))
-    chosen = as_tensor(chosen, "cond", "chosen")
-    if chosen.aval != Aval((), np.dtype(np.bool_)):
-        raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
-    user, structure = tree.flatten(operands)
-    taken = (AbstractTensor, np.ndarray, np.generic, int, float)
-    leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
-    like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
-    if runs_as_written():
-        return as_written(if_true if chosen else if_false, *tree.unflatten(structure, values_of(like, leaves)))
-    examples = tree.unflatten(structure, like)
-    yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
-               for f in (if_true, if_false)]
-    _check(yes, no)
-    branches = Branches(len(yes.hidden), yes.body, no.body)
-    given = tuple([x for x in leaves if isinstance(x, Tensor)])
-    with mode_of(yes.body, no.body):
-        found = _branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden))
-        of_each = [traced.body.tracking(tracks_of(given, traced.hidden)) for traced in (yes, no)]
-        return yes.result.filled(cut(found, [a or b for a, b in zip(*of_each, strict=True)]))
+    try:
+        check_callable(if_true, "cond")
+        check_callable(if_false, "cond")
+        if isinstance(chosen, (bool, np.bool_)):
+            return (if_true if chosen else if_false)(*tree.map(own, operands))
+        chosen = as_tensor(chosen, "cond", "chosen")
+        if chosen.aval != Aval((), np.dtype(np.bool_)):
+            raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
+        user, structure = tree.flatten(operands)
+        taken = (AbstractTensor, np.ndarray, np.generic, int, float)
+        leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
+        like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
+        if runs_as_written():
+            return as_written(if_true if chosen else if_false, *tree.unflatten(structure, values_of(like, leaves)))
+        examples = tree.unflatten(structure, like)
+        yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
+                   for f in (if_true, if_false)]
+        _check(yes, no)
+        branches = Branches(len(yes.hidden), yes.body, no.body)
+        given = tuple([x for x in leaves if isinstance(x, Tensor)])
+        with mode_of(yes.body, no.body):
+            found = _branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden))
+            of_each = [traced.body.tracking(tracks_of(given, traced.hidden)) for traced in (yes, no)]
+            return yes.result.filled(cut(found, [a or b for a, b in zip(*of_each, strict=True)]))
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _check(yes: Any, no: Any) -> None:

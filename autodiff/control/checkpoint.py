@@ -23,7 +23,9 @@ from ..ops.conversion import numpys
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
+from ..tracebacks import shorten
 from ..transforms.anomaly import is_watching
+from ..transforms.arguments import applied
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import checkpoint_of_all
@@ -99,29 +101,33 @@ def checkpoint(f: Callable) -> Callable:
 
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        user, structure = tree.flatten((args, kwargs))
-        user = [numpys(x) for x in user]
-        leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
-        like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
-        if is_watching():
-            given, named = tree.unflatten(structure, values_of(like, leaves))
-            return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*given, **named))
-        examples = tree.unflatten(structure, like)
-        kept: list[Any] = []
-        nesting = tree.LEAF
+        try:
+            user, structure = tree.flatten((args, kwargs))
+            user = [numpys(x) for x in user]
+            leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
+            like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
+            if is_watching():
+                given, named = tree.unflatten(structure, values_of(like, leaves))
+                return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*given, **named))
+            examples = tree.unflatten(structure, like)
+            kept: list[Any] = []
+            nesting = tree.LEAF
 
-        def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-            """The result's leaves, without those that are no tensors: these are kept as they are."""
-            nonlocal kept, nesting
-            found, nesting = tree.flatten(f(*args, **kwargs))
-            kept = [None if isinstance(x, VALUES) else x for x in found]
-            return [x if isinstance(x, VALUES) else None for x in found]
+            def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+                """The result's leaves, without those that are no tensors: these are kept as they are."""
+                nonlocal kept, nesting
+                found, nesting = tree.flatten(applied(f, args, kwargs))
+                kept = [None if isinstance(x, VALUES) else x for x in found]
+                return [x if isinstance(x, VALUES) else None for x in found]
 
-        traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
-        given = tuple([x for x in leaves if isinstance(x, Tensor)])
-        with mode_of(traced.body):
-            results = _checkpointed(traced.body, (*given, *traced.hidden))
-            found = traced.result.filled(cut(results, traced.body.tracking(tracks_of(given, traced.hidden))))
-        return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
+            traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
+            given = tuple([x for x in leaves if isinstance(x, Tensor)])
+            with mode_of(traced.body):
+                results = _checkpointed(traced.body, (*given, *traced.hidden))
+                found = traced.result.filled(cut(results, traced.body.tracking(tracks_of(given, traced.hidden))))
+            return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
+        except Exception as error:
+            shorten(error)
+            raise
 
     return run

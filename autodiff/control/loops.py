@@ -35,8 +35,9 @@ from ..stand_ins import standing
 from ..tape.record import number_like_traced, record
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
-from ..transforms.arguments import own
+from ..transforms.arguments import applied, own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import differing, looped_of_all, scan_batch, tracking_after, until_stable
@@ -266,8 +267,12 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
     (f64[] 6.0, f64[3] [0. 1. 3.])
     """
-    check_callable(f, "scan")
-    return _scanned(f, init, xs, length, reverse, "scan")
+    try:
+        check_callable(f, "scan")
+        return _scanned(f, init, xs, length, reverse, "scan")
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _scanned(
@@ -394,13 +399,19 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0, dtype="float32"))
     f32[] 24.0
     """
-    check_callable(body, "fori_loop")
-    lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():
-        value = started(init) if lower < upper else tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
-        for i in range(lower, upper):
-            value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
+    try:
+        check_callable(body, "fori_loop")
+        lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
+        if runs_as_written():
+            if lower >= upper:
+                return tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
+            value = started(init)
+            for i in range(lower, upper):
+                value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
+            return value
+        steps = arange(lower, max(lower, upper))
+        value, _ = _scanned(lambda x, i: (applied(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
         return value
-    steps = arange(lower, max(lower, upper))
-    value, _ = _scanned(lambda x, i: (body(i, x), ()), init, steps, None, False, "fori_loop")
-    return value
+    except Exception as error:
+        shorten(error)
+        raise

@@ -28,6 +28,7 @@ from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
@@ -269,23 +270,27 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     >>> ad.while_loop(lambda x: x < 100.0, lambda x: x * 3.0, ad.tensor(1.0))
     f64[] 243.0
     """
-    check_callable(condition, "while_loop")
-    check_callable(body, "while_loop")
-    first, nesting = Nesting.of(init)
-    states = [as_tensor(s, "while_loop", "init") for s in first]
-    if runs_as_written():
-        value = nesting.filled([own(s) for s in states])
-        while condition(value):
-            value = as_written(body, value)
-        return value
-    avals = nesting.filled([s.aval for s in states])
-    asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
-    _check(asked.body, step, states, nesting)
-    repeat = Repeat(len(asked.hidden), asked.body, step.body)
-    with mode_of(step.body):
-        found = _repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden))
-        after = tracking_after(step.body, states, tracks_of(step.hidden))
-        return nesting.filled(cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)]))
+    try:
+        check_callable(condition, "while_loop")
+        check_callable(body, "while_loop")
+        first, nesting = Nesting.of(init)
+        states = [as_tensor(s, "while_loop", "init") for s in first]
+        if runs_as_written():
+            value = nesting.filled([own(s) for s in states])
+            while condition(value):
+                value = as_written(body, value)
+            return value
+        avals = nesting.filled([s.aval for s in states])
+        asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
+        _check(asked.body, step, states, nesting)
+        repeat = Repeat(len(asked.hidden), asked.body, step.body)
+        with mode_of(step.body):
+            found = _repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden))
+            after = tracking_after(step.body, states, tracks_of(step.hidden))
+            return nesting.filled(cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)]))
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _check(condition: Body, step: Traced, states: Sequence[Tensor], nesting: Nesting) -> None:

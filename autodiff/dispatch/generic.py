@@ -23,6 +23,7 @@ from codegen.lazily import later
 
 from ..along import PARTS
 from ..errors import AmbiguityError, DispatchError, caller, in_short
+from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .late import complete
@@ -136,11 +137,15 @@ class GenericFunction(Converting):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the most specific method.  (`warm.with_arity` puts a faster equal in its place.)"""
-        if not keywords:
-            run = self._cache.get(_key(args))
-            if run is not None:
-                return run(*args)
-        return self._call(args, keywords)
+        try:
+            if not keywords:
+                run = self._cache.get(_key(args))
+                if run is not None:
+                    return run(*args)
+            return self._call(args, keywords)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """A call off the warm path: with keywords, or with types not met before."""
@@ -269,25 +274,29 @@ class GenericFunction(Converting):
         >>> size(ad.ones((2, 3)))
         '2 rows, 6 elements'
         """
-        args, keywords = self.declaration.bind(args, keywords)
-        if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
-            raise DispatchError(
-                f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}\n"
-                f"  called at {caller()}"
-            )
-        classes = tuple([type(None) if t is None else t for t in types])
-        args = self.adopt_all(args)
-        classes += tuple(map(type, args[len(classes) :]))
-        if len(classes) != len(args) or not all(map(_fits, args, classes)):
-            raise DispatchError(
-                f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)})"
-                f" are not of the types ({', '.join(map(type_name, classes))})\n  called at {caller()}"
-            )
-        note(self, "method", classes)
-        method = self.find(classes)
-        if method is None:
-            raise not_found(self, self.table, classes, "method")
-        return self._run_method(method, args, keywords)
+        try:
+            args, keywords = self.declaration.bind(args, keywords)
+            if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
+                raise DispatchError(
+                    f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}\n"
+                    f"  called at {caller()}"
+                )
+            classes = tuple([type(None) if t is None else t for t in types])
+            args = self.adopt_all(args)
+            classes += tuple(map(type, args[len(classes) :]))
+            if len(classes) != len(args) or not all(map(_fits, args, classes)):
+                raise DispatchError(
+                    f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)})"
+                    f" are not of the types ({', '.join(map(type_name, classes))})\n  called at {caller()}"
+                )
+            note(self, "method", classes)
+            method = self.find(classes)
+            if method is None:
+                raise not_found(self, self.table, classes, "method")
+            return self._run_method(method, args, keywords)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def _call_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         """Run one given method of this function."""

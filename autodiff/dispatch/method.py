@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..tracebacks import shorten
 from .declaration import place_of
 from .signature import Signature
 
@@ -70,7 +71,11 @@ class Method:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run this method.  Raises DispatchError when the arguments are not of its types."""
-        return self.function._call_method(self, args, keywords)
+        try:
+            return self.function._call_method(self, args, keywords)
+        except Exception as error:
+            shorten(error)
+            raise
 
     @property
     def source(self) -> tuple[str, str]:

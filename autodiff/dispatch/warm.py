@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ..tracebacks import shorten
 from .declaration import Parameters
 
 __all__ = ["OMITTED", "completed", "with_arity"]
@@ -30,25 +31,30 @@ def _written_out(count: int) -> Callable:
     """`__call__` for a declaration with this many parameters before `*`, written out.
 
     def call(self, a0=OMITTED, a1=OMITTED, /, *rest, **keywords):
-        if rest or keywords: return self._call(given(a0, a1) + rest, keywords)
-        if a1 is not OMITTED:
-            run = self._cache.get((type(a0), type(a1)))
-            return self._call((a0, a1), keywords) if run is None else run(a0, a1)
-        if a0 is not OMITTED: ...
+        try:
+            if rest or keywords: return self._call(given(a0, a1) + rest, keywords)
+            if a1 is not OMITTED:
+                run = self._cache.get((type(a0), type(a1)))
+                return self._call((a0, a1), keywords) if run is None else run(a0, a1)
+            if a0 is not OMITTED: ...
+        except Exception as error:
+            shorten(error)
+            raise
     """
     names = [f"a{i}" for i in range(count)]
     lines = [f"def call(self, {', '.join([f'{n}=OMITTED' for n in names])}, /, *rest, **keywords):",
-             f" if rest or keywords: return self._call(given({', '.join(names)}) + rest, keywords)"]
+             " try:",
+             f"  if rest or keywords: return self._call(given({', '.join(names)}) + rest, keywords)"]
     for k in range(count, 0, -1):
         listed = ", ".join(names[:k])
         types = ", ".join([f"type({n})" for n in names[:k]])
         lines += [
-            f" if {names[k - 1]} is not OMITTED:",
-            f"  run = self._cache.get({f'({types})' if k > 1 else types})",
-            f"  return self._call(({listed},), keywords) if run is None else run({listed})",
+            f"  if {names[k - 1]} is not OMITTED:",
+            f"   run = self._cache.get({f'({types})' if k > 1 else types})",
+            f"   return self._call(({listed},), keywords) if run is None else run({listed})",
         ]
-    lines.append(" return self._call((), keywords)")
-    env: dict[str, Any] = {"__name__": __name__, "OMITTED": OMITTED, "given": _given}
+    lines += ["  return self._call((), keywords)", " except Exception as error:", "  shorten(error)", "  raise"]
+    env: dict[str, Any] = {"__name__": __name__, "OMITTED": OMITTED, "given": _given, "shorten": shorten}
     exec("\n".join(lines), env)  # our own text; nothing of the user's is in it
     return env["call"]
 

@@ -22,6 +22,7 @@ from ..errors import DispatchError, Error, caller, check_callable
 from ..interop.program import Program
 from ..signature import argument_names
 from ..tensor import AbstractTensor
+from ..tracebacks import border
 from ..transforms import value_and_grad
 from .header import CArray, header, is_reserved
 
@@ -52,6 +53,7 @@ class Export:
         return f"<Export {self.name}({given}) -> ({made}), {self.workspace_bytes} bytes of workspace>"
 
 
+@border
 def export(
     f: Callable[..., Any],
     *args: Any,
@@ -127,10 +129,13 @@ def export(
     }
     files = [folder / f"{name}{'.obj' if sys.platform == 'win32' else '.o'}"]
     files += [folder / f"{name}{ending}" for ending in texts]
-    folder.mkdir(parents=True, exist_ok=True)
-    files[0].write_bytes(data.object_bytes)
-    for file, text in zip(files[1:], texts.values(), strict=True):
-        file.write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files[0].write_bytes(data.object_bytes)
+        for file, text in zip(files[1:], texts.values(), strict=True):
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Error(f"export: cannot write {error.filename}: {error.strerror}\n  called at {caller()}") from None
     return Export(name, files, arguments, results, data)
 
 

@@ -22,6 +22,7 @@ from ..tape.leaves import known_kind
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode
 from ..tensor import AbstractTensor, Tensor, handle
+from ..tracebacks import shorten
 from .indexing import READ, WRITE, getitem, index_update
 from .learner import ALL, Learner, Room, key_of
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
@@ -219,7 +220,11 @@ def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
     forward, reflected = AbstractTensor.__dict__[name], AbstractTensor.__dict__[mirrored]
 
     def operator(left, right):
-        return forward(left, right) if isinstance(left, AbstractTensor) else reflected(right, left)
+        try:
+            return forward(left, right) if isinstance(left, AbstractTensor) else reflected(right, left)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return operator
 
@@ -253,6 +258,10 @@ def _learns(function: Function) -> bool:
 
 def _bound(call: Callable[..., Any], function: Function) -> Callable[..., Any]:
     def python(*args, **keywords):
-        return call(function, *args, **keywords)
+        try:
+            return call(function, *args, **keywords)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return python

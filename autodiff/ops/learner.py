@@ -17,6 +17,7 @@ from ..tape.node import Kind
 from ..tape.record import grad_mode
 from ..tape.varied import is_varied
 from ..tensor import Tensor
+from ..tracebacks import shorten
 from .any_shape import AnyShape, is_real
 from .template import ITEMS, Template
 
@@ -95,36 +96,44 @@ class Learner:
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
-        if not config.watching:
-            self.attach()
-        return self.run(*args, **keywords)
+        try:
+            if not config.watching:
+                self.attach()
+            return self.run(*args, **keywords)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
-        if config.watching or not self.function.binds(self.canonical(args) if self.canonical else args, keywords):
-            return self.run(*args, **keywords)
-        age = self.table.age
-        given, statics = self.parted(args, keywords)
-        keys: list[Any] | None = None
-        if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
-            keys = [key_of(x) for x in given]
-            args, keywords = self.adopted(args, keywords)
+        try:
+            if config.watching or not self.function.binds(self.canonical(args) if self.canonical else args, keywords):
+                return self.run(*args, **keywords)
+            age = self.table.age
             given, statics = self.parted(args, keywords)
-        known = self.any_shape.put(age, given, statics)
-        if known is not None:
-            y, template = known
-            if template is not None:
-                self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
+            keys: list[Any] | None = None
+            if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
+                keys = [key_of(x) for x in given]
+                args, keywords = self.adopted(args, keywords)
+                given, statics = self.parted(args, keywords)
+            known = self.any_shape.put(age, given, statics)
+            if known is not None:
+                y, template = known
+                if template is not None:
+                    self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
+                return y
+            if keys is None:
+                keys = [key_of(x) for x in given]
+            y = self.run(*args, **keywords)
+            if isinstance(y, Tensor) and is_real(given):
+                if self.is_expected_again(keys):
+                    self.learn(age, keys, args, keywords, y)
+                elif len(statics) <= MOST_STATICS:
+                    self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
             return y
-        if keys is None:
-            keys = [key_of(x) for x in given]
-        y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and is_real(given):
-            if self.is_expected_again(keys):
-                self.learn(age, keys, args, keywords, y)
-            elif len(statics) <= MOST_STATICS:
-                self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
-        return y
+        except Exception as error:
+            shorten(error)
+            raise
 
     def body(self, args: tuple, keywords: dict, count: int) -> Callable[[Sequence[Any]], Any]:
         """This call with other operands."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..custom.function import Function
 from ..tensor import AbstractTensor
+from ..tracebacks import shorten
 from .arithmetic import abs_, add, divide, floor_divide, mod, multiply, negative, positive, subtract
 from .bits import (
     bitwise_and,
@@ -54,10 +55,14 @@ def _forward(function: Function) -> Callable:
     call = type(function).__call__
 
     def operator(self, other):
-        if type(other) in _taken or _takes(function, self, other, other):
-            run = function._cache.get((type(self), type(other)))
-            return call(function, self, other) if run is None else run(self, other)
-        return NotImplemented
+        try:
+            if type(other) in _taken or _takes(function, self, other, other):
+                run = function._cache.get((type(self), type(other)))
+                return call(function, self, other) if run is None else run(self, other)
+            return NotImplemented
+        except Exception as error:
+            shorten(error)
+            raise
 
     return operator
 
@@ -66,10 +71,14 @@ def _reflected(function: Function) -> Callable:
     call = type(function).__call__
 
     def operator(self, other):
-        if type(other) in _taken or _takes(function, other, self, other):
-            run = function._cache.get((type(other), type(self)))
-            return call(function, other, self) if run is None else run(other, self)
-        return NotImplemented
+        try:
+            if type(other) in _taken or _takes(function, other, self, other):
+                run = function._cache.get((type(other), type(self)))
+                return call(function, other, self) if run is None else run(other, self)
+            return NotImplemented
+        except Exception as error:
+            shorten(error)
+            raise
 
     return operator
 
@@ -78,8 +87,12 @@ def _prefix(function: Function) -> Callable:
     call = type(function).__call__
 
     def operator(self):
-        run = function._cache.get(type(self))
-        return call(function, self) if run is None else run(self)
+        try:
+            run = function._cache.get(type(self))
+            return call(function, self) if run is None else run(self)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return operator
 
@@ -116,9 +129,13 @@ def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
 
 def _method(name: str, function: Callable, canonical: Callable[[tuple], tuple] | None = None) -> Callable:
     def method(self, *args, **keywords):
-        if canonical is not None:
-            return function(*canonical((self, *args)), **keywords)
-        return function(self, *args, **keywords) if args or keywords else function(self)
+        try:
+            if canonical is not None:
+                return function(*canonical((self, *args)), **keywords)
+            return function(self, *args, **keywords) if args or keywords else function(self)
+        except Exception as error:
+            shorten(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__

@@ -217,6 +217,8 @@ def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     try:
         return f(*args, **kwargs)
     except (TypeError, AttributeError) as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # f does not take them
+            error.add_note(f"  called at {caller()}")
         for name, given in (*[(f"argument {i}", a) for i, a in enumerate(args)], *kwargs.items()):
             kind = type(given).__name__
             if isinstance(given, (list, tuple)) and kind in str(error) and not hasattr(error, "__notes__"):

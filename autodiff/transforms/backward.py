@@ -25,6 +25,7 @@ from ..tape.node import Leaf, Node
 from ..tape.record import Recording, state
 from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
+from ..tracebacks import shorten
 from .anomaly import is_watching
 from .backward_pass import Group, emit, emit_with_history, recording_rules
 from .commits import commit_lock, unchanged, write
@@ -60,53 +61,57 @@ def backward(
     >>> x.grad
     f64[2] [2. 4.]
     """
-    now = state.now
-    if now.tracing:
-        _refuse_in_trace()
-    live: list[Node] = []
-    repeat: tuple[tuple, tuple[Node, ...]] | None = None
-    if isinstance(tensors, Tensor):
-        root = tensors.node
-        results, given = [tensors], [grad_tensors]
-        live = live_beside(now, (root,))
-        if grad_tensors is None and inputs is None and not create_graph and not is_watching():
-            repeat = (("backward", root.kind, not retain_graph), (root,))
-            if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
-                return
-            if _hooked(root, hooked_gradients(root), live, retain_graph):
-                return
-    else:
-        results = results_of(tensors, "backward")
-        given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
-        live = live_beside(now, [t.node for t in results])
-    if create_graph and inputs is None:
-        _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
-        return
-    seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
-    if repeat is None and inputs is None and not create_graph and not is_watching():
-        repeat = _from_seeds(seeds, given, retain_graph)
-        if repeat is not None and _again(now, *repeat, live, retain_graph):
+    try:
+        now = state.now
+        if now.tracing:
+            _refuse_in_trace()
+        live: list[Node] = []
+        repeat: tuple[tuple, tuple[Node, ...]] | None = None
+        if isinstance(tensors, Tensor):
+            root = tensors.node
+            results, given = [tensors], [grad_tensors]
+            live = live_beside(now, (root,))
+            if grad_tensors is None and inputs is None and not create_graph and not is_watching():
+                repeat = (("backward", root.kind, not retain_graph), (root,))
+                if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
+                    return
+                if _hooked(root, hooked_gradients(root), live, retain_graph):
+                    return
+        else:
+            results = results_of(tensors, "backward")
+            given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
+            live = live_beside(now, [t.node for t in results])
+        if create_graph and inputs is None:
+            _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
             return
-    past = history([t.node for t in results])
-    check_not_released(past)
-    leaves = _leaves(past, inputs)
-    through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-    due = due_after(leaves)
-    groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
-    if repeat is not None and repeat[1] == (past[-1],) and any(map(is_hooked, past)):
-        found = learn_hooked(past[-1], groups, partial(_emit_between, results, past, groups))
-        if _hooked(past[-1], found, live, retain_graph):
-            return
-    if any(nodes[0].leaf is None for nodes in leaves.values()):
-        repeat = None  # checks know the .grad of leaves only
-    if create_graph:
-        _commit_recorded(leaves, emit_with_history(past, seeds, groups))
-    else:
-        _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
-        end_recording(now)  # as after a known one: checks are found by how much was recorded since
-        if not retain_graph:
-            release([past[k] for k in through])
-    run_after(due)
+        seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
+        if repeat is None and inputs is None and not create_graph and not is_watching():
+            repeat = _from_seeds(seeds, given, retain_graph)
+            if repeat is not None and _again(now, *repeat, live, retain_graph):
+                return
+        past = history([t.node for t in results])
+        check_not_released(past)
+        leaves = _leaves(past, inputs)
+        through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
+        due = due_after(leaves)
+        groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
+        if repeat is not None and repeat[1] == (past[-1],) and any(map(is_hooked, past)):
+            found = learn_hooked(past[-1], groups, partial(_emit_between, results, past, groups))
+            if _hooked(past[-1], found, live, retain_graph):
+                return
+        if any(nodes[0].leaf is None for nodes in leaves.values()):
+            repeat = None  # checks know the .grad of leaves only
+        if create_graph:
+            _commit_recorded(leaves, emit_with_history(past, seeds, groups))
+        else:
+            _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
+            end_recording(now)  # as after a known one: checks are found by how much was recorded since
+            if not retain_graph:
+                release([past[k] for k in through])
+        run_after(due)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def results_of(tensors: Any, name: str) -> list[Tensor]:

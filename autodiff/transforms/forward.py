@@ -26,6 +26,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
+from ..tracebacks import shorten
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
     fresh,
@@ -216,34 +217,38 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    name = name_of(f, "jvp")
-    primals, tangents = paired(f"jvp of {name}", primals, tangents)
-    leaves, structure = tree.flatten(tuple(primals))
-    leaves = [numpys(x) for x in leaves]
-    directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
-    made_plain = is_plain([*leaves, *directions])
-    called = partial(leaf_name, structure, "primal", f"jvp of {name}")
-    made = [
-        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
-    ]
-    given = {
-        x.node: _direction(d, x, name)
-        for x, d in zip(made, directions, strict=True)
-        if isinstance(x, Tensor) and d is not None
-    }
-    result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
-    outs, out_structure = tree.flatten(result)
-    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
-    places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
-    found = _pushed_to([outs[k] for k in places], given, made_plain)
-    dots: list[Any] = [None] * len(outs)
-    for k, out, dot in zip(places, found, found[len(places) :], strict=False):
-        outs[k], dots[k] = out, dot
-    if made_plain:
-        evaluate([t.node for t in found])
-        results = plain_results([*outs, *dots])
-        outs, dots = results[: len(outs)], results[len(outs) :]
-    return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
+    try:
+        name = name_of(f, "jvp")
+        primals, tangents = paired(f"jvp of {name}", primals, tangents)
+        leaves, structure = tree.flatten(tuple(primals))
+        leaves = [numpys(x) for x in leaves]
+        directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
+        made_plain = is_plain([*leaves, *directions])
+        called = partial(leaf_name, structure, "primal", f"jvp of {name}")
+        made = [
+            fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
+        ]
+        given = {
+            x.node: _direction(d, x, name)
+            for x, d in zip(made, directions, strict=True)
+            if isinstance(x, Tensor) and d is not None
+        }
+        result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
+        outs, out_structure = tree.flatten(result)
+        outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
+        places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
+        found = _pushed_to([outs[k] for k in places], given, made_plain)
+        dots: list[Any] = [None] * len(outs)
+        for k, out, dot in zip(places, found, found[len(places) :], strict=False):
+            outs[k], dots[k] = out, dot
+        if made_plain:
+            evaluate([t.node for t in found])
+            results = plain_results([*outs, *dots])
+            outs, dots = results[: len(outs)], results[len(outs) :]
+        return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

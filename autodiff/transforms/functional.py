@@ -24,6 +24,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
+from ..tracebacks import shorten
 from .again import known, note_asked
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import Group, emit, group_of
@@ -55,20 +56,24 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        result = run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain)
-        value, aux = _scalar_and_aux(result, has_aux, name)
-        aux_leaves, aux_structure = tree.flatten(aux)
-        seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
-        if a.plain:
-            gradients = _computed(value, seed, a.leaves, aux_leaves)
-            out = plain(value)
-            aux_leaves = plain_results(aux_leaves)
-        else:
-            gradients, out = _recorded(value, seed, a.leaves)
-        if has_aux:
-            out = (out, tree.unflatten(aux_structure, aux_leaves))
-        return out, a.unflatten(gradients)
+        try:
+            a = Arguments(args, argnums, name)
+            result = run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain)
+            value, aux = _scalar_and_aux(result, has_aux, name)
+            aux_leaves, aux_structure = tree.flatten(aux)
+            seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
+            if a.plain:
+                gradients = _computed(value, seed, a.leaves, aux_leaves)
+                out = plain(value)
+                aux_leaves = plain_results(aux_leaves)
+            else:
+                gradients, out = _recorded(value, seed, a.leaves)
+            if has_aux:
+                out = (out, tree.unflatten(aux_structure, aux_leaves))
+            return out, a.unflatten(gradients)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return value_and_gradient
 
@@ -153,8 +158,12 @@ def gradient_of(
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = both(*args, **kwargs)
-        return (g, value[1]) if has_aux else g
+        try:
+            value, g = both(*args, **kwargs)
+            return (g, value[1]) if has_aux else g
+        except Exception as error:
+            shorten(error)
+            raise
 
     return gradient
 
@@ -172,48 +181,57 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    name = name_of(f, "vjp")
-    a = Arguments(primals, tuple(range(len(primals))), name)
-    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
-    aux = None
-    if has_aux:
-        result, aux = result
-    results, structure = tree.flatten(result)
-    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-    mine = [t.node for t in a.leaves]
-    outside = grad_mode.get() and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-    groups = [group_of(n) for n in mine]
+    try:
+        name = name_of(f, "vjp")
+        a = Arguments(primals, tuple(range(len(primals))), name)
+        result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+        aux = None
+        if has_aux:
+            result, aux = result
+        results, structure = tree.flatten(result)
+        results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+        mine = [t.node for t in a.leaves]
+        outside = grad_mode.get() and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
+        groups = [group_of(n) for n in mine]
 
-    def pullback(cotangents: Any) -> tuple:
-        bars = tree.leaves(cotangents)
-        if len(bars) != len(results):
-            given = f"{len(results)} results but {len(bars)} cotangents"
-            raise GradientError(f"vjp of {name}: {given}\n  called at {caller()}")
-        bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
-        seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-        if not seeds:
-            found: list = [None] * len(groups)
-        elif a.plain and is_plain(tree.leaves(cotangents)):
-            found = _pulled_back(seeds, groups)
+        def pullback(cotangents: Any) -> tuple:
+            try:
+                bars = tree.leaves(cotangents)
+                if len(bars) != len(results):
+                    given = f"{len(results)} results but {len(bars)} cotangents"
+                    raise GradientError(f"vjp of {name}: {given}\n  called at {caller()}")
+                bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
+                seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+                if not seeds:
+                    found: list = [None] * len(groups)
+                elif a.plain and is_plain(tree.leaves(cotangents)):
+                    found = _pulled_back(seeds, groups)
+                else:
+
+                    def run() -> list[Tensor | None]:
+                        tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
+                        return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
+
+                    roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]
+                    purpose = ("pullback", len(results), len(mine), outside)
+                    found = list(emitted(purpose, roots, len(results), len(mine), run))
+                return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+            except Exception as error:
+                shorten(error)
+                raise
+
+        if a.plain:
+            evaluate([t.node for t in results])
+            out = plain_results(results)
+            for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+                t.node.value = t.node.value.copy()
         else:
-
-            def run() -> list[Tensor | None]:
-                tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
-                return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
-
-            roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]
-            found = list(emitted(("pullback", len(results), len(mine), outside), roots, len(results), len(mine), run))
-        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-
-    if a.plain:
-        evaluate([t.node for t in results])
-        out = plain_results(results)
-        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
-            t.node.value = t.node.value.copy()
-    else:
-        out = [t if outside else record(DETACH, (t,)) for t in results]
-    out = tree.unflatten(structure, out)
-    return (out, pullback, aux) if has_aux else (out, pullback)
+            out = [t if outside else record(DETACH, (t,)) for t in results]
+        out = tree.unflatten(structure, out)
+        return (out, pullback, aux) if has_aux else (out, pullback)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _pulled_back(

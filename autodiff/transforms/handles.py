@@ -6,6 +6,7 @@ and a handle (`autodiff.tensor`) knows neither.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, IDENTITY, another, state
 from ..tensor import Tensor, handle
+from ..tracebacks import shorten
 from . import hooks
 from .backward import backward
 from .updates import as_leaf
@@ -192,7 +194,24 @@ def _backward(
     >>> w.grad
     f64[2] [2. 4.]
     """
-    backward(t, gradient, retain_graph, create_graph, inputs)
+    try:
+        backward(t, gradient, retain_graph, create_graph, inputs)
+    except Exception as error:
+        shorten(error)
+        raise
+
+
+def _converted(kind: type) -> Callable[[Tensor], Any]:
+    name = kind.__name__
+
+    def convert(t: Tensor) -> Any:
+        try:
+            return kind(number(t, name))
+        except Exception as error:
+            shorten(error)
+            raise
+
+    return convert
 
 
 for _name, _function in {
@@ -200,9 +219,9 @@ for _name, _function in {
     "__array__": array,
     "item": item,
     "tolist": tolist,
-    "__float__": lambda t: float(number(t, "float")),
-    "__int__": lambda t: int(number(t, "int")),
-    "__complex__": lambda t: complex(number(t, "complex")),
+    "__float__": _converted(float),
+    "__int__": _converted(int),
+    "__complex__": _converted(complex),
     "__bool__": truth,
     "__index__": index,
     "__repr__": show,

@@ -26,6 +26,7 @@ from ..tape.plan import data
 from ..tape.record import grad_mode
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
+from ..tracebacks import shorten
 from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
 from .backward_pass import emit, group_of, is_looked_at, recording_rules, untracked
 from .batch.passes import at_once, together
@@ -61,13 +62,17 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
 
     @wraps(f)
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-        results = [_float_result(r, name) for r in results]
-        rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
-        by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-        blocks = _known(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
-        return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
+        try:
+            a = Arguments(args, argnums, name)
+            results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+            results = [_float_result(r, name) for r in results]
+            rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
+            by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
+            blocks = _known(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
+            return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
+        except Exception as error:
+            shorten(error)
+            raise
 
     return matrices
 
@@ -242,6 +247,10 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     >>> ad.hvp(lambda x: (x ** 3).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
-    primals, tangents = paired(f"hvp of {name_of(f, 'hvp')}", primals, tangents)
-    _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
-    return product[0] if len(primals) == 1 else product
+    try:
+        primals, tangents = paired(f"hvp of {name_of(f, 'hvp')}", primals, tangents)
+        _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
+        return product[0] if len(primals) == 1 else product
+    except Exception as error:
+        shorten(error)
+        raise

@@ -15,6 +15,7 @@ from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, grad_mode, record, state
 from ..tensor import Tensor
+from ..tracebacks import shorten
 
 __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
 
@@ -102,8 +103,12 @@ def numpy(t: Tensor) -> np.ndarray:
     >>> ad.tensor([1.0, 2.0]).numpy().flags.writeable
     False
     """
-    _refuse_losing_gradient(t, "numpy()")
-    return _read_only(t)
+    try:
+        _refuse_losing_gradient(t, "numpy()")
+        return _read_only(t)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _read_only(t: Tensor) -> np.ndarray:
@@ -114,13 +119,17 @@ def _read_only(t: Tensor) -> np.ndarray:
 
 def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
-    _refuse_losing_gradient(t, "np.asarray")
-    value = _read_only(t)
-    if dtype is not None and np.dtype(dtype) != value.dtype:
-        if copy is False:
-            raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
-        return value.astype(dtype)
-    return value.copy() if copy else value
+    try:
+        _refuse_losing_gradient(t, "np.asarray")
+        value = _read_only(t)
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def item(t: Tensor) -> Any:
@@ -130,7 +139,11 @@ def item(t: Tensor) -> Any:
     >>> ad.tensor([[2]]).item()
     2
     """
-    return number(t, "item")
+    try:
+        return number(t, "item")
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def tolist(t: Tensor) -> Any:
@@ -140,39 +153,55 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
-    _warn_of_lost_gradient(t, "a list of Python numbers")
-    return value
+    try:
+        value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
+        _warn_of_lost_gradient(t, "a list of Python numbers")
+        return value
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def truth(t: Tensor) -> bool:
     """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
-    if t.size != 1:
-        raise ShapeError(
-            f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
-        )
-    return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
+    try:
+        if t.size != 1:
+            raise ShapeError(
+                f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
+            )
+        return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def index(t: Tensor) -> int:
     """An integer 0-d tensor as an index."""
-    if t.shape or t.dtype.kind != "i":
-        raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
-    return int(_asked(t, "the index", _AS_AN_INDEX).item())
+    try:
+        if t.shape or t.dtype.kind != "i":
+            raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
+        return int(_asked(t, "the index", _AS_AN_INDEX).item())
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def show(t: Tensor) -> str:
     """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
-    flag = ", requires grad" if t.requires_grad else ""
-    if is_traced(t.node):
-        return f"{t.aval} traced{flag}"
-    seen = state.now.seen
-    before = len(seen)
-    value = value_of(t.node)
-    del seen[before:]  # a forward that shows a value does not compute with it
-    text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
-    joint = "\n" if "\n" in text else " "
-    return f"{t.aval}{flag}{joint}{text}"
+    try:
+        flag = ", requires grad" if t.requires_grad else ""
+        if is_traced(t.node):
+            return f"{t.aval} traced{flag}"
+        seen = state.now.seen
+        before = len(seen)
+        value = value_of(t.node)
+        del seen[before:]  # a forward that shows a value does not compute with it
+        text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
+        joint = "\n" if "\n" in text else " "
+        return f"{t.aval}{flag}{joint}{text}"
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def page(t: Tensor) -> str:
@@ -187,7 +216,11 @@ def page(t: Tensor) -> str:
 
 def text(t: Tensor, spec: str) -> str:
     """format(t, ".3f") formats the number of a one-element tensor."""
-    return format(item(detach(t)), spec) if spec else show(t)
+    try:
+        return format(item(detach(t)), spec) if spec else show(t)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def detach(t: Tensor) -> Tensor:

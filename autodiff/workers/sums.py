@@ -26,6 +26,7 @@ from ..ops import sum as sum_
 from ..tape.leaks import is_traced
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
+from ..tracebacks import border
 from ..transforms import is_grad_enabled
 from .keeping import Shards
 from .rounds import go_round
@@ -227,6 +228,7 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
         program = _Program(f, shards)
         shards.programs.put(id(f), program)  # which holds f, so that no other object is there
 
+    @border
     def total(*parameters: Any) -> Any:
         leaves, structure = tree.flatten(parameters)
         leaves = [asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]

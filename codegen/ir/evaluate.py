@@ -24,11 +24,15 @@ __all__ = [
     "OutOfRange",
     "evaluate",
     "evaluate_node",
+    "failing",
     "last_readers",
     "refused",
     "takes_any_layout",
     "unshared",
 ]  # fmt: skip
+
+#: Called with what a reference raised, by those that machine code calls: nobody further out can look at it.
+failing: list[Callable[[Exception], None]] = []
 
 _NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.

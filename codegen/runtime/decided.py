@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, evaluate
+from ..ir.evaluate import failing
 from .launcher import Refused, checked_arguments
 
 __all__ = ["Decided", "or_slow"]
@@ -47,4 +48,9 @@ class Decided:
         except Refused:
             pass  # what is raised now has nothing to do with it
         graph = self._graph
-        return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
+        try:
+            return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
+        except Exception as error:  # machine code may have called, around which there is no other place for it
+            for tell in failing:
+                tell(error)
+            raise

@@ -23,6 +23,7 @@ from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
+from ...tracebacks import shorten
 from ..anomaly import is_watching
 from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
 from ..modes import tracking
@@ -77,36 +78,40 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
 
     @wraps(f)
     def of_all(*args: Any, **kwargs: Any) -> Any:
-        leaves = leaves_of_arguments(args, kwargs, in_axes, name)
-        is_array = is_plain(leaves.values)
-        size = size_of(f, leaves, name)
-        with tracking():  # moved under no_grad as well, an argument stays what it is
-            given = Given(leaves, is_array, f"vmap of {name}")
         try:
-            found, structure = given.mapped(f, size)
-        except Unlearnt:
-            if state.now.tracing or not size:
-                raise  # the outermost trace has values
-            given.on_the_first(f)
-            found, structure = given.mapped(f, size)
-        axes = result_axes(out_axes, structure)
+            leaves = leaves_of_arguments(args, kwargs, in_axes, name)
+            is_array = is_plain(leaves.values)
+            size = size_of(f, leaves, name)
+            with tracking():  # moved under no_grad as well, an argument stays what it is
+                given = Given(leaves, is_array, f"vmap of {name}")
+            try:
+                found, structure = given.mapped(f, size)
+            except Unlearnt:
+                if state.now.tracing or not size:
+                    raise  # the outermost trace has values
+                given.on_the_first(f)
+                found, structure = given.mapped(f, size)
+            axes = result_axes(out_axes, structure)
 
-        def named(k: int) -> str:
-            return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
+            def named(k: int) -> str:
+                return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
 
-        with tracking():
-            results = [
-                _placed(x, differs, axis, size, partial(named, k))
-                for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
-            ]
-        if is_array:
-            evaluate([x.node for x in results if isinstance(x, Tensor)])
-            past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
-            lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
-            results = plain_results(results)
-            if lost is not None:
-                results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
-        return rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
+            with tracking():
+                results = [
+                    _placed(x, differs, axis, size, partial(named, k))
+                    for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
+                ]
+            if is_array:
+                evaluate([x.node for x in results if isinstance(x, Tensor)])
+                past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
+                lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
+                results = plain_results(results)
+                if lost is not None:
+                    results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
+            return rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return of_all
 
