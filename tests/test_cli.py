@@ -246,6 +246,19 @@ def test_rules_says_in_which_folder_a_method_was_written(user_file, monkeypatch)
 
 
 def test_the_librarys_own_methods_are_not_ambiguous():
+    ours = [a for a in ad.ambiguities() if a.first.function.__module__.partition(".")[0] == "autodiff"]
+    assert not ours, ours  # functions of other tests may still be there
+
+
+def test_ambiguous_methods_are_listed_and_none_is_where_there_are_none(monkeypatch):
+    @ad.function
+    def f(x, y): ...
+
+    f.method(ad.Matrix, ad.Tensor)(lambda x, y: x)
+    monkeypatch.setattr("autodiff.dispatch.introspection.all_functions", lambda: [f])
+    f.method(ad.Tensor, ad.Matrix)(lambda x, y: y)
+    assert run("rules").stdout.startswith("(Tensor[..., 2], Tensor[..., 2]): both of\n  f(x: Tensor")
+    f.method(ad.Matrix, ad.Matrix)(lambda x, y: x)
     assert run("rules").stdout == "no two methods are ambiguous\n"
 
 

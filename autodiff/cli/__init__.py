@@ -18,8 +18,12 @@ sense).
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 
+from ..config import config
 from .app import app
 from .benching import bench
 from .checking import check
@@ -39,5 +43,34 @@ for _command in (demo, inspect_, explain, profile, export, rules, check, cache, 
 
 
 def main() -> None:
-    """Entry of the console command."""
-    sys.exit(app())
+    """Entry of the console command: what nobody has foreseen is one message, too."""
+    if sys.stdout is None:
+        sys.exit("Error: standard output is closed")
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except Exception as error:
+        if config.full_tracebacks:
+            raise
+        _tell(error)
+        with suppress(OSError):  # else Python writes what is left in the buffer when it ends, and says that it cannot
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+
+
+def _tell(error: Exception) -> None:
+    """Say on stderr what went wrong.  Nothing of a reader that has gone, as in `autodiff rules exp | head -1`."""
+    if isinstance(error, OSError):
+        if error.errno != errno.EPIPE:
+            print(f"Error: {error.filename or 'cannot write to standard output'}: {error.strerror}", file=sys.stderr)
+        return
+    if str(error).startswith("AUTODIFF_"):  # a variable of the environment
+        print(f"Error: {error}", file=sys.stderr)
+        return
+    print(
+        f"{type(error).__name__}: {error}\n"
+        "  this is a fault of autodiff's: with AUTODIFF_FULL_TRACEBACKS=1 it says where, for a report",
+        file=sys.stderr,
+    )

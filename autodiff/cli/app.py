@@ -92,7 +92,8 @@ def user_errors(file: str) -> Iterator[None]:
         raise
     except SystemExit as end:
         if end.code:
-            raise Error(f"{file} ended with exit code {end.code}") from None
+            code = f"exit code {end.code}" if isinstance(end.code, int) else f"the message: {end.code}"
+            raise Error(f"{file} ended with {code}") from None
     except Exception as error:
         path = Path(file)
         theirs = [f for f in traceback.extract_tb(error.__traceback__) if _is_same(f.filename, path)]

@@ -33,7 +33,7 @@ def export(
     module, function = find(path, function_name)
     with user_errors(path):
         given = arguments_for(function, args, names_for(module))
-    numbers = parse_argnums(argnums, len(given)) if gradient else (0,)
+    numbers = parse_argnums(argnums, len(given)) if gradient or argnums != "0" else (0,)
     with user_errors(path):
         made = exported(
             function, *given, out=Path(out), name=name or None, gradient=gradient,

@@ -123,7 +123,7 @@ def _inspected(path: str, name: str, args: str, which: str, argnums: str) -> Ins
     module, function = find(path, name)
     with user_errors(path):
         given = arguments_for(function, args, names_for(module))
-    numbers = parse_argnums(argnums, len(given)) if which == "backward" else (0,)
+    numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
     with user_errors(path):
         return inspect(function, *given, backward=which == "backward", argnums=numbers)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import typer
+
 from ..errors import Error
 from .app import user_errors
 
@@ -23,6 +25,8 @@ def find(path: str, name: str) -> tuple[Any, Any]:
 
     Raises Error that lists what there is.
     """
+    if not path:
+        raise typer.BadParameter(f"give FILE.py:{name}, or the name of a module")
     module = load(path)
     found: Any = module
     for part in name.split("."):
