@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -74,7 +73,8 @@ def _uses_us(package: str) -> bool:
 @cache
 def _imports_us(file: str) -> bool:
     try:
-        return bool(_IMPORTS_US.search(Path(file).read_bytes()))
+        with open(file, "rb") as source:
+            return bool(_IMPORTS_US.search(source.read()))
     except OSError:
         return False
 
