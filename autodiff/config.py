@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 from codegen import blas, compiler
 from codegen.forks import in_child
+from codegen.lazily import later
 from codegen.modes import modes
 from codegen.runtime import threadpools, threads
 
 __all__ = ["Config", "config"]
+
+debugged = later("codegen.runtime.debugged")
 
 
 class Config:
@@ -41,12 +44,15 @@ class Config:
                 number of threads, since its BLAS runs on one thread; and every program is compiled at once, so the
                 first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products included,
                 has the same bits for any number of threads in any case
+    debug_info  True: kernels are compiled with the lines of your program, for gdb and perf (AUTODIFF_DEBUG_INFO=1).
+                They are shared libraries then, in a folder autodiff-PID-... for temporary files, which stays when the
+                process ends.  Results are the same; compiling and recording take longer.  Linux, with the program ld
 
     full_tracebacks     True: the traceback of an error shows this library's frames, too, which else are left out
                 between those of the user's program (AUTODIFF_FULL_TRACEBACKS=1)
 
-    Setting `fast_math` forgets all compiled programs: set it before other threads compute.  `flush_subnormals` compiles
-    nothing, and holds from the next call of each thread on.
+    Setting `fast_math` or `debug_info` forgets all compiled programs: set it before other threads compute.
+    `flush_subnormals` compiles nothing, and holds from the next call of each thread on.
 
     >>> import autodiff as ad
     >>> ad.config.eager = True
@@ -85,6 +91,7 @@ class Config:
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
         self.full_tracebacks = os.environ.get("AUTODIFF_FULL_TRACEBACKS", "0") not in ("", "0")
         self._patience: int | None = None
+        self.debug_info = modes.debug_info
 
     @property
     def threads(self) -> int:
@@ -102,10 +109,33 @@ class Config:
 
     @fast_math.setter
     def fast_math(self, flag: bool) -> None:
+        self._set_mode("fast_math", flag)
+
+    @property
+    def debug_info(self) -> bool:
+        """True if kernels are compiled with the user's lines."""
+        return modes.debug_info
+
+    @debug_info.setter
+    def debug_info(self, flag: bool) -> None:
+        if flag is True:
+            debugged.check()
+        self._set_mode("debug_info", flag)
+        self._note_debug_info()
+
+    def _note_debug_info(self) -> None:
+        """Have recording note lines, or not: it is watched, but known programs are called as ever."""
+        if modes.debug_info:
+            self.light["debug info"] = 0  # and not in `open`: so these differ
+        else:
+            self.light.pop("debug info", None)
+        self.watching = self.open != self.light
+
+    def _set_mode(self, name: str, flag: bool) -> None:
         if flag not in (True, False):
-            raise ValueError(f"config.fast_math is True or False, not {flag!r}")
-        if flag != modes.fast_math:
-            compiler.set_fast_math(bool(flag))
+            raise ValueError(f"config.{name} is True or False, not {flag!r}")
+        if flag != getattr(modes, name):
+            compiler.set_mode(name, bool(flag))
             for forget in self.forgetting:
                 forget()
 
@@ -185,7 +215,7 @@ class Config:
         """Keep only what this thread has opened: a forked child has no other."""
         mine = threading.get_ident()
         self.open = {mark: thread for mark, thread in self.open.items() if thread in (0, mine)}
-        self.light = {mark: thread for mark, thread in self.light.items() if thread == mine}
+        self.light = {mark: thread for mark, thread in self.light.items() if thread in (0, mine)}
         self.careful, self.watching = self.open != {}, self.open != self.light
         for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
             del self.transforming[mark]  # machine code knows this dict
@@ -197,7 +227,8 @@ class Config:
         return (
             f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "
             f"fast_math={self.fast_math}, flush_subnormals={self.flush_subnormals}, "
-            f"deterministic={self.deterministic}, full_tracebacks={self.full_tracebacks})"
+            f"deterministic={self.deterministic}, debug_info={self.debug_info}, "
+            f"full_tracebacks={self.full_tracebacks})"
         )
 
 

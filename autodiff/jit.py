@@ -392,12 +392,13 @@ class _Traced:
         args, kwargs = tree.unflatten(structure, given)
         captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
         start, small, lines = now.start, now.small, now.lines
+        has_own_lines = lines is None or lines.is_lasting
         mark, thread = object(), threading.get_ident()
         config.open[mark], config.careful, config.watching = thread, True, True
         try:  # an interrupt may come at any call from here on
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
-            now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], lines or Lines()
-            if lines is None or lines.is_whole:
+            now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
+            if has_own_lines or lines.is_whole:
                 are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
                 now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, are_given), self.f)
             with observed() as choices:
@@ -408,7 +409,7 @@ class _Traced:
             entry.choices = choices
             return entry
         finally:
-            if lines is None and now.lines is not None:
+            if has_own_lines and now.lines is not None:
                 now.lines.end()
             now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
             # What a trace has left behind is no small result to compute along: it has no value.

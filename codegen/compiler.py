@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from . import blas
 from .forks import held_over_fork
 from .garbage import Lasting, Paused
-from .ir import Graph
+from .ir import Graph, lines_of
 from .lazily import imported
 from .modes import modes
 from .records import NamedTuple
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counts", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "make_program",
-    "recorded", "set_fast_math", "stages", "step_times",
+    "recorded", "set_mode", "stages", "step_times",
 ]  # fmt: skip
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
@@ -113,6 +113,8 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
 def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     """The machine code of a graph for any extents, as it is planned for small or large ones; None where there is none.
     """
+    if modes.debug_info:  # it has no lines
+        return None
     with _lock, Paused():
         engine.begin()
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
@@ -120,14 +122,15 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
 
 
 def _key_of(graph: Graph) -> Any:
-    """The key of an executable: the graph's shape, and the mode that it is compiled in."""
-    return ("fast math", graph.key) if modes.fast_math else graph.key
+    """The key of an executable: the graph's shape, and the modes that it is compiled in; its lines if code has them."""
+    key = ("fast math", graph.key) if modes.fast_math else graph.key
+    return (key, lines_of(graph.tell())) if modes.debug_info else key
 
 
-def set_fast_math(flag: bool) -> None:
+def set_mode(name: str, flag: bool) -> None:
     """Compile like this from now on; what is compiled at this moment is finished first."""
     with _lock:
-        modes.fast_math = flag
+        setattr(modes, name, flag)
         clear()
 
 
@@ -136,13 +139,14 @@ def _made(graph: Graph, name: str) -> Executable:
 
     Its bits may depend on the sizes that its family came with before; not if results are to be deterministic.
     """
-    folder, key = None if observers else _kernels.disk(), None
+    is_told = bool(observers) or modes.debug_info  # its lines count, of which no other graph and no file knows
+    folder, key = None if is_told else _kernels.disk(), None
     is_first = not _has_families()
     executable = _making("runtime.executable").Executable
     with Paused():
-        if observers:
+        if is_told:
             graph.tell()
-        known = None if is_first or modes.deterministic else _families().find(graph)
+        known = None if is_first or modes.deterministic or modes.debug_info else _families().find(graph)
         if known is None and folder:
             key = kept.key_of(graph)
             found = kept.loaded(key, name, _kernels, folder) if key else None
@@ -272,6 +276,7 @@ def facts() -> dict[str, str]:
         "decompositions": lapack.source(),
         "threads": str(threads.threads()),
         "fast math": "on" if modes.fast_math else "off",
+        "debug info": "on" if modes.debug_info else "off",
         "subnormal numbers": "flushed to zero by compiled code" if modes.flush_subnormals else "exact",
         "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",
         "cache of code": folder.folder if folder else "off",

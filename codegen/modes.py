@@ -3,8 +3,9 @@
     modes.fast_math            read where kernels are written, and part of every key under which code is found again
     modes.flush_subnormals     read by machine code, once per call
     modes.deterministic        read where NumPy is called, and by machine code that calls LAPACK
+    modes.debug_info           read where kernels are written and loaded: they name the user's lines, for gdb and perf
 
-The compiler sets `fast_math` (`compiler.set_fast_math`), with its lock: nothing is half compiled in one way.
+The compiler sets `fast_math` and `debug_info` (`compiler.set_mode`), under its lock: nothing is half compiled.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Modes:
     flush_subnormals  numbers below the smallest normal one are zero to compiled code, as operands and as results
                       (AUTODIFF_FLUSH_SUBNORMALS=1)
     deterministic     NumPy's products and decompositions run on one thread (AUTODIFF_DETERMINISTIC=1)
+    debug_info        kernels are shared libraries with the user's lines (AUTODIFF_DEBUG_INFO=1)
     """
 
-    __slots__ = ("_deterministic", "_flushing", "fast_math")
+    __slots__ = ("_deterministic", "_flushing", "debug_info", "fast_math")
 
     def __init__(self) -> None:
         self.fast_math = is_set("AUTODIFF_FAST_MATH")
+        self.debug_info = is_set("AUTODIFF_DEBUG_INFO")
         self._deterministic = ctypes.c_int64(is_set("AUTODIFF_DETERMINISTIC"))
         self._flushing = (ctypes.c_int64 * 2)(0, _new_key())
         if is_set("AUTODIFF_FLUSH_SUBNORMALS"):

@@ -300,3 +300,23 @@ def test_a_name_that_no_text_can_have_is_spelled_with_underscores():
     graph = ad.inspect(f, [AVAL("f64[3]")], {("a", 1): AVAL("f64[3]")}).graph
     assert [n.name for n in graph.nodes[:2]] == ["f64_0", "x_a_1"]
     ir.parse(graph)
+
+
+def test_assembly_of_a_loop_names_the_lines_of_its_body():
+    """The body becomes part of the loop's function: what is inlined keeps its lines if that function has some."""
+
+    def repeated(x):
+        return ad.fori_loop(0, 5, lambda i, y: ad.sin(y) * 1.5, x)
+
+    line = repeated.__code__.co_firstlineno + 1
+    assert ad.inspect(repeated, "f64[1000]").asm.count(f"test_provenance.py:{line}") > 3
+
+
+def test_an_argument_of_a_gradient_has_the_line_of_the_users_function():
+    def loss(w):
+        return ad.sum(ad.sin(w))
+
+    line = loss.__code__.co_firstlineno
+    for f in (loss, ad.grad(loss), ad.value_and_grad(loss), ad.hessian(loss), ad.jit(ad.grad(ad.checkpoint(loss)))):
+        first = ad.inspect(f, "f64[3]").tape.splitlines()[0]
+        assert f"test_provenance.py:{line}, in loss" in first, first

@@ -101,23 +101,27 @@ class Lines:
     What is noted in passing is not worked out: the parts of a line, or which rule of which node it was (`place_of`).
 
     is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
+    is_lasting  of all that a thread records, not of one trace: no node is held, and nobody ends it
     labels    the user's names of nodes;  origins: of the graph that was made last
     bodies    of loops, met in this trace: as they were recorded in it, if it `is_whole`
     at        where what is recorded now belongs; None: to the present line
     stop      the frame at which the user's program ends, as far as it is traced
     """
 
-    __slots__ = ("_named", "at", "bodies", "is_whole", "labels", "origins", "places", "stop")
+    __slots__ = ("_named", "at", "bodies", "is_lasting", "is_whole", "labels", "origins", "places", "stop")
 
-    def __init__(self, stop: FrameType | None = None, *, is_whole: bool = False) -> None:
+    def __init__(
+        self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False
+    ) -> None:
         self.places: dict[float, Any] = {}
         self.labels: dict[float, str] = {}
         self.origins: Mapping[float, Origin] = {}
         self.bodies = LRU(1024) if is_whole else None
         self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
         self.is_whole = is_whole
+        self.is_lasting = is_lasting
         self.at: Any = None
-        self.stop: FrameType | None = stop or sys._getframe(1)
+        self.stop: FrameType | None = None if is_lasting else stop or sys._getframe(1)
 
     def note(self, node: Node) -> None:
         """Keep the place of a node that is recorded now."""
@@ -136,6 +140,8 @@ class Lines:
     def name(self, arguments: Sequence[Node], names: Callable[[], Iterable[str]], f: Any) -> None:
         """Tell the names of the arguments of f, when somebody looks; their line is its definition."""
         self.named()
+        while hasattr(f, "__wrapped__"):  # a gradient of the user's function is a function of ours
+            f = f.__wrapped__
         self._named = arguments, names, getattr(f, "__code__", None)
 
     def named(self) -> None:
@@ -251,7 +257,8 @@ def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Itera
     try:
         lines.stop = sys._getframe(1)
         for node in nodes:
-            lines.at = (kind, node) if node.call is None else _derived(lines, kind, node)
+            is_late = node.call is None and not lines.is_lasting  # worked out when somebody looks
+            lines.at = (kind, node) if is_late else _derived(lines, kind, node)
             yield node
     finally:
         lines.at, lines.stop = before, stop

@@ -242,6 +242,8 @@ def _tell(
     nodes = [*program.lowered, *graph.inputs[::-1]]
     made = {node: nodes[at] for node, at in place.items()}
     graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
+    if lines.is_lasting:
+        graph.tell()  # and let the nodes go
 
 
 def is_number(node: Node) -> bool:

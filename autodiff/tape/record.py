@@ -20,6 +20,7 @@ from codegen.ir import Aval
 from ..config import config
 from ..frames import user_line
 from ..tensor import Tensor, handle
+from .lines import Lines
 from .node import (
     CONSTANT,
     Kind,
@@ -238,6 +239,8 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
+    if now.lines is None and config.debug_info:
+        now.lines = Lines(is_lasting=True)
     if (lines := now.lines) is not None:
         if type(lines.at) is tuple:
             lines.places[node.number] = lines.at

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..records import NamedTuple
 
-__all__ = ["Place", "PlaceOf", "Places", "ToldLines", "joined", "shifted"]
+__all__ = ["Place", "PlaceOf", "Places", "ToldLines", "joined"]
 
 
 class Place(NamedTuple):
@@ -68,7 +68,19 @@ class Places:
         places = [
             self._place_of(line.node) if isinstance(line, Told) and line.node is not None else None for line in lines
         ]
-        mark = next((self._mark(place) for place in places if place is not None), "")  # also of what stands before it
+        mark = next((self._mark(place) for place in places if place is not None), "")  # of what is before it, too
+        return self._marked(lines, places, mark)
+
+    def around(self, lines: Sequence[str], nodes: Iterable[Any]) -> list[str]:
+        """Lines of a function that calls kernels, of which none belongs to a node: line 0 of the first one's file."""
+        places = (self._place_of(node) for node in nodes if node is not None)
+        place = next((place for place in places if place is not None), None)
+        if place is None:
+            return [*lines]
+        self._scope(place)
+        return self._marked(lines, [None] * len(lines), self._mark(place._replace(line=0, column=0)))
+
+    def _marked(self, lines: Sequence[str], places: Sequence[Place | None], mark: str) -> list[str]:
         found = []
         for line, place in zip(lines, places, strict=True):
             mark = self._mark(place) if place is not None else mark
@@ -76,10 +88,15 @@ class Places:
             found.append(line if is_plain else f"{line}, !dbg {mark}")
         return found
 
-    @property
-    def subprogram(self) -> str:
-        """The mark of the function itself; "" where nothing in it has a place."""
-        return "" if self._first is None else f" !dbg {self._scopes[self._first.file]}"
+    def among(self, metadata: list[str], lines: Sequence[str]) -> list[str]:
+        """The lines, and behind them the mark of the function itself, as they stand in a text with such metadata.
+
+        That of this function joins it.  The mark is "" where nothing has a place.
+        """
+        mark = "" if self._first is None else f" !dbg {self._scopes[self._first.file]}"
+        found = _shifted([*lines, mark], len(metadata))
+        metadata += _shifted(self.metadata, len(metadata))
+        return found
 
     def _mark(self, place: Place) -> str:
         if place not in self._marks:
@@ -122,7 +139,7 @@ def _quoted(text: str) -> str:
 _NAME = re.compile(r"!\{(\d+)\}")
 
 
-def shifted(lines: Iterable[str], by: int) -> list[str]:
+def _shifted(lines: Iterable[str], by: int) -> list[str]:
     """Lines of a function that stands behind others in one text."""
     return [_NAME.sub(lambda found: f"!{{{int(found[1]) + by}}}", line) for line in lines]
 

@@ -23,7 +23,7 @@ from ..kernel.nest import Function, MemRef
 from ..records import record, replace
 from . import math as elementary
 from .body import Body, Needs, argument_names
-from .debug import PlaceOf, joined, shifted
+from .debug import PlaceOf, joined
 from .target import Target
 from .types import ALIGNMENT
 
@@ -56,7 +56,7 @@ class Emitted:
 
     def named(self, name: str) -> Emitted:
         """A copy of the function under another name."""
-        text = self.text.replace(f"@{self.name}(", f"@{name}(").replace(f"@{self.name}.", f"@{name}.")
+        text = self.text.replace(f"@{self.name}.", f"@{name}.").replace(f"@{self.name}(", f"@{name}(")
         return Emitted(name, text, self.needs)
 
 
@@ -118,9 +118,7 @@ def internal(function: Function, needs: Needs, target: Target, *, is_part: bool 
     kind = "alwaysinline nounwind" if is_part else f"#0{aligned}"
     told = ""
     if body.places is not None:
-        told = body.places.subprogram
-        *lines, told = shifted([*lines, told], len(needs.metadata))
-        needs.metadata += shifted(body.places.metadata, len(needs.metadata))
+        *lines, told = body.places.among(needs.metadata, lines)
     head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind}{told} {{"
     return "\n".join([head, *lines, "}\n"])
 

@@ -19,7 +19,7 @@ from .op import CONSTANT
 if TYPE_CHECKING:
     from .graph import Graph, Node
 
-__all__ = ["Origin", "inherit", "origins_text"]
+__all__ = ["Origin", "inherit", "lines_of", "origins_text"]
 
 #: As many lines as a comment names.
 _SHOWN = 4
@@ -67,6 +67,17 @@ def origins_text(origins: Iterable[Origin]) -> str:
     """A comment on a node: rules and lines, each once."""
     told = [text for text in dict.fromkeys([str(o) for o in origins]) if text]
     return "; ".join([*told[:_SHOWN], *([f"{len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])])
+
+
+def lines_of(graph: Graph) -> tuple:
+    """The file and line of each node, as debug info has them: part of the key of code that has any."""
+    found: list[Any] = []
+    for node in graph.nodes:
+        lines = [line for origin in graph.origins_of(node) for line in origin.lines[:1]]
+        found.append((lines[0].file, lines[0].line) if lines else None)
+        if node.op.has_regions:
+            found += [lines_of(value.graph) for value in node.params if hasattr(value, "graph")]
+    return tuple(found)
 
 
 def inherit(before: Graph, after: Graph, new: Mapping[Node, Node]) -> Graph:

@@ -24,6 +24,8 @@ from typing import Any
 
 from ..forks import held_over_fork
 from ..garbage import Paused
+from ..lazily import imported
+from ..modes import modes
 from . import elf, machine
 from .ahead import Ahead, deeply
 from .disk import FORMAT, blake2b, default
@@ -163,7 +165,11 @@ def link(
 ) -> Code:
     """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
-    loaded: Any = elf.linked(object_bytes, imports or {}, exports)
+    loaded: Any
+    if modes.debug_info and not imports and b".debug_line\0" in object_bytes:
+        loaded = imported("codegen.runtime.debugged").linked(object_bytes, exports)
+    else:
+        loaded = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
         loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
     return Code(text if keeps_text else "", len(object_bytes), loaded, passes)

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir import Evaluation, Graph
-from ..lazily import later
+from ..lazily import imported, later
 from ..lowering import Decompose, Fourier
+from ..modes import modes
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from ..records import NamedTuple
 from . import kept
@@ -240,7 +241,8 @@ def _gather(
         if isinstance(step.work, Kernel):
             parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
         elif isinstance(step.work, Loop | Branch | While):
-            nest = whole.whole(step.work, len(step.buffers))
+            told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+            nest = whole.whole(step.work, len(step.buffers), told)
             if nest is not None:
                 nests[id(step.work)] = nest
                 continue

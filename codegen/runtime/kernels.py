@@ -11,11 +11,12 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from ..kernel.form import form_of
-from ..lazily import later
+from ..lazily import imported, later
+from ..modes import modes
 from ..records import record
 from . import engine, objects
 from .ahead import Ahead, gains
@@ -69,6 +70,7 @@ class KernelTable:
         What is text already is called `kernel`.
         """
         features = engine.target_features()
+        told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
         keys: dict[int, str] = {}
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
@@ -77,21 +79,26 @@ class KernelTable:
         of_form: dict[Hashable, str] = {}
         for function in functions:
             outline = _outline(function)
-            form = outline if outlines[outline] == 1 or isinstance(function, emit.Emitted) else form_of(function)
+            form: Hashable = id(function)  # with its lines there is no other like it
+            if told is None:
+                is_sure = outlines[outline] == 1 or isinstance(function, emit.Emitted)
+                form = outline if is_sure else form_of(cast("Function", function))
             if form in of_form:
                 keys[id(function)] = of_form[form]
                 continue
             if isinstance(function, emit.Emitted):
                 emitted = function
-            else:
+            elif told is None:
                 emitted = emit.emit_function(emit.nameless(function), features)
+            else:
+                emitted = emit.emit_function(emit.nameless(function, function.name), features, told)
             key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features), Passes.VECTORS)
             of_form[form] = key
             if key in found or key in missing:
                 continue
             native = self._known(key)
             if native is None:
-                missing[key] = emitted.named(f"{_PREFIX}{key}")
+                missing[key] = emitted.named(f"{_PREFIX}{key}" if told is None else f"{emitted.name}.{key}")
             else:
                 found[key] = native
         disk = self.disk() if missing else None
@@ -118,7 +125,7 @@ class KernelTable:
                     self.disk_objects += 1
                     self._keep(code, found)
                     for name in code.names:
-                        missing.pop(name.removeprefix(_PREFIX), None)
+                        missing.pop(_key_of(name), None)
 
     def kept(self, keys: Iterable[str], disk: DiskCache) -> dict[str, NativeKernel] | None:
         """The kernels of these keys, from here or from disk; None if one of them is nowhere."""
@@ -137,7 +144,7 @@ class KernelTable:
 
     def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
-            key = name.removeprefix(_PREFIX)
+            key = _key_of(name)
             found[key] = kernel = NativeKernel(code.address(name), code, key)
             self._living[key] = ref(kernel, functools.partial(self._living.pop, key))
             self._table.put(key, found[key])
@@ -161,6 +168,11 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self._living)
+
+
+def _key_of(name: str) -> str:
+    """The key of a kernel, from its name in a module: "k" and the key, or with debug info "k0_sum_mul." and the key."""
+    return name.rpartition(".")[2].removeprefix(_PREFIX)
 
 
 def _outline(function: Function | Emitted) -> Hashable:

@@ -1,0 +1,75 @@
+"""Object files put into memory as shared libraries, in which gdb, perf and others find the user's lines.
+
+    loaded = linked(data, exports)      loaded.addresses["f"]
+
+Such a library is a file like any other, so nobody has to be told of it: `break train.py:12` stops in a kernel, and
+`perf annotate` shows lines.  The folder of a process stays when it ends, since `perf report` reads it then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..ending import has_ended
+
+__all__ = ["check", "linked"]
+
+_numbers = itertools.count()
+
+
+class _Loaded:
+    """A library in memory; it is closed when this goes."""
+
+    __slots__ = ("__weakref__", "_close", "_library", "addresses")
+
+    def __init__(self, library: ctypes.CDLL, addresses: Mapping[str, int]) -> None:
+        self._library, self.addresses = library, addresses
+        self._close = ctypes.CDLL(None).dlclose
+        self._close.argtypes = (ctypes.c_void_p,)
+
+    def __del__(self, has_ended: list[bool] = has_ended) -> None:
+        if not has_ended[0]:
+            self._close(self._library._handle)
+
+
+def check() -> None:
+    """Raise ValueError where object files cannot be made shared libraries."""
+    if sys.platform != "linux":
+        raise ValueError(f"debug_info is there on Linux, not on {sys.platform}: leave it off (AUTODIFF_DEBUG_INFO=0)")
+    if _linker() is None:
+        raise ValueError("debug_info needs the program ld: install binutils, or leave it off (AUTODIFF_DEBUG_INFO=0)")
+
+
+def linked(data: bytes, exports: Sequence[str]) -> Any:
+    """An object file in memory.  Raises OSError."""
+    check()
+    made = Path(_folder(os.getpid())) / f"{next(_numbers)}.so"
+    source = made.with_suffix(".o")
+    source.write_bytes(data)
+    command = [str(_linker()), "-shared", "--build-id", "-z", "noexecstack", "-o", str(made), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    source.unlink()
+    if done.returncode:
+        raise OSError(f"debug_info: ld does not link a kernel: {done.stderr.strip()}")
+    library = ctypes.CDLL(str(made))  # an OSError says why not
+    return _Loaded(library, {name: ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in exports})
+
+
+def _linker() -> str | None:
+    return shutil.which("ld") or shutil.which("ld.lld")
+
+
+@functools.cache
+def _folder(process: int) -> str:
+    """The folder of a process, which a forked child does not share."""
+    return tempfile.mkdtemp(prefix=f"autodiff-{process}-")
