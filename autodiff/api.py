@@ -275,4 +275,5 @@ def max_compiles(n: int):
         LATE.remove(late)
     done = compiler.counts().compiles - before - late.count
     if done > n:
-        raise Error(f"max_compiles({n}): {done} graphs were compiled\n  block at {caller()}")
+        told = "1 graph was compiled" if done == 1 else f"{done} graphs were compiled"
+        raise Error(f"max_compiles({n}): {told}\n  block at {caller()}")

@@ -10,6 +10,7 @@ Every error says what happened, where (the user's line, not ours) and how to men
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from operator import index
@@ -22,8 +23,8 @@ from .frames import outside, user_line
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "LostGradientWarning", "ShapeError", "WorkerError", "caller", "check_callable", "check_not_masked", "check_numbers",
-    "in_short", "warn", "with_article",
+    "LostGradientWarning", "ShapeError", "WorkerError", "caller", "check_callable", "check_not_masked", "check_nothing",
+    "check_numbers", "check_path", "in_short", "warn", "with_article",
 ]
 
 
@@ -227,6 +228,19 @@ def check_callable(f: object, taker: str) -> None:
     """Raise DispatchError unless f can be called: what `taker` was given in place of a function."""
     if not callable(f):
         raise DispatchError(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})\n  called at {caller()}")
+
+
+def check_nothing(taker: str, advice: str, *given: object, **named: object) -> None:
+    """Raise DispatchError where a function that takes no arguments was given some."""
+    told = [*map(in_short, given), *[f"{name}={in_short(x)}" for name, x in named.items()]]
+    if told:
+        raise DispatchError(f"{taker}: takes no arguments, got {', '.join(told)}\n  called at {caller()}\n  {advice}")
+
+
+def check_path(path: object, taker: str, name: str = "path") -> None:
+    """Raise Error for what is no path of a file to write."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise Error(f"{taker}: {name} is a file to write, not {in_short(path)}\n  called at {caller()}")
 
 
 def check_numbers(numbers: object, names: str, taker: str) -> None:

@@ -29,8 +29,8 @@ from codegen.ir import DTYPES, Aval, Graph, print_dot
 
 from . import explorer, tree
 from .config import config
-from .errors import Error, caller, check_callable
-from .frames import user_frame
+from .errors import DispatchError, Error, caller, check_callable, check_path, in_short
+from .frames import user_frame, user_line
 from .inspected import GraphText, inspected, lines_of_step
 from .ops import as_tensor
 from .signature import argument_names
@@ -184,15 +184,17 @@ class Inspection:
         The page fetches nothing: it works from a file, and without a network.  `time` measures what each kernel takes:
         the program is run some times, on the arrays that `inspect` was given, or on random numbers in place of a type.
 
-        Raises Error for a path that is no path, OSError where the file cannot be written.
+        Raises Error for what is no path, and for a file that cannot be written.
         """
-        if not isinstance(path, (str, os.PathLike)):
-            raise Error(f"save_html: path is a file to write, not {type(path).__name__}\n  called at {caller()}")
+        check_path(path, "save_html")
         data = self.data
         if time:
             values = [self._given.get(n, n.value) for n in self._inputs]
             data = explorer.timed(data, self.stages, values or [None] * len(self.stages.recorded.inputs))
-        Path(path).write_text(explorer.page(data), encoding="utf-8")
+        try:
+            Path(path).write_text(explorer.page(data), encoding="utf-8")
+        except OSError as error:
+            raise Error(f"save_html: cannot write {os.fspath(path)}: {error.strerror}{_called_at()}") from None
 
     def _repr_html_(self) -> str:
         text = f"<details><summary>{html.escape(self.name)}</summary><pre>{html.escape(str(self))}</pre></details>"
@@ -209,7 +211,8 @@ class Inspection:
         if name == "passes":
             return self._changes()
         if name not in self.passes:
-            raise Error(f"no stage {name!r}: there are {', '.join([*STAGES, 'passes', *self.passes])}")
+            there = ", ".join([*STAGES, "passes", *self.passes])
+            raise Error(f"no stage {in_short(name)}: there are {there}{_called_at()}")
         return str(self.passes[name])
 
     def of_step(self, stage: str, number: int) -> str:
@@ -218,10 +221,13 @@ class Inspection:
         Raises Error for a stage without steps, and for a number that there is not.
         """
         steps = len(self.stages.program.steps)
-        if not 0 <= number < steps:
-            raise Error(f"{self.name} has {steps} steps, numbered from 0: there is no kernel {number}")
-        if stage in ("tape", "stats", "passes", *self.passes):
-            raise Error(f"the stage {stage} says nothing of single steps: look at graph, fused, mlir, llvm or asm")
+        if not isinstance(number, int) or not 0 <= number < steps:
+            counted = f"{steps} step{'s, numbered from 0' if steps != 1 else ', number 0'}"
+            raise Error(f"{self.name} has {counted}: there is no kernel {in_short(number)}{_called_at()}")
+        if stage not in STAGES or stage in ("tape", "stats"):
+            of_all = f"{stage!r} says nothing of single steps" if stage in (*STAGES, "passes", *self.passes) else (
+                f"there is no stage {in_short(stage)}")  # fmt: skip
+            raise Error(f"{of_all}: look at graph, fused, mlir, llvm or asm{_called_at()}")
         return lines_of_step(self.data, stage, number)
 
     @property
@@ -280,6 +286,12 @@ class _Texts(Inspection):
         return self.html
 
 
+def _called_at() -> str:
+    """The user's line for an error; the command line has none."""
+    line = user_line()
+    return "" if line is None else f"\n  called at {line}"
+
+
 def _attribute(stage: str) -> str:
     return stage.replace("llvm-opt", "llvm_optimized")
 
@@ -303,6 +315,11 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     }
     """
     if isinstance(f, Tensor):
+        if args or kwargs or backward:
+            raise DispatchError(
+                f"inspect: a recorded tensor is looked at as it is, and takes nothing more\n  called at {caller()}\n"
+                "  for other arguments, or the gradient, give the function: ad.inspect(f, x, backward=True)"
+            )
         return Inspection("f", [f.node], lines=_variables_of(f.node))
     check_callable(f, "inspect")
     arguments: list[Node] = []

@@ -115,9 +115,11 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     """
     if modes.debug_info:  # it has no lines
         return None
+    global _compiles
     with _lock, Paused():
         engine.begin()
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
+        _compiles += made is not None
     return made
 
 
@@ -203,8 +205,9 @@ def step_times(program: Program, arguments: Sequence[Any]) -> list[float]:
 class Counts(NamedTuple):
     """Counts of the compiler's work in this process.
 
-    compiles        graphs compiled                 entries     executables kept
-    hits, misses    of the table of executables     kernels     kernels kept
+    compiles        graphs compiled, for their size or for any
+    hits, misses    of the table of executables
+    entries         executables kept                kernels     kernels kept
     modules         modules given to LLVM           bytes       their object files
     disk_objects    objects that were found on disk instead
     """

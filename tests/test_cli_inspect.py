@@ -201,5 +201,5 @@ def test_a_page_is_written_beside_what_else_is_asked_for(user, tmp_path):
 
 
 def test_a_page_has_a_path():
-    with pytest.raises(ad.Error, match=r"(?s)path is a file to write, not int.*test_cli_inspect\.py"):
+    with pytest.raises(ad.Error, match=r"(?s)path is a file to write, not 3.*test_cli_inspect\.py"):
         ad.inspect(lambda x: x * x, "f64[3]").save_html(3)

@@ -42,5 +42,10 @@ def explain(
         "misses": after.misses - before.misses,
         "compiles": after.compiles - before.compiles,
     }
-    told = f"programs found {counts['hits']} times, new {counts['misses']} times, compiled {counts['compiles']} times"
+    hits, misses, compiles = map(_times, counts.values())
+    told = f"programs found {hits}, new {misses}, compiled {compiles}"
     say({"target": file, **counts, "explained": [miss._asdict() for miss in found]}, f"{found}\n{told}", as_json)
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

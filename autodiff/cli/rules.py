@@ -40,7 +40,7 @@ def rules(
     if args:
         with user_errors(path):
             chosen = _chosen(function, parse_arguments(args, names))
-        method, rule = [x and located(x, _methods(function)) for x in chosen]
+        method, rule = [x and located(str(x), [*_methods(function), x.method]) for x in chosen]
         text = f"{method}\nbackward: {rule or 'its own derivative'}"
         say({"method": method, "backward": rule}, text, as_json)
         return
@@ -105,8 +105,7 @@ def _derivative(function: Any) -> list[str]:
     return [f"of operation {primitive.name}: {mode} mode{f'  {place}' if place else ''}" for mode, place in places]
 
 
-def _chosen(function: Any, given: tuple) -> tuple[str, str | None]:
+def _chosen(function: Any, given: tuple) -> tuple[Any, Any]:
     """The method and the rule for these arguments, whose avals stand for their types."""
     standing = tree.map(lambda x: asarray(np.zeros(x.shape, x.dtype)) if isinstance(x, Aval) else x, given)
-    rule = which_backward(function, *standing)
-    return str(which(function, *standing)), None if rule is None else str(rule)
+    return which(function, *standing), which_backward(function, *standing)

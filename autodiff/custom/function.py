@@ -28,6 +28,7 @@ from ..errors import check_not_masked
 from ..frames import UserLine
 from ..stand_ins import StandsForArray, named
 from ..tape.leaves import leaf, number_leaf, taken
+from ..tape.lines import rule_function
 from ..tape.misses import note
 from ..tape.record import identity_of
 from ..tape.watched import WATCHED, WatchedArray, plain
@@ -64,6 +65,9 @@ class Function(GenericFunction):
     takes_watched = False
 
     # ------------------------------------------------------------ what a call runs
+
+    def built_in_rule(self) -> Callable | None:
+        return None if self.primitive is None else rule_function(self.primitive)
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it; of structured values only for one, not for many in one value."""

@@ -113,6 +113,10 @@ class GenericFunction(Converting):
             raise DispatchError(f"{self.__name__}: a plain generic function has no ctx for {method}")
         return method.implementation
 
+    def built_in_rule(self) -> Callable | None:
+        """The derivative of the function's own body, where the library states one; None: the body is differentiated."""
+        return None
+
     #: What is recorded natively for operands met before, as long as no choice changes: see `ops.recorder`.
     learned: Any = None
     #: Serves calls that do not bind to the declaration, `form(args, keywords)`: see `ops.forms`.

@@ -151,7 +151,8 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
 def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
     """The backward rule of a call; None when the method's own program is differentiated.
 
-    Arguments are values or classes, as for `which`.  Raises DispatchError when the call runs a
+    Of a built-in operation it is where the library states the derivative.  Arguments are values or classes, as for
+    `which`.  Raises DispatchError when the call runs a
     forward that no backward serves, and what `which` raises.
 
     >>> import autodiff as ad
@@ -166,7 +167,9 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
     >>> ad.which_backward(twice, 1.0)
     twice(x: Tensor)  backward  ...
       converted: x: float to Tensor[float64, 0]
-    >>> print(ad.which_backward(ad.exp, 1.0))
+    >>> ad.which_backward(ad.exp, 1.0)
+    exp(x)  backward  elementwise.py:...
+    >>> print(ad.which_backward(ad.mean, ad.Vector))
     None
     """
     f = _generic(f)
@@ -176,7 +179,10 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
         return Match(rule, match.types, match.converted)
     if match.method.kind == "forward":
         raise not_found(f, f.rules["backward"], match.types, "backward")
-    return None
+    built_in = f.built_in_rule() if match.method.implementation is getattr(f, "__wrapped__", None) else None
+    if built_in is None:
+        return None
+    return Match(Method(f, built_in, match.method.signature, "backward"), match.types, match.converted)
 
 
 def ambiguities(function: Any = None) -> Ambiguities:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from codegen.runtime.observed import observers
 
 from ..config import config
-from ..errors import Error, caller
+from ..errors import Error, caller, check_nothing, check_path, in_short
 from .clock import PHASES, Clock
 from .limits import Limits, measured_limits
 from .pictures import roofline, trace
@@ -151,15 +151,25 @@ class Profile:
         }  # fmt: skip
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a file in Chrome's trace format, for speedscope.app, Perfetto or chrome://tracing."""
+        """Write a file in Chrome's trace format, for speedscope.app, Perfetto or chrome://tracing.
+
+        Raises Error for what is no path, and for a file that cannot be written.
+        """
+        check_path(path, "save_trace")
         trace(self._over(), path)
 
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
-        """Draw each kernel under the limits of this machine; needs matplotlib (`pip install autodiff[viz]`)."""
+        """Draw each kernel under the limits of this machine; needs matplotlib (`pip install autodiff[viz]`).
+
+        Raises Error for what is no path, where matplotlib is not there, and for a file that cannot be written.
+        """
+        check_path(path, "save_roofline")
         roofline(self.kernels, self.limits, path)
 
     def text(self, most: int = 12) -> str:
-        """The tables, with so many rows each."""
+        """The tables, with so many rows each.  Raises Error for what is no number of rows."""
+        if not isinstance(most, int) or most < 1:
+            raise Error(f"profile: the number of rows is 1 or more, not {in_short(most)}\n  called at {caller()}")
         limits, phases = self.limits, self.phases
         out = [f"{_time(self.seconds)} in all"]
         shown = [(phase, phases[phase]) for phase in (*PHASES, "Python") if phases[phase] > 0]
@@ -216,14 +226,15 @@ class Profile:
         _forget()
 
 
-def profile() -> Profile:
+def profile(*given: Never, **named: Never) -> Profile:
     """A profile of what is computed in a block: phases, kernels, lines, rules.
 
     Programs are compiled anew inside the block, and forgotten at its end, so what ran before does not count as known,
     and nothing of the profile is left in what runs after it.  Each call of a kernel takes some 2 us more meanwhile,
     which is not in the kernel's time; programs that are recorded for many sizes may run without a time for each kernel.
 
-    Raises Error for a profile within another, and for one that is looked at before its block has ended.
+    Raises Error for a profile within another, and for one that is looked at before its block has ended; DispatchError
+    for an argument: there are none.
 
     >>> import autodiff as ad, numpy as np
     >>> f = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.sin(x) * x)))
@@ -235,6 +246,7 @@ def profile() -> Profile:
     >>> p.phases["running"] < p.seconds
     True
     """
+    check_nothing("profile", "write `with ad.profile() as p:` around what counts", *given, **named)
     return Profile()
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from codegen.compiler import compile_sized
 
 from .misses import note
-from .streak import prices
+from .node import new_number
+from .streak import LATE, prices
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -26,6 +27,7 @@ _PRICE = 2
 SMALL = 257
 
 _WHY = "NumPy has evaluated them for as long as compiling was expected to take"
+_OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
 class AnySize:
@@ -35,7 +37,7 @@ class AnySize:
     is_compiled   whether machine code runs it
     """
 
-    __slots__ = ("__weakref__", "_codes", "_graph", "_seconds", "_tried", "at", "is_compiled", "operations")
+    __slots__ = ("__weakref__", "_codes", "_graph", "_number", "_seconds", "_tried", "at", "is_compiled", "operations")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
@@ -43,6 +45,7 @@ class AnySize:
         self._tried: set[bool] = set()
         self.is_compiled = False
         self._seconds = 0.0
+        self._number = new_number()
         self.at, self.operations = graph.at, graph.operations
 
     def run(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -55,8 +58,7 @@ class AnySize:
         if since is not None and not self._tried:
             self._seconds += prices.now() - since
             if self._seconds >= _PRICE * prices.of_operations(self.operations):
-                self._compile(values)
-                note(f"{self.operations} operations of any size", _WHY)
+                self._compile(values, _WHY)
         return results
 
     def _natively(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
@@ -64,11 +66,11 @@ class AnySize:
             found = code.call(values, arrays)
             if found is not None:
                 return found
-        if self._compile(values):  # for small extents it is planned otherwise than for large ones
+        if self._compile(values, _OTHERWISE):
             return self._codes[-1].call(values, arrays)
         return None
 
-    def _compile(self, values: Sequence[int]) -> bool:
+    def _compile(self, values: Sequence[int], why: str) -> bool:
         """Compile it as for these extents, if that was not tried."""
         is_small = max(values) < SMALL
         if is_small in self._tried:
@@ -77,5 +79,8 @@ class AnySize:
         code = compile_sized(self._graph, is_small)
         if code is not None:
             self._codes.append(code)
+            for block in LATE:
+                block.note(self._number, 1)
+        note(f"{self.operations} operations of any size", why)
         self.is_compiled = bool(self._codes)
         return code is not None

@@ -29,6 +29,7 @@ from .variables import variable_of
 
 __all__ = [
     "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
+    "rule_function",
 ]
 
 #: Places kept at a time; a trace of as many nodes would be no program that somebody looks at.
@@ -278,11 +279,17 @@ def _rule_of_call(call: Any, kind: str) -> Rule | None:
 
 def rule_code(op: Primitive, kind: str = "backward") -> CodeType | None:
     """The code in which the derivative of an operation is written; None where there is none."""
+    function = rule_function(op, kind)
+    return None if function is None else function.__code__
+
+
+def rule_function(op: Primitive, kind: str = "backward") -> FunctionType | None:
+    """The function in which the derivative of an operation is written; None where there is none."""
     function: Any = op.push if kind == "jvp" and op.push is not None else op.batch if kind == "batch" else op.pull
     return _written(function)
 
 
-def _written(function: Any) -> CodeType | None:
+def _written(function: Any) -> FunctionType | None:
     while isinstance(function, partial):
         function = function.func
     if not isinstance(function, FunctionType):
@@ -293,9 +300,9 @@ def _written(function: Any) -> CodeType | None:
             inner = held[name].cell_contents if name in held else None
         except ValueError:  # not filled
             continue
-        if inner is not None and (code := _written(inner)) is not None:
-            return code
-    return function.__code__
+        if inner is not None and (written := _written(inner)) is not None:
+            return written
+    return function
 
 
 # ---------------------------------------------------------------- for the compiler

@@ -16,13 +16,14 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never
 
 from codegen.compiler import compiled
 from codegen.forks import renewed_in_child
 from codegen.garbage import Paused
 from codegen.records import NamedTuple
 
+from ..errors import check_nothing
 from ..frames import UserLine, user_line
 from .node import Kind, Out
 
@@ -105,7 +106,7 @@ def _log(logging: Any, miss: Miss) -> None:
         logger.log(level, "%s: %s%s: %s", miss.line, miss.what, miss.compiled, miss.reason, extra={"miss": miss})
 
 
-def explain() -> Explanation:
+def explain(*given: Never, **named: Never) -> Explanation:
     """The reasons why programs were recorded or compiled anew: the latest ones, oldest first.
 
     Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A line of a
@@ -113,12 +114,15 @@ def explain() -> Explanation:
     A program that is known is not listed: `ad.cache_info().hits` counts those that run.  A step may run several,
     since a live result of more than 64 elements is not computed along with another, but by the line that uses it.
 
+    Raises DispatchError for an argument: there are none.
+
     >>> import autodiff as ad
     >>> for n in (3, 4):
     ...     _ = (ad.ones(n) * 2.0).numpy()
     >>> "f64[4]" in str(ad.explain())
     True
     """
+    check_nothing("explain", "call it after the function ran: print(ad.explain())", *given, **named)
     with Paused(), _lock:
         found = list(_found.items())
     return Explanation([Miss(what, str(line or "an unknown place"), why, *n) for (what, line, why), n in found])

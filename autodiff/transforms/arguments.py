@@ -154,7 +154,10 @@ class Arguments:
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
     """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
-    numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
+    try:
+        numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
+    except TypeError:
+        numbers = [count]  # no argument has it
     chosen = [i % count for i in numbers if -count <= i < count]
     if len(chosen) != len(numbers):
         problem = f"but the call has {count} positional argument{'s' if count != 1 else ''}"

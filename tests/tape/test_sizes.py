@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import multiply
-from autodiff.tape import sized_checks, sizes
+from autodiff.tape import any_size, sized_checks, sizes
 from autodiff.tape.plan import COUNTS
 from autodiff.tape.varied import _Streak
 from codegen import compiler
@@ -112,6 +112,31 @@ def test_a_size_that_is_run_again_and_again_is_compiled(patience):
     assert compiled and n == 31
     np.testing.assert_allclose(slope(lambda w: ad.sum(ad.tanh(ad.tensor(ROWS[:31]) @ w)), WEIGHTS)[1],
                                ROWS[:31].T @ (1 - np.tanh(ROWS[:31] @ WEIGHTS) ** 2), rtol=1e-12)  # fmt: skip
+
+
+def test_compiling_for_any_size_counts_as_compiling(varied, monkeypatch):
+    """`max_compiles`, `cache_info` and `explain` say the same; a program met before the block is none of its own."""
+    monkeypatch.setattr(any_size, "_PRICE", 0.0)
+
+    def steps(f, sizes):
+        w = ad.tensor(WEIGHTS, requires_grad=True)
+        for n in sizes:
+            ad.sum(f(ad.tensor(np.tile(ROWS, (20, 1))[:n]) @ w)).backward()
+
+    def told():
+        return sum([miss.compiles for miss in ad.explain() if "of any size" in miss.what])
+
+    before, of_any_size = ad.cache_info().compiles, told()
+    with pytest.raises(ad.Error, match=r"max_compiles\(0\): \d graphs? w"), ad.max_compiles(0):
+        steps(lambda x: ad.exp(ad.sin(x)), range(20, 40))
+    assert told() > of_any_size and ad.cache_info().compiles - before >= told() - of_any_size
+    monkeypatch.setattr(any_size, "_PRICE", 1e9)
+    steps(lambda x: ad.cos(ad.sin(x)), range(20, 30))
+    monkeypatch.setattr(any_size, "_PRICE", 0.0)
+    of_any_size = told()
+    with ad.max_compiles(0):
+        steps(lambda x: ad.cos(ad.sin(x)), range(30, 40))
+    assert told() > of_any_size
 
 
 # ---------------------------------------------------------------- what has to be right
