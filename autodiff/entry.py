@@ -120,10 +120,13 @@ class Entry:
         return [h for h in self.captures.values() if isinstance(h, Tensor)]
 
 
-def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0) -> Entry:
+def frozen(
+    arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0, compiles: bool = True
+) -> Entry:
     """Freeze what was traced.
 
     since    a number: pending nodes that were made before it belong to a trace around this one
+    compiles   False: the graph alone is wanted
     """
     entry = Entry()
     entry.lines = state.now.lines
@@ -151,7 +154,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     graph.name = name if name.isidentifier() else "f"
     entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
     entry.graph = graph
-    entry.executable = compiled_in_sight(graph, compile_graph) if wanted else None
+    entry.executable = compiled_in_sight(graph, compile_graph) if wanted and compiles else None
     return entry
 
 

@@ -20,10 +20,13 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from codegen.forks import in_child
 from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
 from codegen.runtime.cache import LRU
+from codegen.symbols import typical
 
 from . import tree
 from .calling import MISS
@@ -362,19 +365,25 @@ class _Traced:
         elif function is not None and hasattr(function, "site"):
             del function.site
 
-    def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
+    def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool = True) -> Entry:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""
         try:
-            return self._traced(parts, leaves, structure)
+            return self._traced(parts, leaves, structure, compiles)
         except host.Unlearnt:
             if state.now.tracing:
                 raise  # the outermost trace has values
         values = [signatures.as_value(p, x) for p, x in zip(parts, leaves, strict=True)]
         args, kwargs = tree.unflatten(structure, values)
         applied(self.f, args, kwargs)
-        return self._traced(parts, leaves, structure)
+        return self._traced(parts, leaves, structure, compiles)
 
-    def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
+    def frozen(self, avals: Sequence[Aval]) -> Entry:
+        """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
+        leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
+        parts = [signatures.Leaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)]
+        return self._trace(parts, leaves, tree.flatten((tuple(leaves), {}))[1], compiles=False)
+
+    def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool) -> Entry:
         """Run the function once on arguments without values."""
         now = state.now
         before = new_number()
@@ -404,7 +413,7 @@ class _Traced:
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")
-            entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0)
+            entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0, compiles)
             entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
             entry.choices = choices
             return entry

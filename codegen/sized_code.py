@@ -23,7 +23,7 @@ import numpy as np
 from .families import Sketch, sketched
 from .ir import MOST_BYTES, Aval
 from .passes.plan import ends_of
-from .passes.storage import lives
+from .passes.storage import chains, lives
 from .program import Gemm, Kernel, aligned
 from .records import record
 from .runtime import native
@@ -177,18 +177,8 @@ def _placed(
 ) -> list[str]:
     """The lines that write where temporaries begin, and how large the workspace is."""
     first, last = lives(uses)
-    places: list[list[int]] = []  # the temporaries that are in one place, one after the other
-    for number in sorted(range(len(temporaries)), key=lambda k: first.get(temporaries[k], 0)):
-        value = temporaries[number]
-        free = [p for p in places if last.get(temporaries[p[-1]], 0) < first.get(value, 0)]
-        size = typical(avals[value].nbytes)
-        near = min(free, key=lambda p: abs(typical(avals[temporaries[p[-1]]].nbytes) - size), default=None)
-        if near is None:
-            places.append([number])
-        else:
-            near.append(number)
     lines = ["w = 0"]
-    for place in places:
+    for place in chains([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries]):
         lines += [f"a{_OFFSETS}[{number}] = w" for number in place]
         sizes = dict.fromkeys([formula(avals[temporaries[number]].nbytes) for number in place])
         largest = f"max({', '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes))

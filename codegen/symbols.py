@@ -18,14 +18,16 @@ the same key as a plain number.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "common_factor", "evaluated", "formula",
-    "is_sure", "is_watched", "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
+    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "as_index", "checked", "common_factor",
+    "evaluated", "formula", "is_sure", "is_watched", "larger", "most", "smaller", "symbol", "typical", "watched",
+    "whole",
 ]
 
 #: What a symbol may be, at the least.
@@ -60,16 +62,17 @@ _watching = _Watching()
 
 
 @contextmanager
-def watched(closely: bool = False) -> Iterator[Conditions]:
+def watched(closely: bool = False, alone: bool = False) -> Iterator[Conditions]:
     """Collect the conditions that comparisons rely on.
 
     closely   equality with other numbers is one, too: where the code that compares is not the compiler's, which
               treats no number of at least `LEAST` apart
+    alone     they are no conditions of who collects around
     """
     found: Conditions = {}
     before = _watching.open, _watching.closely
     try:
-        _watching.open, _watching.closely = [*before[0], found], before[1] + closely
+        _watching.open, _watching.closely = [*([] if alone else before[0]), found], before[1] + closely
         yield found
     finally:
         _watching.open, _watching.closely = before
@@ -156,7 +159,13 @@ class Symbol(int):
     def _refuse(self, *_: Any) -> Any:
         raise NotSymbolic(f"the very number of {formula(self)} is asked for")
 
-    bit_length = bit_count = __format__ = __str__ = _refuse
+    def __format__(self, spec: str) -> str:
+        return self.__str__() if not spec else self._refuse()
+
+    def __str__(self) -> str:
+        return formula(self) if _watching.closely else self._refuse()  # for messages about what a program does
+
+    bit_length = bit_count = _refuse
     __index__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refuse
     __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __invert__ = _refuse
@@ -178,6 +187,11 @@ def as_float(x: int) -> float:
     found = SymbolicFloat(x)
     found.count = x
     return found
+
+
+def as_index(x: Any) -> int:
+    """`operator.index`, which leaves a symbol as it is."""
+    return x if type(x) is Symbol else operator.index(x)
 
 
 def symbol(name: str, example: int) -> Symbol:

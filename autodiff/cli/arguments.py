@@ -24,6 +24,7 @@ __all__ = ["arguments_for", "parse_argnums", "parse_arguments"]
 GRAMMAR = """\
   write, with commas between arguments:
     f64[3,4]  i64[8]  bool[]              an array of a dtype and shape
+    f64[batch,4]  f64[4 * batch]          one of any size (for autodiff export): the same name is the same number
     Diagonal[3]  Symmetric[f32,4]         a structured value of extents, float64 if no dtype is said
     0.5  3  True  "text"  None            a Python literal
     [f64[3], 1]  {"w": f64[3,4]}          lists, tuples and dicts of them
@@ -32,10 +33,11 @@ GRAMMAR = """\
 _EMPTY = re.compile(rf"\b({'|'.join(DTYPES)})\[\s*\]")
 
 
-def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
+def parse_arguments(text: str, names: Mapping[str, Any] | None = None, *, sized: bool = False) -> tuple:
     """Read `f64[256,10], {"w": f32[3]}, 0.5`: avals and Python literals, in any nesting.
 
     names   what may be called or given, such as `Diagonal(f64[10])`, `Diagonal[10]`, `data`: by default nothing
+    sized   arrays may be of any size: `f64[batch,3]` stays a text
 
     Raises typer.BadParameter saying what cannot be read.
 
@@ -49,15 +51,15 @@ def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
         parsed = ast.parse(f"({spelled},)", mode="eval").body
         if not isinstance(parsed, ast.Tuple):
             raise ValueError("a comma or a bracket is missing")
-        return tuple([_value(part, names or {}) for part in parsed.elts])
+        return tuple([_value(part, names or {}, sized) for part in parsed.elts])
     except (SyntaxError, ValueError, TypeError) as error:
         what = "cannot be read" if isinstance(error, SyntaxError) else str(error)
         raise typer.BadParameter(f"--args {text!r}: {what}\n{GRAMMAR}") from None
 
 
-def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
+def arguments_for(function: Any, text: str, names: Mapping[str, Any], *, sized: bool = False) -> tuple:
     """The arguments that `parse_arguments` reads.  Raises Error where the function does not take as many."""
-    given = parse_arguments(text, names)
+    given = parse_arguments(text, names, sized=sized)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -90,17 +92,21 @@ def parse_argnums(text: str, count: int) -> tuple[int, ...]:
     return numbers
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any], sized: bool = False) -> Any:
     match node:
+        case ast.Subscript(value=ast.Name(id=dtype)) if dtype in DTYPES and _has_names(node.slice):
+            if not sized:
+                raise ValueError(f"{ast.unparse(node)!r} has no known extents, which only an exported program may have")
+            return ast.unparse(node)
         case ast.Subscript(value=ast.Name(id=dtype)) if dtype in DTYPES:
             return _aval(dtype, ast.literal_eval(node.slice))
         case ast.Tuple():
-            return tuple([_value(part, names) for part in node.elts])
+            return tuple([_value(part, names, sized) for part in node.elts])
         case ast.List():
-            return [_value(part, names) for part in node.elts]
+            return [_value(part, names, sized) for part in node.elts]
         case ast.Dict():
             return {
-                ast.literal_eval(key): _value(value, names)
+                ast.literal_eval(key): _value(value, names, sized)
                 for key, value in zip(node.keys, node.values, strict=True)
                 if key is not None
             }
@@ -118,6 +124,10 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         return ast.literal_eval(node)
     except ValueError:  # its message has an address in it
         raise ValueError(f"{ast.unparse(node)!r} is no literal") from None
+
+
+def _has_names(node: ast.expr) -> bool:
+    return any([isinstance(part, ast.Name) for part in ast.walk(node)])
 
 
 def _is_data(x: Any) -> bool:

@@ -17,7 +17,9 @@ __all__ = ["export"]
 @reported
 def export(
     target: str = typer.Argument(help="FILE.py:FUNCTION."),
-    args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
+    args: str = typer.Option(
+        "", help="The arguments of the call: 'f64[256,10], 0.5, {\"w\": f32[3]}'; 'f64[batch,10]' for any batch."
+    ),
     out: str = typer.Option("", "-o", "--out", help="The folder to write to, made where there is none."),
     name: str = typer.Option("", help="The name of the C function; by default that of the function."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
@@ -32,7 +34,7 @@ def export(
         raise typer.BadParameter("say where to: -o FOLDER")
     module, function = find(path, function_name)
     with user_errors(path):
-        given = arguments_for(function, args, names_for(module))
+        given = arguments_for(function, args, names_for(module), sized=True)
     numbers = parse_argnums(argnums, len(given)) if gradient or argnums != "0" else (0,)
     with user_errors(path):
         made = exported(
@@ -43,6 +45,7 @@ def export(
         "target": target,
         "name": made.name,
         "files": [str(file) for file in made.files],
+        "sizes": list(made.sizes),
         "arguments": [{"name": v.name, "python": v.label, "aval": str(v.aval)} for v in made.arguments],
         "results": [{"name": v.name, "python": v.label, "aval": str(v.aval)} for v in made.results],
         "workspace_bytes": made.workspace_bytes,

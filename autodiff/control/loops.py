@@ -13,7 +13,6 @@ The rule is a custom function that calls `scan` itself, so derivatives of any or
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from codegen.ir import Aval
 from codegen.lowering import Nest
 from codegen.nested import Recurrence
 from codegen.runtime import memory
+from codegen.symbols import as_index
 
 from .. import tree
 from ..custom import function
@@ -333,7 +333,7 @@ def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
 def _whole(number: Any, what: str) -> int:
     """A number that says how many steps there are: an int, one of NumPy's, a 0-d integer tensor with a value."""
     try:
-        return operator.index(number)
+        return as_index(number)
     except ConcretizationError:
         raise ConcretizationError(
             f"{what} is known when the program runs: how many steps there are has to be known before\n"

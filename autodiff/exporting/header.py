@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from codegen import compiler
-from codegen.export import C_FUNCTIONS, Exported
+from codegen.export import BAD_SIZES, C_FUNCTIONS, Exported
 from codegen.ir import Aval, dtype_name
 
-__all__ = ["CArray", "header", "is_reserved"]
+from .sizes import SizedAval
+
+__all__ = ["CArray", "Sizes", "header", "is_reserved"]
 
 #: Element types in C.  A complex number is two numbers beside each other, its real part first.
 TYPES = {
@@ -40,10 +44,47 @@ class CArray(NamedTuple):
 
     name: str
     label: str
-    aval: Aval
+    aval: Aval | SizedAval
 
 
-def header(name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], made: Exported) -> str:
+class Sizes(NamedTuple):
+    """Sizes that are arguments of the function, and which they may be."""
+
+    names: Sequence[str]
+    text: str
+
+    @classmethod
+    def of(cls, names: Sequence[str], tried: Sequence[tuple[int, ...]], found: Sequence[tuple[int, ...]]) -> Sizes:
+        """Say it in words, by the sizes that were tried and those that were found to be right."""
+        if len(found) == len(tried):
+            return cls(names, f"{', '.join(names)}: any number from 1 on.")
+        if len(names) == 1:
+            return cls(names, f"{names[0]}: {_spans([n for n, in tried], {n for n, in found})}.")
+        known = set(found)
+        missing = min((s for s in tried if s not in known), key=lambda s: (sum(s), s))
+        told = ", ".join([f"{name} = {n}" for name, n in zip(names, missing, strict=True)])
+        return cls(names, f"{', '.join(names)}: numbers from 1 on; there is no code for some, such as {told}.")
+
+
+def _spans(tried: Sequence[int], found: set[int]) -> str:
+    """The sizes that were found, as spans."""
+    spans: list[list[int]] = []
+    every = sorted(tried)
+    for before, n in zip([0, *every], every, strict=False):
+        if n in found:
+            if before in found:
+                spans[-1][1] = n
+            else:
+                spans.append([n, n])
+    told = [f"{a} to {b}" if b > a else f"{a}" for a, b in spans]
+    if spans and spans[-1][1] == every[-1]:
+        told[-1] = f"from {spans[-1][0]} on"
+    return ", ".join(told)
+
+
+def header(
+    name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], made: Exported, sizes: Sizes
+) -> str:
     """The text of the header."""
     upper = name.upper()
     facts = compiler.facts()
@@ -51,9 +92,21 @@ def header(name: str, place: str, arguments: Sequence[CArray], results: Sequence
     widths = [max([len(row[k]) for row in rows], default=0) for k in range(4)]
     table = "\n".join([f" *   {'  '.join([f'{c:<{w}}' for c, w in zip(row, widths, strict=True)]).rstrip()}"
                        for row in rows])  # fmt: skip
-    sizes = "\n".join([f"#define {upper}_{v.name.upper()}_SIZE {v.aval.size}" for v in (*arguments, *results)])
+    arrays = *arguments, *results
+    macros = "\n".join([f"#define {upper}_{v.name.upper()}_SIZE{_size(v, sizes.names)}" for v in arrays])
+    numbers = [f"int64_t {n}" for n in sizes.names]
     parameters = [f"const {_type(v)} *{v.name}" for v in arguments] + [f"{_type(v)} *{v.name}" for v in results]
-    declared = ",\n    ".join([*parameters, "void *workspace"])
+    declared = ",\n    ".join([*numbers, *parameters, "void *workspace"])
+    workspace = f"{upper}_WORKSPACE_BYTES"
+    about_sizes, first, status, measures = " *", "", "", ""
+    if sizes.names:
+        workspace = f"{name}_workspace_bytes({', '.join(sizes.names)})"
+        about_sizes = (f" *\n * Sizes: {sizes.text}\n * For sizes that there is no code for {workspace} is -1,\n"
+                       f" * and {name} returns {upper}_BAD_SIZES and touches nothing.\n *")  # fmt: skip
+        status = f"\n#define {upper}_BAD_SIZES {BAD_SIZES}"
+        measures = f"int64_t {name}_workspace_bytes({', '.join(numbers)});\n\n"
+    else:
+        first = f"#define {upper}_WORKSPACE_BYTES {made.workspace_bytes}\n"
     calls = f"The object calls {', '.join(made.calls)} of the C library: link with -lm." if made.calls else (
         "The object calls no function of any library.")  # fmt: skip
     return f"""\
@@ -61,12 +114,12 @@ def header(name: str, place: str, arguments: Sequence[CArray], results: Sequence
  * It needs neither Python nor the library that made it.  {calls}
  *
 {table}
- *
+{about_sizes}
  * Memory: arrays are packed, by rows (C's order); strides are in elements.  A 0-d array is a pointer to one element.
  * A bool is a byte, 0 or 1; a complex number is two numbers, the real part first.  Arrays begin at a multiple of their
  * element's size.  Results overlap neither each other nor arguments nor the workspace; arguments may overlap.
  *
- * Workspace: {upper}_WORKSPACE_BYTES bytes that begin at a multiple of {upper}_WORKSPACE_ALIGNMENT; it may be NULL
+ * Workspace: {workspace} bytes that begin at a multiple of {upper}_WORKSPACE_ALIGNMENT; it may be NULL
  * where that is 0.  Nothing is kept in it between calls.  Several threads may call the function at once, each with
  * results and a workspace of its own.
  *
@@ -77,22 +130,21 @@ def header(name: str, place: str, arguments: Sequence[CArray], results: Sequence
 
 #include <stdint.h>
 
-#define {upper}_WORKSPACE_BYTES {made.workspace_bytes}
-#define {upper}_WORKSPACE_ALIGNMENT 64
+{first}#define {upper}_WORKSPACE_ALIGNMENT 64
 
 /* Elements of each array. */
-{sizes}
+{macros}
 
 /* The low 32 bits of what is returned. */
 #define {upper}_INDEX_OUT_OF_RANGE 1
 #define {upper}_NO_MEMORY 2
-#define {upper}_NOT_DEFINITE 4 /* a matrix is singular, or not positive definite */
+#define {upper}_NOT_DEFINITE 4 /* a matrix is singular, or not positive definite */{status}
 
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
-int64_t {name}(
+{measures}int64_t {name}(
     {declared});
 
 #ifdef __cplusplus
@@ -107,12 +159,35 @@ def _type(value: CArray) -> str:
     return TYPES[dtype_name(value.aval.dtype)]
 
 
+def _extents(value: CArray) -> list[str]:
+    """Extents in C."""
+    if isinstance(value.aval, SizedAval):
+        return [text.replace("//", "/") for text in value.aval.extents]
+    return [str(n) for n in value.aval.shape]
+
+
+def _size(value: CArray, names: Sequence[str]) -> str:
+    """The parameters and the text of the macro of an array's size."""
+    known, others = _product(_extents(value))
+    used = [name for name in names if any([re.search(rf"\b{name}\b", text) for text in others])]
+    wide = [re.sub(rf"\b({'|'.join(used)})\b", r"(int64_t)(\1)", text) for text in others]
+    parts = [*([str(known)] if known != 1 or not wide else []), *wide]
+    return f"({', '.join(used)}) ({' * '.join(parts)})" if used else f" {known}"
+
+
+def _product(extents: Sequence[str]) -> tuple[int, list[str]]:
+    """The product of extents: a number, and the factors that sizes decide."""
+    known = math.prod([int(text) for text in extents if text.isdigit()])
+    return known, [text if text.isidentifier() else f"({text})" for text in extents if not text.isdigit()]
+
+
 def _row(value: CArray, way: str) -> tuple[str, str, str, str]:
     """Direction, name, shape and dtype, strides, and the name in Python where it is another."""
-    strides, step = [], 1
-    for n in reversed(value.aval.shape):
-        strides.append(step)
-        step *= n
-    shape = "strides " + ", ".join(map(str, reversed(strides))) if strides else "one element"
+    extents = _extents(value)
+    strides = []
+    for axis in range(1, len(extents) + 1):
+        known, others = _product(extents[axis:])
+        strides.append(" * ".join([*([str(known)] if known != 1 or not others else []), *others]))
+    shape = "strides " + ", ".join(strides) if strides else "one element"
     label = "" if value.label == value.name else f"{value.label} in Python"
     return way, f"{value.name}: {value.aval}", shape, label

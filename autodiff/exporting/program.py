@@ -11,20 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from codegen import compiler
-from codegen.export import Exported, NotExportable, exported
+from codegen.export import KNOWN_SIZES, Exported, NotExportable
 from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
-from ..entry import present
 from ..errors import DispatchError, Error, caller, check_callable
-from ..interop.program import Program
 from ..signature import argument_names
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad
-from .header import CArray, header, is_reserved
+from .header import CArray, Sizes, header, is_reserved
+from .sizes import MOST_SIZES, SizedAval, parse_sized, plain_text, program, sized_program
 
 __all__ = ["Export", "export"]
 
@@ -34,23 +32,29 @@ class Export:
 
     name             of the C function
     files            the object file, `.ll`, `.mlir` and the header, in this order
+    sizes            names of sizes that are arguments of the C function, before all others
     arguments        name, shape and dtype of each argument of the C function
     results          of each result; one that f gives twice is there once
-    workspace_bytes  bytes of memory that a call needs, at a multiple of 64
+    workspace_bytes  bytes of memory that a call needs, at a multiple of 64; None where the sizes decide
     calls            functions of the C library that the object calls
     """
 
-    __slots__ = ("arguments", "calls", "files", "name", "results", "workspace_bytes")
+    __slots__ = ("arguments", "calls", "files", "name", "results", "sizes", "workspace_bytes")
 
     def __init__(
-        self, name: str, files: Sequence[Path], arguments: Sequence[CArray], results: Sequence[CArray], made: Exported
-    ) -> None:
-        self.name, self.files, self.arguments, self.results = name, tuple(files), tuple(arguments), tuple(results)
-        self.workspace_bytes, self.calls = made.workspace_bytes, made.calls
+        self, name: str, files: Sequence[Path], sizes: Sequence[str], arguments: Sequence[CArray],
+        results: Sequence[CArray], made: Exported,
+    ) -> None:  # fmt: skip
+        self.name, self.files, self.sizes = name, tuple(files), tuple(sizes)
+        self.arguments, self.results = tuple(arguments), tuple(results)
+        self.workspace_bytes = None if sizes else made.workspace_bytes
+        self.calls = made.calls
 
     def __repr__(self) -> str:
         given, made = (", ".join([f"{v.name}: {v.aval}" for v in vs]) for vs in (self.arguments, self.results))
-        return f"<Export {self.name}({given}) -> ({made}), {self.workspace_bytes} bytes of workspace>"
+        given = ", ".join([*self.sizes, given])
+        workspace = "workspace by sizes" if self.sizes else f"{self.workspace_bytes} bytes of workspace"
+        return f"<Export {self.name}({given}) -> ({made}), {workspace}>"
 
 
 @border
@@ -65,7 +69,9 @@ def export(
     """Write f's value and gradient as files for C, for arguments of these shapes and dtypes.
 
     f          a function of arrays, written with functions of `ad`, that returns a float scalar
-    args       any nesting of arrays, numbers and descriptions such as "f64[256,10]"; only shapes and dtypes count
+    args       any nesting of arrays, numbers and descriptions such as "f64[256,10]"; only shapes and dtypes count.
+               In "f64[batch,10]" or "f64[4 * batch]" batch is any number from 1 on, an argument of the C function;
+               the same name is the same number everywhere
     out        a folder, which is made where there is none
     name       of the C function and of the files; f's own by default
     argnums    arguments to differentiate
@@ -77,7 +83,8 @@ def export(
     outside become constants of the object.
 
     Raises DispatchError, with their names, for operations that need Python, NumPy or LAPACK, or tables that Python
-    makes; Error for a name that C cannot have and a folder that is none.
+    makes; Error for a name that C cannot have, a folder that is none, and, with the line, for a program that is not
+    the same one for every size.
 
     >>> import autodiff as ad, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -86,6 +93,9 @@ def export(
     ['loss.o', 'loss.ll', 'loss.mlir', 'loss.h']
     >>> made
     <Export loss(w: f64[3], x: f64[5,3]) -> (value: f64[], grad_w: f64[3]), 64 bytes of workspace>
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ad.export(lambda w, x: ad.sum(ad.tanh(x @ w)), "f64[3]", "f64[batch,3]", out=folder, name="loss")
+    <Export loss(batch, w: f64[3], x: f64[batch,3]) -> (value: f64[], grad_w: f64[3]), workspace by sizes>
     """
     check_callable(f, "export")
     name = _checked_name(f, name)
@@ -104,39 +114,37 @@ def export(
         result = run(*tree.unflatten(structure, full)[0])
         found = _named_results(result, roots, argnums) if gradient else _named(result, "result")
         made[:] = [label for label, _ in found]
+        if not made:
+            raise Error(f"export: {name} gives no array: there is nothing to compute\n  called at {caller()}")
         return tuple([asarray(x) for _, x in found])
 
     flat.__name__ = flat.__qualname__ = name
-    found = Program(flat).entry([(a.shape, a.dtype) for a in given])
-    if not made:
-        raise Error(f"export: {name} gives no array: there is nothing to compute\n  called at {caller()}")
-    graph = found.graph
-    graph.name = name
+    sizes = _sizes_of(given)
     try:
-        data = exported(compiler.make_program(graph), name, [np.asarray(present(h)) for h in found.hidden])
+        found = sized_program(flat, name, given, sizes, made) if sizes else program(flat, name, given)
     except NotExportable as error:
-        raise _refused(name, error) from None
-    taken: set[str] = {"workspace"}
+        raise _refused(name, error, sizes) from None
+    taken: set[str] = {"workspace", *sizes}
     arguments = [CArray(_c_name(label, taken), label, a) for label, a in zip(labels, given, strict=True)]
     of_result = [[label for label, p in zip(made, found.outputs, strict=True) if p == k]
-                 for k in range(len(graph.outputs))]  # fmt: skip
-    results = [CArray(_c_name(names[0], taken), " and ".join(names), node.aval)
-               for names, node in zip(of_result, graph.outputs, strict=True)]  # fmt: skip
+                 for k in range(len(found.avals))]  # fmt: skip
+    results = [CArray(_c_name(names[0], taken), " and ".join(names), aval)
+               for names, aval in zip(of_result, found.avals, strict=True)]  # fmt: skip
     texts = {
-        ".ll": data.llvm,
-        ".mlir": compiler.stages(graph).mlir,
-        ".h": header(name, f"{_place(f)}", arguments, results, data),
+        ".ll": found.made.llvm,
+        ".mlir": found.mlir,
+        ".h": header(name, _place(f), arguments, results, found.made, Sizes.of(sizes, found.tried, found.sizes)),
     }
     files = [folder / f"{name}{'.obj' if sys.platform == 'win32' else '.o'}"]
     files += [folder / f"{name}{ending}" for ending in texts]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_bytes(data.object_bytes)
+        files[0].write_bytes(found.made.object_bytes)
         for file, text in zip(files[1:], texts.values(), strict=True):
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Error(f"export: cannot write {error.filename}: {error.strerror}\n  called at {caller()}") from None
-    return Export(name, files, arguments, results, data)
+    return Export(name, files, sizes, arguments, results, found.made)
 
 
 def _named_results(result: Any, roots: Sequence[str], argnums: Any) -> list[tuple[str, Any]]:
@@ -156,22 +164,35 @@ def _named(x: Any, root: str) -> list[tuple[str, Any]]:
     return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float))]
 
 
-def _aval_of(x: Any) -> Aval | None:
+def _aval_of(x: Any) -> Aval | SizedAval | None:
     """The aval of an argument; None for one that is no array, which stays as it is."""
     if isinstance(x, Aval):
         return x
     if isinstance(x, str):
         try:
-            return parse_aval(x)
+            found = parse_sized(x)
+            if found is None and re.fullmatch(r"\w+\[.*", x):
+                parse_aval(x)
         except ValueError as error:
-            if not re.fullmatch(r"\w+\[.*", x):
-                return None
-            hint = "\n  an exported program has fixed shapes: export one for each size" if "[" in x else ""
-            raise Error(f"export: {error}\n  called at {caller()}{hint}") from None
+            hint = "extents are numbers and names of sizes: f64[3], f64[batch,3], f64[4 * batch + 1]"
+            raise Error(f"export: {error}\n  called at {caller()}\n  {hint}") from None
+        return found if found is None or found.names else found.at({})
     if isinstance(x, (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)):
         t = asarray(x)
         return Aval(t.shape, t.dtype)
     return None
+
+
+def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:
+    """The names of sizes, in the order in which they are met."""
+    names = list(dict.fromkeys([name for a in given if isinstance(a, SizedAval) for name in a.names]))
+    if len(names) > MOST_SIZES:
+        raise Error(f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}\n"
+                    f"  called at {caller()}")  # fmt: skip
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or is_reserved(name):
+            raise Error(f"export: {name!r} cannot be the name of a size in C\n  called at {caller()}")
+    return names
 
 
 # ---------------------------------------------------------------- names, places
@@ -217,7 +238,13 @@ def _place(f: Callable) -> str:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 
 
-def _refused(name: str, error: NotExportable) -> DispatchError:
+def _refused(name: str, error: NotExportable, sizes: Sequence[str]) -> DispatchError:
+    if sizes and all([what.startswith(KNOWN_SIZES) for _, what in error.steps]):
+        told = "".join([f"\n  {step} needs {plain_text(what, sizes)}" for step, what in error.steps])
+        return DispatchError(
+            f"export: {name} has no code for every {' and '.join(sizes)}{told}\n  called at {caller()}\n"
+            "  describe arguments of known extents: f64[64,3]"
+        )
     needs = "".join([f"\n  {step} needs {what}" for step, what in error.steps])
     return DispatchError(
         f"export: {name} cannot leave Python{needs}\n  called at {caller()}\n"

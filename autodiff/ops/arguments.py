@@ -6,7 +6,6 @@ are a sorted tuple, a shape is a tuple of ints.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
+from codegen.symbols import as_index
 
 from ..custom import Function, function
 from ..errors import ShapeError, caller, in_short, with_article
@@ -53,7 +53,7 @@ _MEANT = {
 def integer(value: Any, name: str, what: str) -> int:
     """An int out of anything that is one.  Raises TypeError naming the function and what it got."""
     try:
-        return operator.index(value)
+        return as_index(value)
     except TypeError:
         way_out = told = ""
         if isinstance(value, Tensor):

@@ -16,6 +16,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lazily import imported
 from codegen.lowering import Map
+from codegen.symbols import Symbol, SymbolicFloat
 
 from ..containers import registration
 from ..custom.function import CONVERSIONS, function, told_dense
@@ -42,8 +43,8 @@ class _Joining:
 
 joining = _Joining()
 
-#: Types of numbers that take the dtype of what they meet (NEP 50); subclasses, such as np.float64, do not.
-WEAK = frozenset((bool, int, float, complex))
+#: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
+WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
 
 #: The dtype of a number that meets nothing.
 DEFAULT_DTYPES = {
@@ -51,6 +52,8 @@ DEFAULT_DTYPES = {
     int: np.dtype(np.int64),
     float: np.dtype(np.float64),
     complex: np.dtype(np.complex128),
+    Symbol: np.dtype(np.int64),
+    SymbolicFloat: np.dtype(np.float64),
 }
 _KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.

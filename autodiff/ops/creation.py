@@ -8,13 +8,13 @@ other graph.
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
+from codegen.symbols import as_index
 
 from ..custom.function import function
 from ..errors import ShapeError, caller
@@ -73,7 +73,7 @@ def extents_of(name: str, shape: Any) -> tuple[int, ...]:
     shape = numbers_of(shape)
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        found = tuple([operator.index(n) for n in extents])
+        found = tuple([as_index(n) for n in extents])
     except TypeError:
         way_out = ""
         if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
@@ -285,7 +285,7 @@ def _number(name: str, value: Any) -> int | float:
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         return value
     try:
-        return operator.index(value)
+        return as_index(value)
     except TypeError:
         if not hasattr(value, "__float__"):
             raise TypeError(
@@ -340,7 +340,7 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
      [0. 0. 1.]]
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    on_diagonal = equal(add(iota(shape, 0), operator.index(k)), iota(shape, 1))
+    on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
     return cast_to(on_diagonal, _F64 if dtype is None else dtype_of(dtype, "eye"))
 
 

@@ -14,18 +14,19 @@ number is a shape, so the mask must have a value.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.records import NamedTuple
+from codegen.symbols import Symbol, as_index
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller
 from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
+from ..tape.watched import KIND_OF
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
 from .conversion import WEAK, as_tensor, cast_to, known_value
@@ -34,7 +35,7 @@ from .patterns import Patterned
 from .primitive import expect, zeros_of
 from .selection import where
 from .shaping import reshaped
-from .slicing import embedded, sliced, updated_slice
+from .slicing import embedded, sliced, symbolic_steps, updated_slice
 
 __all__ = ["READ", "WRITE", "add_at", "getitem", "index_update"]
 
@@ -141,7 +142,7 @@ def _entry(entry: Any) -> Any:
             return _Mask(array, entry)
         return index_tensor(entry if isinstance(entry, (list, tuple)) else array, "x[...]")
     try:
-        return operator.index(entry)
+        return as_index(entry)
     except TypeError:
         raise IndexError(
             f"x[...]: {entry!r} is no index\n"
@@ -213,7 +214,9 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
                 f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}\n"
                 f"  called at {caller()}"
             )
-        return entry % extent, 1, 1
+        return entry + extent if entry < 0 else entry, 1, 1
+    if type(extent) is Symbol or type(entry.start) is Symbol or type(entry.stop) is Symbol:
+        return symbolic_steps(entry, extent)
     try:
         start, stop, step = entry.indices(extent)
     except ConcretizationError:
@@ -231,8 +234,9 @@ def _start(start: int, step: int, count: int, extent: int) -> Tensor:
 
     The last few elements of a long axis begin elsewhere for each extent, while all else of the graph stays as it is.
     """
-    is_last = step < 0 or (extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
-    return number_leaf(start, _I64) if is_last else place_leaf(start)
+    is_known = type(start) is not Symbol and type(extent) is not Symbol
+    is_last = step < 0 or (is_known and extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
+    return number_leaf(start, _I64) if is_last or type(start) is Symbol else place_leaf(start)
 
 
 def _place(entries: list) -> int:
@@ -364,7 +368,7 @@ def add_at(x, key, value):
 def _assigned(x: Tensor, value: Any) -> Tensor:
     """The value as a tensor of x's dtype."""
     if type(value) in WEAK:
-        kind = {bool: "b", int: "i", float: "f", complex: "c"}[type(value)]
+        kind = {bool: "b", int: "i", float: "f", complex: "c"}[KIND_OF.get(type(value), type(value))]
         if "bifc".index(kind) <= "bifc".index(x.dtype.kind):
             return number_leaf(value, x.dtype)
     value = as_tensor(value, "x[...] = value", "value")

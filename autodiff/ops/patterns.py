@@ -21,6 +21,7 @@ import numpy as np
 from codegen.ir import OPS, Aval
 from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Program
+from codegen.symbols import Symbol
 
 from ..config import config
 from ..dispatch import Choices, observed
@@ -261,6 +262,8 @@ def _pattern(shape: tuple[int, ...], key: Any) -> _Read | None:
         if axis >= len(shape):
             return None
         extent, axis = shape[axis], axis + 1
+        if type(extent) is Symbol:
+            return None
         if type(entry) is slice:
             try:
                 start, stop, step = entry.indices(extent)

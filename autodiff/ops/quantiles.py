@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.symbols import as_float
+
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
@@ -84,9 +86,9 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     last: Tensor | float
     if skips:
         nans = summed(cast_to(is_nan, _F64), (rows.ndim - 1,))
-        last = clip(subtract(float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
+        last = clip(subtract(as_float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
     else:
-        last = float(n - 1)
+        last = as_float(n - 1)
     if method == "inverted_cdf":
         place = clip(subtract(multiply(shares, add(last, 1.0)), 1.0), 0.0, last)
     else:

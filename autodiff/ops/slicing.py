@@ -11,11 +11,13 @@ a slice has checked that it lies inside, so the loops need not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Move
+from codegen.symbols import as_index
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import another, constant, is_tracking, record
@@ -28,7 +30,7 @@ from .gathering import gathered, replaced, scattered
 from .primitive import linear, primitive, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
-__all__ = ["embed", "embedded", "part", "slice_update", "sliced", "updated_slice"]
+__all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
 
 
 # ---------------------------------------------------------------- shapes and references
@@ -291,3 +293,20 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
         return x
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     return sliced(x, (constant(start, "i64"),), (axis,), (1,), shape)
+
+
+def symbolic_steps(entry: slice, extent: int) -> tuple[int, int, int]:
+    """(start, step, number of elements) of a slice, as `slice.indices`, where extents or ends stand for any."""
+    step = 1 if entry.step is None else as_index(entry.step)
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+
+    def end(given: Any, default: int) -> int:
+        if given is None:
+            return default
+        at = as_index(given)
+        at = at + extent if at < 0 else at
+        return low if at < low else high if at > high else at
+
+    start, stop = end(entry.start, low if step > 0 else high), end(entry.stop, high if step > 0 else low)
+    length = stop - start if step > 0 else start - stop
+    return (start, step, -(-length // abs(step))) if length > 0 else (0, step, 0)

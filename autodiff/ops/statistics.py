@@ -101,7 +101,7 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
     deviation = subtract(x, spread(_mean(x, axes), axes, x.shape))
     freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
     squares = summed(squared_size(deviation), axes)
-    return unreduced(divide(squares, _number(float(freedom), squares)), x, axes, keepdims)
+    return unreduced(divide(squares, _number(as_float(freedom), squares)), x, axes, keepdims)
 
 
 @function

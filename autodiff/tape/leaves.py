@@ -13,6 +13,7 @@ import numpy as np
 
 from codegen.ir import DTYPES, Aval
 from codegen.runtime.record_table import MOST_EXTENTS
+from codegen.symbols import Symbol, as_float
 
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
@@ -170,7 +171,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
             return _leaf_of_number(value, dtype, python)
         if type(value) is complex:
             raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
-        value = python(value)
+        value = _symbolic(value, python) if type(value) in KIND_OF else python(value)
     if type(value) is int:
         low, high = _INT_RANGE[dtype]
         if not low <= value <= high:
@@ -182,6 +183,11 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     t.node = data_node(kind, value)
     t.masked = False
     return t
+
+
+def _symbolic(value: Any, python: type) -> Any:
+    """A symbol as a number of one of Python's classes."""
+    return as_float(value) if python is float and type(value) is Symbol else value
 
 
 def weak_number(value: Any, dtype: np.dtype) -> Tensor:

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from codegen.records import NamedTuple
+from codegen.symbols import Symbol, SymbolicFloat
 
 from ..tensor import AbstractTensor
 from .node import Node
@@ -304,8 +305,8 @@ _CLASSES: dict[type, type] = {
 }
 #: The classes of watched numbers.
 WATCHED = frozenset(_CLASSES.values())
-#: Class of a watched number -> class of the number it stands for.
-KIND_OF = {cls: kind for kind, cls in _CLASSES.items()}
+#: Class of a watched number, or of a symbol -> class of the number it stands for.
+KIND_OF = {cls: kind for kind, cls in _CLASSES.items()} | {Symbol: int, SymbolicFloat: float}
 _NUMBERS = frozenset((bool, int, float, complex))
 
 # ---------------------------------------------------------------- arrays

@@ -2,13 +2,18 @@
 
     program  --pieces-->  texts of functions, and data that name them  --joined-->  object file, LLVM's text
 
-    exported(program, "loss", names, hidden) -> Exported
+    exported(program, "loss", hidden) -> Exported
+    exported_sized("loss", ["n"], record) -> SizedExport       for any n: `sized`
 
 The steps of a program are the same functions as in a process of Python, called with the same numbers; the steps and
 their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`), and the
 blocks of a shared loop run one after the other.
 """
 
-from .pieces import C_FUNCTIONS, Exported, NotExportable, exported
+from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported
+from .sized import BAD_SIZES, Disagreement, Recorded, SizedExport, exported_sized
 
-__all__ = ["C_FUNCTIONS", "Exported", "NotExportable", "exported"]
+__all__ = [
+    "BAD_SIZES", "C_FUNCTIONS", "KNOWN_SIZES", "Disagreement", "Exported", "NotExportable", "Recorded", "SizedExport",
+    "exported", "exported_sized",
+]  # fmt: skip

@@ -3,12 +3,14 @@
     data = Data("loss")
     data.words([3, data.function("f")])     "@loss.d0", a constant of two words, the second an address
 
-A `Label` stands for an address that is known when the object is loaded.
+A `Label` stands for an address that is known when the object is loaded.  Where a program is for any sizes, words that
+these decide are written to the stack of the function that is called (`within`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ import numpy as np
 from ..records import NamedTuple
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, Table
+from ..symbols import Symbol, SymbolicFloat
+from .sized_numbers import SizedNumbers, SizedOperand
 
 __all__ = ["Data", "Label", "StepWords", "TableOf"]
 
@@ -26,11 +30,17 @@ class Label(str):
     __slots__ = ()
 
 
+class _Local(Label):
+    """The name of words on the stack of a function."""
+
+    __slots__ = ()
+
+
 class StepWords(NamedTuple):
     """A step: a function, the slots of its pointers, its extents, and how it is cut into blocks."""
 
-    address: Label
-    slots: tuple[int, ...]
+    address: Label | SizedOperand
+    slots: tuple[Any, ...]
     extents: tuple[Any, ...]
     share: Share | None
 
@@ -43,6 +53,18 @@ class Data:
         self._lines: list[str] = []
         self._declared: dict[str, None] = {}
         self._known: dict[str, Label] = {}
+        #: Of the function that is being written, where it is one for any sizes.
+        self.numbers: SizedNumbers | None = None
+        self._locals = 0
+
+    @contextmanager
+    def within(self, numbers: SizedNumbers) -> Iterator[None]:
+        """Words that sizes decide are written by the function of these numbers."""
+        self.numbers, self._locals = numbers, 0
+        try:
+            yield
+        finally:
+            self.numbers = None
 
     def function(self, name: str) -> Label:
         """A function of another module."""
@@ -50,7 +72,9 @@ class Data:
         return Label(f"@{name}")
 
     def words(self, values: Sequence[Any]) -> Label:
-        """Words, of which some are symbols; equal ones are there once."""
+        """Words, of which some are addresses or numbers that sizes decide; equal constants are there once."""
+        if self.numbers is not None and not _ON_STACK.isdisjoint(map(type, values)):
+            return self._written(values, self.numbers)
         kind = f"[{max(len(values), 1)} x i64]"
         return self._constant(f"{kind} [{', '.join(map(_word, values or [0]))}], align 8")
 
@@ -69,9 +93,41 @@ class Data:
             words += (share, len(step.extents) + 2, s.blocks, s.chunk, s.total) if s else (0,) * 5
         return self.words(words)
 
+    def number(self, value: Any, dtype: np.dtype) -> Label:
+        """One number that sizes decide, as an element of an array."""
+        assert self.numbers is not None
+        count = self.numbers.operand(value.count if type(value) is SymbolicFloat else value)
+        if dtype.kind == "f":
+            wide = self.numbers.let(f"sitofp i64 {count} to double")
+            kind, found = "double", wide
+            if dtype.itemsize == 4:
+                kind, found = "float", self.numbers.let(f"fptrunc double {wide} to float")
+        else:
+            kind = f"i{8 * dtype.itemsize}"
+            found = count if dtype.itemsize == 8 else self.numbers.let(f"trunc i64 {count} to {kind}")
+        name = self._on_stack(kind, self.numbers)
+        self.numbers.lines.append(f"store {kind} {found}, ptr {name}")
+        return name
+
     def text(self) -> str:
         """All of them."""
         return "\n".join([*self._declared, *self._lines, ""])
+
+    def _written(self, values: Sequence[Any], numbers: SizedNumbers) -> Label:
+        name = self._on_stack(f"[{len(values)} x i64]", numbers)
+        for k, value in enumerate(values):
+            word = numbers.operand(value)
+            if isinstance(value, Label):
+                word = numbers.let(f"ptrtoint ptr {value} to i64")
+            numbers.lines += [f"{name}.{k} = getelementptr i64, ptr {name}, i64 {k}",
+                              f"store i64 {word}, ptr {name}.{k}"]  # fmt: skip
+        return name
+
+    def _on_stack(self, kind: str, numbers: SizedNumbers) -> Label:
+        name = _Local(f"%d{self._locals}")
+        self._locals += 1
+        numbers.lines.append(f"{name} = alloca {kind}, align 8")
+        return name
 
     def _constant(self, value: str) -> Label:
         found = self._known.get(value)
@@ -79,6 +135,10 @@ class Data:
             found = self._known[value] = Label(f"@{self._name}.d{len(self._known)}")
             self._lines.append(f"{found} = internal constant {value}")
         return found
+
+
+#: Classes of words that are known only when the function is called.
+_ON_STACK = frozenset((Symbol, SizedOperand, _Local))
 
 
 def _word(value: Any) -> str:

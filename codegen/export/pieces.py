@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import emit
 from ..emit import Emitted
+from ..ir import Node
 from ..lowering import Decompose, Fourier
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
 from ..records import NamedTuple
@@ -19,10 +21,12 @@ from ..runtime.executable import Layout
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, table_of
 from ..runtime.whole import whole
+from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
+from .cuts import ProductCut, cuts_of, given_of
 from .data import Data, Label, StepWords, TableOf
 
-__all__ = ["C_FUNCTIONS", "Exported", "NotExportable", "exported"]
+__all__ = ["C_FUNCTIONS", "KNOWN_SIZES", "ExportWriter", "Exported", "NotExportable", "called", "exported"]
 
 #: Functions of the C library that a module may call.
 _WORDS = """
@@ -32,6 +36,10 @@ _WORDS = """
     ldexpf clock_gettime
 """
 C_FUNCTIONS = frozenset(_WORDS.split())
+
+
+#: What a step needs that only stands in a program of known sizes.
+KNOWN_SIZES = "known sizes"
 
 
 class NotExportable(Exception):
@@ -65,26 +73,27 @@ def exported(program: Program, name: str, hidden: Sequence[np.ndarray]) -> Expor
 
     Raises NotExportable.
     """
-    writer = _ExportWriter(name)
-    layout, steps = writer.laid_out(program)
-    if writer.refused:
-        raise NotExportable(writer.refused)
-    main = writer.main(program, layout, steps, hidden)
-    modules = [*writer.modules(), (main, Passes.VECTORS, {})]
-    data, text, calls = engine.joined(modules, (name,))
-    missing = [call for call in calls if call not in C_FUNCTIONS]
-    if missing:
-        raise NotExportable([(call, "a function that is in no C library") for call in missing])
-    return Exported(data, text, program.workspace_bytes, tuple(calls))
+    writer = ExportWriter(name)
+    described, inputs, outputs = writer.described(program, hidden)
+    object_bytes, llvm, calls = writer.joined(_entrance(name, described, inputs, outputs), (name,))
+    return Exported(object_bytes, llvm, program.workspace_bytes, calls)
 
 
-class _ExportWriter:
-    """Collects functions by text, and writes the data of steps."""
+class ExportWriter:
+    """Collects functions by text, and writes the data of steps.
+
+    sizes    of a program for any: values of the symbols with these names, which the program may be called with
+    needs    i1 of the function that is being written, all of which are true for sizes that it is for
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.data = Data(name)
-        self.refused: list[tuple[str, str]] = []
+        self.sizes: tuple[tuple[tuple[int, ...], ...], Sequence[str]] = (), ()
+        self.needs: list[str] = []
+        self._refused: list[tuple[str, str]] = []
+        self._runs: dict[str, str] = {}
+        self._cuts: dict[Hashable, list[ProductCut]] = {}
         self._kernels: dict[str, Emitted] = {}
         self._modules: dict[str, tuple[Passes, dict[str, str]]] = {}
         self._share = Label("@run_in_turn")
@@ -101,7 +110,12 @@ class _ExportWriter:
         slots = tuple([layout.slots[b] for b in step.buffers])
         match step.work:
             case Kernel(function, extents):
-                return [self.kernel(part, slots, extents) for part in shares.shared(function, extents)]
+                try:
+                    return [self.kernel(part, slots, extents) for part in shares.shared(function, extents)]
+                except NotSymbolic as error:
+                    nodes = step.work.members or [v for v in step.values[-1:] if isinstance(v, Node)]
+                    told = ", ".join(dict.fromkeys([node.op.name for node in nodes]))
+                    self._refused.append((told or "planning", f"{KNOWN_SIZES}: {error}"))
             case Gemm() as gemm:
                 return [self.product(gemm, slots)]
             case Loop() | Branch() | While() as nest:
@@ -110,23 +124,52 @@ class _ExportWriter:
                 if orders.is_native(node):
                     found = orders.orders_of(node, len(slots))
                     names = self.module(orders.text_of(node), Passes.VECTORS)
-                    return [StepWords(names(order.name), slots, order.extents, order.share) for order in found]
-                self.refused.append((_called(node), _needs(node)))
+                    return [self._ordered(names(order.name), slots, order) for order in found]
+                self._refused.append((_called(node), _needs(node)))
         return []
 
     def kernel(self, part: shares.Piece, slots: tuple[int, ...], extents: tuple[int, ...]) -> StepWords:
         features = engine.target_features()
-        share = Share(part.total, part.chunk) if part.chunk < part.total else None
+        share = None
+        if self.data.numbers is None and part.chunk < part.total:
+            share = Share(part.total, part.chunk)
         symbol = self.emitted(emit.emit_function(emit.nameless(part.function), features))
         own = tuple([slots[j] for j in part.memory])
         return StepWords(symbol, own, part.numbers(extents, is_shared=share is not None), share)
 
     def product(self, gemm: Gemm, slots: tuple[int, ...]) -> StepWords:
-        product = products.product_step(gemm)
-        name, text = products.text_of(gemm)
         a, b, c = slots
-        slots = (b, a, c) if product.is_swapped else slots
-        return StepWords(self.module(text, Passes.INLINE)(name), slots, product.extents, product.share)
+        if given := given_of(gemm):
+            return self.sized_product(gemm, given, slots)
+        is_swapped, extents = products.form_of(gemm)
+        name, text = products.text_of(gemm)
+        return StepWords(self.module(text, Passes.INLINE)(name), (b, a, c) if is_swapped else slots, extents, None)
+
+    def sized_product(self, gemm: Gemm, given: Sequence[int], slots: tuple[int, ...]) -> StepWords:
+        """A product whose extents follow from sizes: of the ways to do it the first that fits them."""
+        numbers = self.data.numbers
+        assert numbers is not None
+        names = {f"g{i}": numbers.operand(n) for i, n in enumerate(given)}
+        a, b, c = map(str, slots)
+        cases: list[tuple[str, list[str]]] = []
+        case = repr(gemm), self.sizes[0]
+        cuts = self._cuts[case] = self._cuts.get(case) or cuts_of(gemm, *self.sizes)
+        for cut in cuts:
+            function = self.module(cut.text, Passes.INLINE)(cut.name)
+            address = numbers.let(f"ptrtoint ptr {function} to i64")
+            words = [address, *((b, a, c) if cut.is_swapped else (a, b, c))]
+            words += [numbers.operand(n, names) for n in cut.extents]
+            cases.append((numbers.holds(cut.conditions, names), words))
+        width = max(len(words) for _, words in cases)
+        filled = [(is_it, [*words, *["0"] * (width - len(words))]) for is_it, words in cases]
+        chosen = [numbers.chosen([(is_it, words[k]) for is_it, words in filled]) for k in range(width)]
+        self.needs.append(functools.reduce(numbers.either, [is_it for is_it, _ in cases], "false"))
+        return StepWords(chosen[0], tuple(chosen[1:4]), tuple(chosen[4:]), None)
+
+    def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.Order) -> StepWords:
+        if order.share is None or self.data.numbers is None:
+            return StepWords(address, slots, order.extents, order.share)
+        return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> StepWords:
         """A loop or branch: one function, or one of `loop_runs` with its words."""
@@ -139,7 +182,9 @@ class _ExportWriter:
             layout, steps = self.laid_out(body)
             inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]
         table = table_of(work, len(slots), inside, lambda function: TableOf(function, self.data, self._share))
-        text = loop_runs.text(objects.native_module(), table.function)
+        # Written twice, its names may be others.
+        text = self._runs.get(table.function) or loop_runs.text(objects.native_module(), table.function)
+        self._runs[table.function] = text
         return StepWords(self.module(text, Passes.VECTORS)(table.function), slots, tuple(table.numbers), None)
 
     # ------------------------------------------------------------ functions
@@ -165,38 +210,60 @@ class _ExportWriter:
             found.append((emit.module_of(list(self._kernels.values()), features), Passes.VECTORS, {}))
         return [*found, (stand_ins.text(objects.native_module()), Passes.VECTORS, {})]
 
-    def main(
-        self, program: Program, layout: Layout, steps: Sequence[StepWords], hidden: Sequence[np.ndarray]
-    ) -> str:
-        """The module of the C function."""
+    def described(self, program: Program, hidden: Sequence[Any]) -> tuple[Label, int, int]:
+        """A program as `call_program` reads it, and how many arguments and results it has.
+
+        hidden    values of its last inputs: constants of the object, or numbers that sizes decide
+
+        Raises NotExportable.
+        """
+        layout, steps = self.laid_out(program)
+        if self._refused:
+            refused, self._refused = self._refused, []
+            raise NotExportable(refused)
         inputs, outputs = len(program.inputs) - len(hidden), len(program.outputs)
         scratch = max((len(step.slots) for step in steps), default=0)
         avals = program.inputs[inputs:]
-        values = [self.data.bytes(np.asarray(x, aval.dtype)) for x, aval in zip(hidden, avals, strict=True)]
+        values = [self.data.number(x, aval.dtype) if type(x) in (Symbol, SymbolicFloat)
+                  else self.data.bytes(np.asarray(x, aval.dtype)) for x, aval in zip(hidden, avals, strict=True)]
         described = self.data.words([
             Label("@run_steps"), self.data.steps(steps, self._share), len(steps), inputs, len(hidden), outputs,
             len(layout.offsets), scratch, program.workspace_bytes, self.data.words(values),
             self.data.words(layout.offsets), 0,
         ])  # fmt: skip
+        return described, inputs, outputs
+
+    def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
+        """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
         declared = "declare i32 @run_in_turn(ptr, ptr, ptr, i64, i64, i64, i64)\n"
-        entrance = _entrance(self.name, described, inputs, outputs)
         module = objects.native_module()
-        module.beside(steps_ir.RUN_STEPS + declared + self.data.text() + entrance)
-        return module.text([c_calls.call_program])
+        module.beside(steps_ir.RUN_STEPS + declared + self.data.text() + entrances)
+        main = module.text([c_calls.call_program])
+        data, text, calls = engine.joined([*self.modules(), (main, Passes.VECTORS, {})], names)
+        missing = [call for call in calls if call not in C_FUNCTIONS]
+        if missing:
+            raise NotExportable([(call, "a function that is in no C library") for call in missing])
+        return data, text, tuple(calls)
 
 
 def _entrance(name: str, described: Label, inputs: int, outputs: int) -> str:
     """The C function, with a pointer for each argument and result."""
+    pointers, lines = called(described, inputs, outputs)
+    return "\n".join([f"define i64 @{name}({', '.join([f'ptr {p}' for p in pointers])}) {{", *lines, "}", ""])
+
+
+def called(described: Label, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+    """The pointers that a function of a program takes, and the lines that run it and return."""
     given, made = [f"%a{i}" for i in range(inputs)], [f"%r{i}" for i in range(outputs)]
-    lines = [f"define i64 @{name}({', '.join([f'ptr {p}' for p in [*given, *made, '%workspace']])}) {{"]
+    lines = []
     for table, pointers in (("%arguments", given), ("%results", made)):
         lines.append(f"  {table} = alloca [{max(len(pointers), 1)} x ptr]")
         for i, pointer in enumerate(pointers):
             lines.append(f"  {table}.{i} = getelementptr ptr, ptr {table}, i64 {i}")
             lines.append(f"  store ptr {pointer}, ptr {table}.{i}")
     tables = "ptr %arguments, ptr %results, ptr %workspace"
-    lines += [f"  %status = call i64 @call_program(ptr {described}, {tables})", "  ret i64 %status", "}", ""]
-    return "\n".join(lines)
+    lines += [f"  %status = call i64 @call_program(ptr {described}, {tables})", "  ret i64 %status"]
+    return [*given, *made, "%workspace"], lines
 
 
 def _called(node: Any) -> str:

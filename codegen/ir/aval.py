@@ -93,7 +93,7 @@ class Aval:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        return f"{dtype_name(self.dtype)}[{','.join(map(repr, self.shape))}]"
 
 
 def aval_of(array: np.ndarray) -> Aval:

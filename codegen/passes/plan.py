@@ -25,7 +25,7 @@ from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
 from .sorts import sorts
-from .storage import place_buffers
+from .storage import Pack, place_buffers
 from .turn import turn
 
 if TYPE_CHECKING:
@@ -89,9 +89,11 @@ def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin
     return place(found, found.drafts, found.avals)
 
 
-def place(found: Planned, steps: list[Draft], avals: Mapping[Hashable, Aval]) -> Program:
-    """The program of these steps on values of these avals."""
-    buffers, numbers, size = place_buffers(found.ends, dict(avals), [values for _, values in steps])
+def place(
+    found: Planned, steps: list[Draft], avals: Mapping[Hashable, Aval], pack: Pack | None = None
+) -> Program:
+    """The program of these steps on values of these avals; `pack`: see `place_buffers`."""
+    buffers, numbers, size = place_buffers(found.ends, dict(avals), [values for _, values in steps], pack)
     return Program(
         name=found.graph.name,
         buffers=buffers,

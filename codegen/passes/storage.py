@@ -7,26 +7,33 @@ same step never overlap, so no two arguments of a kernel are the same memory.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
 from ..ir import MOST_BYTES, Aval, Graph
-from ..program import Buffer
+from ..program import Buffer, aligned
+from ..symbols import most, typical
 
-__all__ = ["ALIGNMENT", "lives", "place_buffers"]
+__all__ = ["ALIGNMENT", "Pack", "chains", "in_chains", "lives", "place_buffers"]
 
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
 
+#: The first and the last step that uses a temporary, and its bytes.
+Span = tuple[int, int, int]
+#: Gives spans their offsets, and says how many bytes all take.
+Pack = Callable[[Sequence[Span]], tuple[list[int], int]]
+
 
 def place_buffers(
-    graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]]
+    graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]], pack: Pack | None = None
 ) -> tuple[tuple[Buffer, ...], dict[Hashable, int], int]:
     """Buffers; the number of each value's buffer; the bytes of the workspace.
 
     graph   its inputs and outputs have buffers of their own
     avals   everything that is in memory at some time, inputs and outputs too, in a fixed order
     uses    for each step, what it reads and writes
+    pack    gives temporaries their places; by default as low as the living allow
 
     Raises MemoryError for a workspace whose size does not fit 64 bits.
     """
@@ -37,7 +44,7 @@ def place_buffers(
         places[node] = ("output", j)
     first, last = lives(uses)
     temporaries = [v for v in avals if v not in places]
-    offsets, size = _pack([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
+    offsets, size = (pack or _pack)([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
         places[value] = ("temporary", offset)
     if int(size) > MOST_BYTES:  # int: of a symbol it is no condition
@@ -61,7 +68,31 @@ def lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dict
     return first, last
 
 
-def _pack(spans: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+def chains(spans: Sequence[Span]) -> list[list[int]]:
+    """Numbers of the spans that lie in one place, one after the other: which they are does not depend on sizes."""
+    places: list[list[int]] = []
+    for number in sorted(range(len(spans)), key=lambda k: spans[k][0]):
+        first, _, size = spans[number]
+        free = [p for p in places if spans[p[-1]][1] < first]
+        near = min(free, key=lambda p: abs(typical(spans[p[-1]][2]) - typical(size)), default=None)
+        if near is None:
+            places.append([number])
+        else:
+            near.append(number)
+    return places
+
+
+def in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
+    """Offsets for spans whose bytes are symbols, and the bytes of all: a place is as large as the largest in it."""
+    offsets, total = [0] * len(spans), 0
+    for place in chains(spans):
+        for number in place:
+            offsets[number] = total
+        total += aligned(most(*[spans[number][2] for number in place]))
+    return offsets, total
+
+
+def _pack(spans: Sequence[Span]) -> tuple[list[int], int]:
     """Offsets for (first step, last step, bytes), and the bytes of all: as low as the living allow."""
     offsets = [0] * len(spans)
     ending: list[tuple[int, int, int]] = []  # last step, offset, size: a heap

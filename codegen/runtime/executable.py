@@ -27,6 +27,7 @@ from ..lowering import Decompose, Fourier
 from ..modes import modes
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from ..records import NamedTuple
+from ..symbols import typical
 from . import kept
 from . import native as machine
 from .early import call_of
@@ -187,7 +188,8 @@ class Layout:
                 slot = inputs + buffer.place
             else:
                 assert buffer.role == "temporary", f"a buffer of role {buffer.role!r}"
-                assert buffer.place + buffer.aval.nbytes <= program.workspace_bytes, "a buffer beyond the workspace"
+                end = typical(buffer.place + buffer.aval.nbytes)
+                assert end <= typical(program.workspace_bytes), "a buffer beyond the workspace"
                 slot = inputs + outputs + len(temporaries)
                 temporaries.append(buffer)
             slots.append(slot)

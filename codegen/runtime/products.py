@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from ..forks import held_over_fork
 from ..program import Gemm
 from ..records import record, replace
+from ..symbols import Symbol
 from . import engine, objects
 from .ahead import Ahead, gains
 from .launcher import Share
@@ -24,7 +25,7 @@ from .product_ir import PARTS, filled_table, part_ir, parts_of, product_ir
 from .tile_ir import Tile
 from .vector_product_ir import vector_product_ir
 
-__all__ = ["Product", "begin", "product_step", "text_of"]
+__all__ = ["Product", "begin", "form_of", "product_step", "text_of"]
 
 
 @record(frozen=True)
@@ -47,7 +48,23 @@ def begin(gemms: Iterable[Gemm]) -> None:
 
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
-    is_swapped, extents, tile = _case(gemm)
+    is_swapped, extents, share, kind, tile = _form(gemm)
+    codes, address = _loaded.get(kind) or _load(kind, _needs(extents[:_CASE], tile))
+    return Product(gemm, address, extents, is_swapped, codes, share)
+
+
+def form_of(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...]]:
+    """Of a product's step: True if its pointers are (b, a, c), and its extents where one thread does all of it.
+
+    evens   False: for symbols; fewer sizes are treated apart, and the bits of the results are the same
+    """
+    is_swapped, extents, share, _, _ = _form(gemm, evens)
+    return is_swapped, (*extents, 0, share.total) if share else extents
+
+
+def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share | None, Hashable, Tile]:
+    """All that a step is but for its code: True if it is turned round, extents, share, the kind of code, the tile."""
+    is_swapped, extents, tile = _case(gemm, evens)
     m, n, k, _, _, _, b_col, batch = extents[:8]
     lanes, size = tile.lanes, tile.size
     is_vector, is_across, rest = m == 1 and k > 0, _is_across(extents, tile), n % (2 * lanes)
@@ -55,34 +72,33 @@ def product_step(gemm: Gemm) -> Product:
         gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across,
         is_swapped,
     )  # fmt: skip
-    codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
     rows, columns, block = 1, 1, 0
     row_tiles, column_tiles = m, n
     if is_vector:
         columns = _vector_columns(n, k, size)
         column_tiles = 1 if 0 < 4 * size * n * k <= TILE else -(-n // columns)
     elif m and n:
-        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across)
+        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across) if evens else _cut_any(extents, tile)
         block = _up(rows, tile.rows) * tile.depth * size if is_across else 0
     tiles = row_tiles * column_tiles
     total = batch * tiles
     extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0, block)
     if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
-        return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
-    return Product(gemm, address, (*extents, 0, total), is_swapped, codes, None)
+        return is_swapped, extents, Share(total, max(1, total // TILES)), kind, tile
+    return is_swapped, (*extents, 0, total), None, kind, tile
 
 
-def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
+def _case(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Tile]:
     """The case of a product: True if it is turned round, its extents, and the tile it is cut into."""
     features = engine.target_features()
-    is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
+    is_swapped = (gemm.n == 1 and gemm.m > 1) or (evens and _is_better_across(gemm, features))
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
-    columns = n if m > 1 and n in NARROW else 0
+    columns = n if (evens or type(n) is not Symbol) and m > 1 and n in NARROW else 0
     tile = _tile(gemm.dtype, features, is_of_few, columns)
     # Asked in this order, so that a formula for small matrices says of no number of rows that it is few or many.
-    few = _few(m, tile) if n * k >= EVEN_LEAST else 0
+    few = _few(m, tile) if evens and n * k >= EVEN_LEAST else 0
     return is_swapped, extents, _evenly(tile, few) if few else tile
 
 
@@ -163,6 +179,9 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
     return (1, rows) if is_transposed and rows > 1 and columns > 1 else (columns, 1)
 
 
+#: Extents of a product before those that say how it is cut.
+_CASE = 13
+
 #: A few rows times a large matrix are done by code of their own, made when it is first needed: tiles of more rows
 #: would be mostly empty (4 x 256 x 256 f32: 9.1 us, these 4.9).
 FEW_ROWS, FEW_DEPTH = 4, 320
@@ -234,6 +253,13 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     return rows, columns, -(-m // rows), -(-n // columns)
 
 
+def _cut_any(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
+    """Tiles as `_cut` gives them, by the same formula for any number of rows and columns."""
+    m, n = extents[:2]
+    rows = _up(-(-m // -(-m // MOST_ROWS)), tile.rows)
+    return rows, PACKED_COLUMNS, -(-m // rows), -(-n // PACKED_COLUMNS)
+
+
 def _depth(extents: tuple[int, ...], tile: Tile) -> int:
     """Rows of b in a panel."""
     m, n, k = extents[:3]
@@ -301,9 +327,9 @@ def _text(tile: Tile, names: Sequence[str]) -> str:
     return "\n".join([*[line for line in lines if line not in declared], *declared, ""])
 
 
-def text_of(gemm: Gemm) -> tuple[str, str]:
-    """The function of a product's step, and a module of it and of all that it calls."""
-    needs = _needs(*_case(gemm)[1:])
+def text_of(gemm: Gemm, evens: bool = True) -> tuple[str, str]:
+    """The function of a product's step, and a module of it and of all that it calls; `evens`: see `form_of`."""
+    needs = _needs(*_case(gemm, evens)[1:])
     name = needs[0][1]
     text = _text(needs[0][0], [part for _, part in needs])
     return name, text.replace(*filled_table([part for _, part in needs[1:]])) if name == "product" else text

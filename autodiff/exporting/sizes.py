@@ -1,0 +1,236 @@
+"""Programs of known sizes and of any: `f64[batch,3]`, and what is exported for it.
+
+    parse_sized("f64[4 * batch,3]")      SizedAval, with the name batch
+    sized_program(f, ...)                the object file, for sizes that symbols stand for (`codegen.symbols`)
+
+Errors are the user's: they name the line that needs the very size.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from codegen import compiler
+from codegen.export import Disagreement, Exported, NotExportable, Recorded, exported, exported_sized
+from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.records import NamedTuple
+from codegen.symbols import NotSymbolic, Symbol, SymbolicFloat, formula, symbol, watched
+
+from ..custom.host import Unlearnt
+from ..entry import Entry, present
+from ..errors import Error
+from ..frames import UserLine, is_ours
+from ..jit import jit
+from ..tape.node import Node as TapeNode
+from ..tape.tracing import told
+
+__all__ = ["MOST_SIZES", "BuiltProgram", "SizedAval", "parse_sized", "plain_text", "program", "sized_program"]
+
+#: Names of sizes in one program.
+MOST_SIZES = 4
+
+
+class SizedAval:
+    """The shape and dtype of an argument of any size.
+
+    extents   expressions of the names, or numbers      names   in them
+    """
+
+    __slots__ = ("dtype", "extents", "names")
+
+    def __init__(self, dtype: np.dtype, extents: Sequence[str], names: Sequence[str]) -> None:
+        self.dtype, self.extents, self.names = dtype, tuple(extents), tuple(names)
+
+    def at(self, sizes: Mapping[str, int]) -> Aval:
+        """The aval for these sizes, which may be symbols."""
+        shape = [_value(ast.parse(text, mode="eval").body, sizes) for text in self.extents]
+        return Aval(tuple(shape), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{dtype_name(self.dtype)}[{','.join(self.extents)}]"
+
+
+def parse_sized(text: str) -> SizedAval | None:
+    """Read `f64[4 * batch,3]`; None for a text that describes no array.  Raises ValueError for a wrong extent."""
+    found = re.fullmatch(r"\s*(\w+)\[(.*)\]\s*", text, re.DOTALL)
+    if found is None or found[1] not in DTYPES:
+        return None
+    try:
+        extents = ast.parse(f"({found[2]},)" if found[2].strip() else "()", mode="eval").body
+    except SyntaxError:
+        raise ValueError(f"{text!r} is no array of a dtype and shape") from None
+    assert isinstance(extents, ast.Tuple)
+    names: dict[str, None] = {}
+    for extent in extents.elts:
+        _value(extent, _NamesOf(names))
+    return SizedAval(DTYPES[found[1]], [ast.unparse(e) for e in extents.elts], list(names))
+
+
+class _NamesOf(dict):
+    """Every name is 2, and is noted."""
+
+    def __init__(self, found: dict[str, None]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __missing__(self, name: str) -> int:
+        self._found[name] = None
+        return 2
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(n)) if type(n) is int and n >= 0:
+            return n
+        case ast.Name(id=name):
+            return sizes[name]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Mult() as op, right=right):
+            a, b = _value(left, sizes), _value(right, sizes)
+            return a + b if isinstance(op, ast.Add) else a * b
+    raise ValueError(f"an extent is a number, a name, or a sum or product of them, not {ast.unparse(node)!r}")
+
+
+# ---------------------------------------------------------------- programs
+
+
+class BuiltProgram(NamedTuple):
+    """A program as it is exported.
+
+    made       its object file                mlir     its text
+    outputs    for each result of the function which of the program's it is, or None
+    avals      of the program's results
+    tried      sizes that were tried;  sizes: those of them that it can be called with
+    """
+
+    made: Exported
+    mlir: str
+    outputs: Sequence[int | None]
+    avals: Sequence[Aval | SizedAval]
+    tried: Sequence[tuple[int, ...]] = ()
+    sizes: Sequence[tuple[int, ...]] = ()
+
+
+def program(f: Callable, name: str, avals: Sequence[Aval | SizedAval]) -> BuiltProgram:
+    """The program of a function of flat arguments.  Raises NotExportable, what f raises."""
+    entry = _entry_at(f, avals, {})
+    entry.graph.name = name
+    made = exported(compiler.make_program(entry.graph), name, [np.asarray(present(h)) for h in entry.hidden])
+    return BuiltProgram(made, compiler.stages(entry.graph).mlir, entry.outputs, [n.aval for n in entry.graph.outputs])
+
+
+def sized_program(
+    f: Callable, name: str, avals: Sequence[Aval | SizedAval], names: Sequence[str], results: Sequence[str]
+) -> BuiltProgram:
+    """The program of a function of flat arguments, for any sizes of these names.
+
+    results    names of its results, which f writes when it runs
+
+    Raises NotExportable, Error with the line that needs the very size, what f raises.
+    """
+
+    def record(sizes: Sequence[int]) -> Recorded:
+        entry = _entry_at(f, avals, dict(zip(names, sizes, strict=True)))
+        return Recorded(entry.graph, [_contents(h) for h in entry.hidden], (tuple(entry.outputs), tuple(results)))
+
+    try:
+        found = exported_sized(name, names, record)
+    except Disagreement as error:
+        raise _disagreement(f, name, avals, names, error) from None
+    except NotSymbolic as error:
+        raise _asked(name, names, str(error), where(error.__traceback__)) from None
+    except Unlearnt:
+        raise NotExportable([("host", "Python")]) from None
+    except (Error, IndexError, TypeError, ValueError) as error:
+        raise _told(error, names) from None
+    outputs, _ = found.results
+    result_avals = [SizedAval(n.aval.dtype, [plain_text(formula(e), names) for e in n.aval.shape], names)
+                    for n in found.graph.outputs]  # fmt: skip
+    return BuiltProgram(found.made, found.mlir, outputs, result_avals, found.tried, found.sizes)
+
+
+def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> Entry:
+    """The trace of a function of flat arguments for these sizes."""
+    given = [a.at(sizes) if isinstance(a, SizedAval) else a for a in avals]
+    found: Entry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]
+    return found
+
+
+def _contents(hidden: Any) -> Any:
+    """The value of a hidden input: an array, or a number that sizes decide."""
+    value = hidden.value if isinstance(hidden, TapeNode) else hidden
+    return value if type(value) in (Symbol, SymbolicFloat) else np.asarray(present(hidden))
+
+
+# ---------------------------------------------------------------- messages
+
+
+def plain_text(text: str, names: Sequence[str]) -> str:
+    """A text in which symbols have the names that the user gave them."""
+    for name in names:
+        text = re.sub(rf"(?<![\w.])(?:1 \* )?e\d+_{name}\b", name, text)
+    return text
+
+
+def where(traceback: TracebackType | None) -> str:
+    """The user's line that an exception went through last."""
+    found = "an unknown line"
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if not is_ours(frame.f_globals.get("__name__")):
+            found = str(UserLine(frame.f_code, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    return found
+
+
+def _told(error: Exception, names: Sequence[str]) -> Exception:
+    """An error of the program's, in the user's names."""
+    several = " and ".join(names)
+    stand = "stands for any number" if len(names) == 1 else "stand for any numbers, and for different ones"
+    text = plain_text(str(error), names)
+    if text == str(error):
+        return error
+    return type(error)(f"{text}\n  {several} {stand}; f64[4 * {names[0]}] describes a multiple")
+
+
+_WAYS_OUT = """\
+  a number of Python's is one size's: write x.shape[0] in arithmetic with arrays (ad.sum(x) / x.shape[0]), not len(x),
+  float(n), 1.0 / n or math.sqrt(n); in place of a loop over rows ad.vmap, ad.scan or ad.fori_loop"""
+
+
+def _asked(name: str, names: Sequence[str], what: str, line: str) -> Error:
+    return Error(f"export: {name} is not one program for every {' and '.join(names)}: {plain_text(what, names)}\n"
+                 f"  at {line}\n{_WAYS_OUT}")  # fmt: skip
+
+
+def _disagreement(
+    f: Callable, name: str, avals: Sequence[Aval | SizedAval], names: Sequence[str], error: Disagreement
+) -> Error:
+    """The error of a program that records something else for another size, with the first line that does."""
+    first, other = ([f"{n} = {x}" for n, x in zip(names, sizes, strict=True)] for sizes in (error.one, error.other))
+    what = f"for {', '.join(first)} it is another than for {', '.join(other)}"
+    return _asked(name, names, what, _line_of_difference(f, avals, names, error))
+
+
+def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], error: Disagreement) -> str:
+    """The user's line of the first node that is another: one that the program itself recorded, if there is one."""
+    traces = []
+    for sizes in (error.one, error.other):
+        given = {name: symbol(f"e_{name}", n) for name, n in zip(names, sizes, strict=True)}
+        with told(), watched(closely=True):
+            entry = _entry_at(f, avals, given)
+            entry.graph.tell()
+        hidden = dict(zip(entry.graph.inputs[len(entry.arguments) :], map(_contents, entry.hidden), strict=True))
+        nodes = [*hidden, *entry.graph.nodes]
+        place = {node: i for i, node in enumerate((*entry.graph.inputs, *nodes))}
+        traces.append([(node, (node.op.name, repr(node.params), repr(node.aval), repr(hidden.get(node)),
+                               *[place[i] for i in node.inputs])) for node in nodes])  # fmt: skip
+    differ = [(a, b) for (a, of_a), (b, of_b) in zip(*traces, strict=False) if of_a != of_b]
+    origins = [origin for pair in differ[:1] for node in pair for origin in node.origins if origin.lines]
+    origins.sort(key=lambda origin: origin.half == "backward")
+    return str(origins[0].lines[0]) if origins else "an unknown line"

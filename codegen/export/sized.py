@@ -1,0 +1,339 @@
+"""A program for any sizes as one C function, whose first arguments are the sizes.
+
+    i64 name(i64 n, ..., pointers, workspace)       tries the ways below, in order
+    i64 name_workspace_bytes(i64 n, ...)            what the same way needs
+
+    way 0    planned for n = 10007, with a symbol for n: for all n that planning would treat alike
+    way 1    planned for n = 1, which broadcasts
+    ...      planned for sizes that none of these is for, until there are none among thousands that are tried
+
+Every comparison of a symbol is a condition of the way.  Each of them is computed first, with all numbers that depend on
+the sizes (extents, places in the workspace); then it is known whether the way is for these sizes, and it runs.
+
+A program could also read the very number in ways that no comparison shows (`range(n)`, `math.sqrt(n)`).  So it is
+recorded for sizes that lie far apart, and what is recorded must be the same but for formulas of the sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir import Graph
+from ..kernel.mlir import print_module
+from ..passes import optimize, plan
+from ..passes.storage import in_chains
+from ..program import Kernel, Program, every_step
+from ..records import NamedTuple
+from ..symbols import (
+    LEAST,
+    Conditions,
+    NotSymbolic,
+    Symbol,
+    SymbolicFloat,
+    checked,
+    evaluated,
+    formula,
+    symbol,
+    watched,
+)
+from .pieces import KNOWN_SIZES, Exported, ExportWriter, NotExportable, called
+from .sized_numbers import SizedNumbers
+
+__all__ = ["BAD_SIZES", "Disagreement", "Recorded", "SizedExport", "exported_sized"]
+
+#: The status of a call with sizes that there is no way for.
+BAD_SIZES = 16
+
+#: Sizes that a program is planned for first: primes that are no extents of anybody's.
+_FIRST = (103, 131, 167, 199)
+_LARGE = (10007, 12011, 14009, 16033)
+
+#: Ways of one program.
+_MOST = 24
+
+#: Up to this size a program may be planned for it alone.
+_FEW = 16
+
+#: How many times as large or as small another size is for which the same must be recorded, if there is such a one.
+_APART = (11, 7, 5, 3, 2)
+
+#: By how much sizes are changed, at most, to find one that planning would treat alike.
+_STEPS = 130
+
+
+class Recorded(NamedTuple):
+    """A program as it is recorded for given sizes, of which some are symbols.
+
+    hidden    values of its last inputs      results   what they are; the same for all sizes
+    """
+
+    graph: Graph
+    hidden: Sequence[Any]
+    results: Hashable
+
+
+class Disagreement(Exception):
+    """Two sizes for which something else is recorded, by more than formulas say."""
+
+    def __init__(self, one: Sequence[int], other: Sequence[int]) -> None:
+        super().__init__(f"{one} and {other}")
+        self.one, self.other = one, other
+
+
+class SizedExport(NamedTuple):
+    """A program for any sizes as an object file.
+
+    mlir      kernels of the first way      graph    with symbols in its avals
+    results   what `record` says of them
+    tried     sizes that were tried         sizes    those of them that some way is for
+    """
+
+    made: Exported
+    mlir: str
+    graph: Graph
+    results: Any
+    tried: list[tuple[int, ...]]
+    sizes: list[tuple[int, ...]]
+
+
+class _Way(NamedTuple):
+    """text        of its function, but for the name     pointers   its parameters after the sizes
+    numbers     all that it runs with, as text; conditions, of which more may be noted at another time, left out
+    is_for      is_for(*sizes)                        recorded, program   for an example
+    """
+
+    text: str
+    numbers: Hashable
+    pointers: list[str]
+    is_for: Callable[..., bool]
+    recorded: Recorded
+    program: Program
+
+
+def exported_sized(name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], Recorded]) -> SizedExport:
+    """A program as the C function `int64_t name(sizes, pointers of arguments, of results, workspace)`.
+
+    sizes    the names of the sizes
+    record   records it for sizes that are numbers and symbols
+
+    Raises Disagreement; NotExportable; what `record` raises for the first sizes.
+    """
+    return _SizedWriter(name, sizes, record).exported()
+
+
+class _SizedWriter:
+    def __init__(self, name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], Recorded]) -> None:
+        self.name, self.record = name, record
+        # Kinds of nodes are remembered with their symbols: nothing else is to meet those of this export.
+        serial = next(_serial)
+        self.names = [f"e{serial}_{size}" for size in sizes]
+        self.writer = ExportWriter(name)
+        self.tried = tried_sizes(len(sizes))
+        self.ways: list[_Way] = []
+
+    def exported(self) -> SizedExport:
+        """All ways, in one object."""
+        count = len(self.names)
+        first = self.way(_FIRST[:count])
+        self.ways.append(first)
+        large = self.found(_LARGE[:count])
+        if large is not None:
+            self.ways.insert(0, large)
+        for example in self.tried:
+            if len(self.ways) < _MOST and not self.is_for(example):
+                way = self.found(example)
+                self.ways += [way] if way is not None else []
+        texts = [way.text.replace("@WAY(", f"@{self.name}.w{k}(", 1) for k, way in enumerate(self.ways)]
+        public = [self.public(self.name, False), self.public(f"{self.name}_workspace_bytes", True)]
+        names = (self.name, f"{self.name}_workspace_bytes")
+        data, llvm, calls = self.writer.joined("\n".join([*_OVERFLOW, *texts, *public, ""]), names)
+        sizes = [size for size in self.tried if self.is_for(size)]
+        kernels = _kernels_of(self.ways[0].program)
+        found = first.recorded
+        return SizedExport(Exported(data, llvm, -1, calls), kernels, found.graph, found.results, self.tried, sizes)
+
+    def is_for(self, sizes: Sequence[int]) -> bool:
+        """True if some way is for these sizes."""
+        return any([way.is_for(*sizes) for way in self.ways])
+
+    def found(self, example: tuple[int, ...]) -> _Way | None:
+        """A way that is for these sizes; None where there is none that could be exported."""
+        small = tuple([n < LEAST for n in example]), tuple([n <= _FEW for n in example])
+        for are_known in dict.fromkeys(small):
+            try:
+                way = self.way(example, are_known)
+            except Exception:  # whatever such sizes are refused for: the first were not
+                continue
+            if self.has_results(way, example):
+                return way
+        return None
+
+    def has_results(self, way: _Way, example: tuple[int, ...]) -> bool:
+        """True if the results are those of the first way, in shape and dtype and order."""
+        first = self.ways[-1].recorded if len(self.ways) == 1 else self.ways[1].recorded
+        if way.recorded.results != first.results:
+            return False
+        return all([
+            a.aval.dtype == b.aval.dtype and len(a.aval.shape) == len(b.aval.shape)
+            and all([formula(n) == formula(m) or (type(n) is not Symbol and n == self.at(m, example))
+                     for n, m in zip(a.aval.shape, b.aval.shape, strict=True)])
+            for a, b in zip(way.recorded.graph.outputs, first.graph.outputs, strict=True)
+        ])  # fmt: skip
+
+    def at(self, n: int, sizes: Sequence[int]) -> int:
+        """A number for these sizes."""
+        return evaluated([n], self.names)(*sizes)[0]
+
+    def way(self, example: tuple[int, ...], are_known: tuple[bool, ...] = ()) -> _Way:
+        """The way for these sizes and all that are treated alike; for no other than the known ones."""
+        recorded, own = self.recorded(example, are_known)
+        for other in _far(example, are_known, checked(own, self.names)):
+            if _text_of(self.recorded(other, are_known)[0]) != _text_of(recorded):
+                raise Disagreement(example, other)
+        way = self.planned(recorded, own)
+        if not way.is_for(*example):
+            raise NotExportable([("planning", KNOWN_SIZES)])
+        if are_known and all(are_known):
+            return way
+        near = next(_near(example, are_known, way.is_for), None)
+        if near is None or self.planned(*self.recorded(near, are_known)).numbers != way.numbers:
+            raise NotExportable([("planning", KNOWN_SIZES)])
+        return way
+
+    def recorded(self, example: Sequence[int], are_known: Sequence[bool]) -> tuple[Recorded, Conditions]:
+        """The program for these sizes, and the conditions that recording it relied on."""
+        known = [*are_known, *[False] * len(example)]
+        given = [n if k else symbol(name, n) for name, n, k in zip(self.names, example, known, strict=False)]
+        with watched(closely=True) as conditions:
+            found = self.record(given)
+        for name, n, x in zip(self.names, example, given, strict=True):
+            least, comparison, holds = (LEAST, ">=", True) if type(x) is Symbol else (n, "!=", False)
+            conditions[f"{-least} + 1 * {name}", comparison, holds] = None
+        return found, conditions
+
+    def planned(self, found: Recorded, own: Conditions) -> _Way:
+        """The way of what was recorded with these conditions, unchecked."""
+        writer = self.writer
+        numbers = SizedNumbers({name: f"%n{i}" for i, name in enumerate(self.names)})
+        with watched() as conditions:
+            conditions.update(own)
+            try:
+                planned = plan.planned(optimize(found.graph))
+                program = plan.place(planned, planned.drafts, planned.avals, in_chains)
+                is_for = checked(conditions, self.names)
+                writer.sizes = tuple([size for size in self.tried if is_for(*size)]), self.names
+                if not writer.sizes[0]:
+                    raise NotExportable([("planning", KNOWN_SIZES)])
+                writer.needs = []
+                with writer.data.within(numbers):
+                    described, inputs, outputs = writer.described(program, found.hidden)
+            except NotSymbolic as error:
+                raise NotExportable([("planning", f"{KNOWN_SIZES}: {error}")]) from None
+        bytes_needed = numbers.operand(program.workspace_bytes)
+        all_numbers = tuple(numbers.lines), described, bytes_needed, *writer.needs
+        fit = numbers.holds(conditions)
+        for need in (*writer.needs, numbers.fits()):
+            fit = numbers.both(fit, need)
+        pointers, lines = called(described, inputs, outputs)
+        text = "\n".join([
+            f"define internal i64 @WAY({self.parameters(pointers)}, i1 %measures) {{",
+            *[f"  {line}" for line in numbers.lines],
+            f"  br i1 {fit}, label %fits, label %unfit",
+            "unfit:", "  ret i64 -1",
+            "fits:", "  br i1 %measures, label %measured, label %run",
+            "measured:", f"  ret i64 {bytes_needed}",
+            "run:", *lines, "}",
+        ])  # fmt: skip
+        return _Way(text, all_numbers, pointers, checked(conditions, self.names), found, program)
+
+    def parameters(self, pointers: Sequence[str]) -> str:
+        """Parameters of a function of sizes and pointers."""
+        return ", ".join([*[f"i64 %n{i}" for i in range(len(self.names))], *[f"ptr {p}" for p in pointers]])
+
+    def public(self, name: str, measures: bool) -> str:
+        """A function that others call: it runs the first way that is for its sizes, or says what that needs."""
+        pointers = self.ways[0].pointers
+        given = [f"i64 %n{i}" for i in range(len(self.names))]
+        given += ["ptr null" if measures else f"ptr {p}" for p in pointers]
+        lines = [f"define i64 @{name}({self.parameters([] if measures else pointers)}) {{"]
+        for k in range(len(self.ways)):
+            lines += [
+                f"  %c{k} = call i64 @{self.name}.w{k}({', '.join(given)}, i1 {'true' if measures else 'false'})",
+                f"  %is{k} = icmp sge i64 %c{k}, 0", f"  br i1 %is{k}, label %done{k}, label %next{k}",
+                f"done{k}:", f"  ret i64 %c{k}", f"next{k}:",
+            ]  # fmt: skip
+        return "\n".join([*lines, f"  ret i64 {-1 if measures else BAD_SIZES}", "}"])
+
+
+_serial = itertools.count()
+
+_OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" for op in ("add", "sub", "mul")]
+
+
+def _text_of(found: Recorded) -> Hashable:
+    """Equal for programs that differ by the values of symbols alone."""
+    graph = found.graph
+    place = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
+    nodes = [(n.op.name, repr(n.params), repr(n.aval), *[place[i] for i in n.inputs]) for n in place]
+    hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
+    return tuple(nodes), tuple([place[o] for o in graph.outputs]), tuple(hidden), found.results
+
+
+def _kernels_of(program: Program) -> str:
+    """MLIR's text of the kernels."""
+    kernels = {step.work.function.name: step.work.function for step, _, _ in every_step(program)
+               if isinstance(step.work, Kernel)}  # fmt: skip
+    return print_module(kernels.values())
+
+
+def _near(
+    example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]
+) -> Iterator[tuple[int, ...]]:
+    """Other sizes that planning is to treat alike, the likeliest first."""
+    for step in range(1, _STEPS):
+        for moved in ([n + n // 32 + step for n in example], [n - step for n in example]):
+            other = _mixed(example, are_known, moved)
+            if min(other) > 0 and other != example and is_for(*other):
+                yield other
+
+
+def _far(
+    example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]
+) -> Iterator[tuple[int, ...]]:
+    """Sizes that lie far above and far below, for which the same should be recorded."""
+    steps = [*itertools.product(_APART, range(_STEPS // 4))]
+    above = ([n * by + step for n in example] for by, step in steps)
+    below = ([max(n // by + step, LEAST) for n in example] for by, step in steps)
+    for sizes in (above, below):
+        every = (_mixed(example, are_known, moved) for moved in sizes)
+        yield from itertools.islice((other for other in every if other != example and is_for(*other)), 1)
+
+
+def _mixed(example: tuple[int, ...], are_known: Sequence[bool], moved: Sequence[int]) -> tuple[int, ...]:
+    """Other sizes, where they are not known."""
+    known = [*are_known, *[False] * len(example)]
+    return tuple([n if k else other for n, k, other in zip(example, known, moved, strict=False)])
+
+
+#: Values of each of so many sizes that are tried.
+_TRIED = {
+    1: (*range(1, 1025), *[2**k + j for k in range(11, 31) for j in (-1, 0, 1, 2, 3, 4, 8, 17)]),
+    2: (*range(1, 11), 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256, 257, 500,
+        512, 1000, 1023, 1024, 1025, 4096, 5000, 10007, 65536, 100003, 1 << 20),
+    3: (1, 2, 3, 4, 7, 8, 16, 33, 64, 100, 256, 1000, 10007),
+    4: (1, 2, 5, 8, 64, 100, 1000),
+}  # fmt: skip
+
+#: Sizes of this order are planned for first: where few are treated apart.
+_MIDDLE = 200
+
+
+def tried_sizes(count: int) -> list[tuple[int, ...]]:
+    """Sizes that a program is to be for, the likeliest to be planned well first."""
+    every = itertools.product(_TRIED[count], repeat=count)
+    return sorted(every, key=lambda sizes: sum([abs(math.log(n / _MIDDLE)) for n in sizes]))
