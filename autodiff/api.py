@@ -18,7 +18,7 @@ from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .ops.conversion import numpys
 from .ops.forms import check_without_effect
-from .tape.check import checks
+from .tape.behind import clear_emissions
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
@@ -26,7 +26,6 @@ from .tape.record import another, state
 from .tape.sizes import clear_sizes
 from .tape.streak import LATE, Late, clear_streak
 from .tensor import AbstractTensor, Tensor
-from .transforms.emitted import clear_emissions
 from .transforms.handles import refuse_discrete_leaf
 
 __all__ = ["CacheInfo", "asarray", "cache_info", "clear_cache", "max_compiles", "tensor"]
@@ -241,7 +240,6 @@ def clear_cache() -> None:
     0
     """
     plans.clear()
-    checks.clear()
     clear_emissions()
     clear_streak()
     clear_parts()

@@ -24,7 +24,7 @@ from switches import SWITCHES  # noqa: E402  the folders above come first
 WORK: dict[str, list[tuple[str, str]]] = {
     "native launcher": [("call", ""), ("tiny", ""), ("many_arrays", "")],
     "output pool": [("chain", "n = 10,000,000 f64"), ("chain", "n = 100,000 f64"), ("call", "")],
-    "generated check": [("recorded", ""), ("epoch", "")],
+    "native answers": [("recorded", ""), ("epoch", "")],
     "native recorder": [
         ("recorded", ""), ("recording", "products, n = 100 f64"), ("recording", "slices and sums, 128 x 20 f64"),
         ("epoch", ""),

@@ -52,11 +52,10 @@ def _pool() -> None:
     _replace("codegen.runtime.memory", "POOL_BYTES", 0)
 
 
-@_switch("generated check")
-def _check() -> None:
-    """A repeated ask is found by its structural key."""
-    note_repeated = importlib.import_module("autodiff.tape.streak").note_repeated  # the native recorder stays
-    _replace(importlib.import_module("autodiff.tape.check").Checks, "add", lambda *given: note_repeated())
+@_switch("native answers")
+def _answers() -> None:
+    """Recordings are found by exact keys, in Python."""
+    _replace("autodiff.tape.machine", "use_asks", lambda recorder: None)  # the native recorder stays
 
 
 @_switch("templates")

@@ -28,13 +28,16 @@ from codegen.runtime.native import NO_ROOM
 from ..config import Config, config
 from ..custom.function import Function
 from ..tape import leaves
-from ..tape.check import checks
+from ..tape.behind import emissions
+from ..tape.known import told
 from ..tape.loans import FEW, LENT, Lender, prune
-from ..tape.natively import use_native
-from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
+from ..tape.machine import use_asks
+from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.peel import clear_stretches
-from ..tape.plan import COUNTS, Plan
+from ..tape.plan import COUNTS, Plan, commit_lock, plans
 from ..tape.record import (
+    ALIASES,
+    ARGUMENT,
     PENDING_LIMIT,
     SMALL_LIMIT,
     WHEN_MOVED,
@@ -44,7 +47,6 @@ from ..tape.record import (
     look_at_size,
     state,
 )
-from ..tape.sized_checks import clear_sized_checks
 from ..tensor import Tensor
 from .in_front import Front
 from .patterns import START
@@ -108,7 +110,7 @@ def _put_in_front(recorder: Any) -> None:
         _now.front = Front(recorder, _attach)
     _now.front.put()
     _attach()
-    use_native(recorder)
+    use_asks(recorder)
     leaves.use_native(recorder)
     NATIVE.append(recorder)
 
@@ -134,9 +136,7 @@ def advance() -> bool:
         if not _begun().is_done() and not is_dear:
             return False
         install()
-        checks.clear()  # what was made meanwhile asks Python
-        clear_sized_checks()
-        clear_stretches()
+        clear_stretches()  # what was made meanwhile asks Python
         return True
     finally:
         _lock.release()
@@ -155,7 +155,7 @@ def uninstall() -> None:
         _now.is_settled = True
         if _now.front is not None:
             _now.front.take_away()
-        use_native(None)
+        use_asks(None)
         leaves.use_native(None)
         NATIVE.clear()
 
@@ -166,7 +166,9 @@ def _set_up() -> Any:
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
-        reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers,
+        reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, plans=plans,
+        emissions=emissions, lock=commit_lock, operations=(LEAF, CONSTANT), told=told,
+        aliases=tuple(ALIASES), argument=ARGUMENT,
         limits=(PENDING_LIMIT, SMALL_LIMIT, FEW), lender=Lender, lent=LENT, prune=prune,
     ), _begun().result())  # fmt: skip
 

@@ -21,11 +21,11 @@ from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, refused
 
 from ..config import config
-from . import sized_checks, streak
-from .check import Recipe, checks
+from . import streak
+from .families import answered, described
+from .known import EXACT_KEYS, VALUE, Ask, known, learn, name_plan, plan_of
 from .loans import give_back
 from .misses import ANOTHER_SIZE, compared, note
-from .natively import is_answered
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
@@ -33,7 +33,7 @@ from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, grad_mode, ne
 from .sizes import Answer, size_of
 from .walk import needed, still_true, structure, value_inputs
 
-__all__ = ["end_recording", "evaluate", "live_small", "stored_along", "value_of"]
+__all__ = ["end_recording", "evaluate", "exact_key", "live_small", "stored_along", "value_of"]
 
 
 def value_of(node: Node) -> np.ndarray:
@@ -67,8 +67,7 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
         return
     now = state.now
     try:
-        if not (ends_recording and len(roots) == 1 and is_answered(roots[0])):
-            _evaluate(now, roots, ends_recording)
+        _evaluate(now, roots, ends_recording)
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
@@ -78,67 +77,81 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if config.eager:
         _evaluate_by_reference(roots)
         return
+    ask = Ask(VALUE, tuple(roots))
+    tracks, is_over = grad_mode.get(), ends_recording and not now.tracing
+    if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
+        now.asked += ends_recording and not is_over
+        return
     live: list[Node] = []
     start = now.start
-    if ends_recording:
-        now.asked += 1
-        if not now.tracing:
-            live = live_small(now)
-            if live:
-                live = [n for n in live if n not in roots]
-            _begin_another(now)
-    tracks = grad_mode.get()
-    purpose = ("value", len(roots), roots[0].kind, tracks)
-    known = checks.find(purpose, roots, live, start) or sized_checks.find(purpose, roots, live)
-    if known is not None:
-        check, gathered = known
-        check.run(gathered)
-        return
-    asked = list(roots)
-    roots += live
-    if not now.tracing and values_in_parts(roots, start, _evaluate_beside):
+    now.asked += ends_recording
+    if is_over:
+        live = [n for n in live_small(now) if n not in roots]
+        _begin_another(now)
+    if not now.tracing and values_in_parts([*roots, *live], start, _evaluate_beside):
         return
     since = streak.prices.now()
     with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-        plan, order = _planned(roots, asked, live, purpose, start, tracks)
+        plan, order = _planned(ask, live, tracks)
     results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
 
 
-def _planned(
-    roots: list[Node], asked: Sequence[Node], live: Sequence[Node], purpose: tuple, start: float, tracks: bool
-) -> tuple[Plan, Sequence[Node]]:
+def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequence[Node]]:
     """The plan that computes pending nodes, and the recording in canonical order."""
-    order = needed(roots)
-    along, watched = stored_along(order, roots, tracks)
-    roots += along
-    parts, number, _, order = structure(order)
-    key = ("value", tuple(parts), tuple([number[r] for r in roots]))
-    plan = plans.get(key)
+    found = known(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
+    entry = None if found is None else found.entry
+    if found is not None and entry is not None:
+        COUNTS.hits += 1
+        if streak.note_found(plan_of(entry)) and type(entry) is Plan:
+            learn(entry, ask, found, ())
+        return plan_of(entry), found.order
+    name = None if found is None else found.without_nodes()
+    del found  # what is held counts as something that may be asked for
+    family = described(ask, live, tracks)
+    key, roots, number, order, parts, _ = exact_key(ask, live, tracks)
+    plan: Plan | None = plans.get(key)
     if plan is None:
         COUNTS.misses += 1
-        size = size_of(key)
+        size = size_of(key, family, order)
         plan = None if size is None else size.plan()
         if plan is None or size is None:
             plan, drawn = build(roots, number)
             if still_true(parts, order):
-                plans.put(key, plan)
+                name_plan(plan, key, name, order)
                 if size is not None:
                     size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
             note("value", compared(key))
         else:
+            name_plan(plan, key, name, order)
             note("value", ANOTHER_SIZE)
-            size.note_answered(
-                (purpose, asked), lambda given: Recipe(plan, order, parts, frozenset(), given, live, watched)
-            )
+            size.note_answered(ask, order)
     else:
         COUNTS.hits += 1
-        if streak.note_found(plan, purpose):
-            checks.add(purpose, Recipe(plan, order, parts, frozenset(), asked, live, watched), start)
-        else:
-            checks.note_length(purpose, plan, asked[0], live, start)
+        streak.note_found(plan)
+        name_plan(plan, key, name, order)
     return plan, order
+
+
+def exact_key(
+    ask: Ask, live: Sequence[Node], tracks: bool
+) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list, dict[Node, bool]]:
+    """The exact key of values, and what it was made of.
+
+    All that is stored, its numbers, the recording in canonical order, what the key says of its nodes, and nodes whose
+    being live was decisive.
+    """
+    roots = [*ask.results, *live]
+    order = needed(roots)
+    along, watched = stored_along(order, roots, tracks)
+    parts, number, order = structure(order, roots)
+    roots += along
+    key = ("value", tuple(parts), tuple(sorted([number[r] for r in roots])))
+    return key, roots, number, order, parts, watched
+
+
+EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]
 
 
 def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:

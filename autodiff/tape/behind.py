@@ -8,20 +8,112 @@ decided by
                all of them does not depend on any
     the rest   inputs of these nodes, and other nodes that are given: by Out alone, whatever they were computed by
 
-`Behind` is the key of that, with canonical numbers as in `walk`; `ExpectedBehind` its check.
+`Behind` is the key of that, with canonical numbers as in `walk`.  Machine code says the same as a hash
+(`codegen.runtime.recording_behind`): `look` asks it, where it is there.
+
+`emissions` has by these keys what rules recorded (`transforms.emitted`), and what it reads.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .check import Recipe
-from .expected import Expected
-from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
-from .walk import by_number, gradient_inputs
+from codegen.records import NamedTuple
+from codegen.runtime.cache import LRU
 
-__all__ = ["Behind", "ExpectedBehind", "Hooked", "Since", "is_hooked"]
+from .machine import asks
+from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
+from .walk import by_number, gradient_inputs, history
+
+__all__ = ["NOTHING", "Behind", "Found", "Hooked", "Recorded", "Since", "clear_emissions", "emissions", "is_hooked",
+           "look", "remember"]  # fmt: skip
+
+#: What rules recorded, by the purpose and what they went through: as many as there are plans.
+emissions = LRU(256)
+#: In the place of what is not in `emissions`.
+NOTHING = object()
+#: For machine code, purposes by number; so many at most.
+_purposes: dict[tuple, int] = {}
+_PURPOSES = 1024
+_serial = itertools.count(1)
+
+
+def clear_emissions() -> None:
+    """Forget what rules recorded."""
+    emissions.clear()
+    _purposes.clear()
+
+
+class Recorded:
+    """What rules recorded behind a recording.
+
+    reads    canonical numbers of the nodes that are read
+    """
+
+    __slots__ = ("reads",)
+
+    reads: Sequence[int]
+
+
+class Found(NamedTuple):
+    """What is known of a recording.
+
+    key      what `emissions` has the entry under, where that is not what rules recorded
+    entry    what `emissions` has;  NOTHING where it has nothing
+    nodes    the nodes that are read by what rules recorded
+    """
+
+    key: Any
+    entry: Any
+    nodes: Sequence[Node] = ()
+
+
+def look(
+    sees: type[Behind], purpose: tuple, roots: Sequence[Node], results: int, targets: int, is_cut: bool
+) -> Found | None:
+    """Look up what is known of what lies behind the first `results` roots: see `Behind.of`.
+
+    None where no key says what rules do, and for `Hooked` where there are no hooks.
+    """
+    native = asks()
+    if native is None:
+        if sees is Hooked and not any(map(is_hooked, history(roots))):
+            return None
+        behind = sees.of(roots, results, targets, is_cut)
+        return None if behind is None else _found((purpose, behind.key), behind.order)
+    number = _purposes.get(purpose)
+    if number is None:
+        if len(_purposes) >= _PURPOSES:
+            _purposes.clear()
+        number = _purposes[purpose] = next(_serial)
+    found = native.behind_of(tuple(roots), results, targets, is_cut, sees.word, number)
+    if found is None:
+        return None
+    if len(found) == 2:
+        return Found(None, found[0].entry, found[1])
+    key, order, calls, _ = found
+    if calls:
+        keys = tuple([n.call.emission_key() for n in calls])
+        if None in keys:
+            return None
+        key = (key, keys)
+    return _found(key, order)
+
+
+def _found(key: Any, order: Sequence[Node]) -> Found:
+    entry = emissions.get(key, NOTHING)
+    nodes = [order[place] for place in entry.reads] if isinstance(entry, Recorded) else ()
+    return Found(key, entry, nodes)
+
+
+def remember(key: Any, entry: Any) -> None:
+    """Have `emissions` say this of a key of `look`."""
+    native = asks()
+    if native is not None and type(key) is bytes and isinstance(entry, Recorded):
+        entry = native.reads(entry.reads, entry)  # machine code finds it
+    emissions.put(key, entry)
 
 
 class Behind:
@@ -30,11 +122,13 @@ class Behind:
     roots      results first, then targets, then others that rules get
     targets    which roots are the targets;  stops: those at which the history ends
     past       the history;  order: all nodes, canonically numbered by `number`
-    outside    nodes that require grad and are older than the targets: gradients go to them, but not here
     key        what decides what rules record
+    word       what machine code calls it
     """
 
-    __slots__ = ("key", "number", "order", "outside", "past", "roots", "stops", "targets")
+    __slots__ = ("key", "number", "order", "past", "roots", "stops", "targets")
+
+    word = 0
 
     def __init__(
         self, roots: Sequence[Node], targets: slice, past: frozenset[Node], stops: frozenset[Node]
@@ -42,13 +136,10 @@ class Behind:
         self.roots, self.targets, self.past, self.stops = roots, targets, past, stops
         self.number: dict[Node, int] = {}
         number = self.number
-        self.outside: list[Node] = []
         for node in sorted(past, key=by_number):
             for i in self.inputs(node):
                 if i not in past and i not in number:
                     number[i] = len(number)
-                    if node not in stops and self.is_outside(i) and (node.flow is None or i in gradient_inputs(node)):
-                        self.outside.append(i)
             number[node] = len(number)
         for node in roots:
             number.setdefault(node, len(number))
@@ -85,10 +176,6 @@ class Behind:
         """Whether a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
         return not is_hooked(node) and _has_key(node)
 
-    def is_outside(self, node: Node) -> bool:
-        """Whether that an input depends on no target has to be told by its age."""
-        return node.kind.out.requires_grad
-
     def told(self, node: Node) -> Kind | Out:
         """What decides of a node that is given."""
         return node.kind if node.kind.op is CONSTANT else node.kind.out
@@ -122,6 +209,8 @@ class Since(Behind):
 
     __slots__ = ()
 
+    word = 2
+
     @classmethod
     def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
         """What leads to the first `results` roots from the next `targets`, which are the oldest of it."""
@@ -138,10 +227,6 @@ class Since(Behind):
             past.add(node)
             stack += node.inputs
         return cls(roots, which, frozenset(past), frozenset())
-
-    def is_outside(self, node: Node) -> bool:
-        """All but leaves and constants, which depend on nothing, and the examples themselves."""
-        return node.kind.op is not LEAF and node.kind.op is not CONSTANT and node not in self.roots
 
     def told(self, node: Node) -> Kind | Out:
         """Of a leaf that it is one."""
@@ -176,6 +261,8 @@ class Hooked(Behind):
 
     __slots__ = ("hooked",)
 
+    word = 1
+
     def __init__(
         self, roots: Sequence[Node], targets: slice, past: frozenset[Node], stops: frozenset[Node]
     ) -> None:
@@ -187,71 +274,3 @@ class Hooked(Behind):
     def is_known(node: Node) -> bool:
         """Whether a key says what the rules of a node with room for more do."""
         return _has_key(node)
-
-
-#: What is told of a node with room for more that is of no call.
-_OF_NO_CALL = ("rich", None, None, None, None)
-
-
-class ExpectedBehind(Expected):
-    """The instructions of a check that accepts what has the key of `behind`.
-
-    stands_for    as a plan has it: what is stored are the nodes that are wanted
-    """
-
-    def __init__(self, behind: Behind, stands_for: Any) -> None:
-        self.behind = behind
-        super().__init__(Recipe(stands_for, behind.order, (), behind.past, behind.roots, (), {}))
-
-    def _write(self) -> None:
-        behind = self.behind
-        reached = behind.past.union(*[behind.inputs(n) for n in behind.past])
-        late = []
-        for k, root in enumerate(behind.roots):
-            if root in reached:
-                self._reach("root", k, root)
-            else:
-                late.append((k, root))
-        self._follow()
-        for k, root in late:  # it was not reached, so it must not be now
-            if root not in self.bound:
-                self.instructions += [("not", k, self.number[n]) for n in behind.order if n in self.bound]
-            self._reach("root", k, root)
-            self._follow()
-        self._tell_targets_apart()
-        self._compare_groups()
-
-    def _tell_targets_apart(self) -> None:
-        """What looks like a target and was none is none now: else what flows through it is left out."""
-        behind = self.behind
-        targets = behind.roots[behind.targets]
-        for k, target in enumerate(targets, behind.targets.start):
-            alike = [n for n in behind.past if n.kind is target.kind and n.leaf is None and n not in targets]
-            self.instructions += [("not", k, self.number[n]) for n in alike]
-
-    def _compare(self, node: Node) -> None:
-        i, kind = self.number[node], node.kind
-        if node not in self.behind.past:
-            told = self.behind.told(node)
-            self.instructions.append(("is_kind" if type(told) is Kind else "is_out", i, told))
-            return
-        self.instructions.append(("is_kind", i, kind) if node.leaf is None else ("is_out", i, kind.out))
-        if type(node) is not Node:
-            self._compare_rich(node, i)
-        inputs = self.behind.inputs(node)
-        if inputs:
-            self._wire(node, inputs)
-
-    def _compare_rich_leaf(self, node: Node, i: int) -> None:
-        if not is_hooked(node):
-            super()._compare_rich_leaf(node, i)
-            return
-        self.instructions += [("any_rich", i), ("told", i, (_told_of_hooks, _told_of_hooks(node)))]
-        self._compare_leaf(node, i, "owner")
-
-    def _compare_rich(self, node: Node, i: int) -> None:
-        if node.leaf is not None or _told_of_call(node) == _OF_NO_CALL:
-            super()._compare_rich(node, i)
-        else:
-            self._compare_rich_leaf(node, i)
-            self.instructions.append(("told", i, (_told_of_call, _told_of_call(node))))

@@ -175,11 +175,12 @@ class Kind:
     runs     how NumPy computes it: reference, parameters by name, True if operands are packed, dtype, shape
     """
 
-    __slots__ = ("__weakref__", "_told", "freed", "heavy", "op", "out", "params", "released", "rules", "runs")
+    __slots__ = ("__weakref__", "_told", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "tracks")
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
-        self.heavy = op.heavy  # of the kind itself: machine code reads it there
+        self.heavy = op.heavy  # this and `tracks` of the kind itself: machine code reads them there
+        self.tracks = out.requires_grad
         self.params = params
         self.out = out
         self.released = released

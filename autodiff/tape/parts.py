@@ -1,6 +1,6 @@
 """What runs a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
 
-A recording in parts costs a call and a check for each part, however long it is; one graph of its own would be
+A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
 compiled once for this length, and then cost less.  So where lengths are varied (`lengths`), parts are what one
 rents: when they have taken as long as compiling the whole is expected to take, or the same recording comes again
 and again in a loop that would soon have paid for it, the whole is compiled.
@@ -18,7 +18,6 @@ from codegen.ir import OutOfRange
 from codegen.runtime.cache import LRU
 
 from . import streak
-from .check import LIMIT
 from .lengths import SHORTEST, Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
@@ -28,6 +27,8 @@ from .stretch import Stretch, Unfit
 
 __all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
 
+#: Nodes beyond which a recording is never compiled whole.
+LIMIT = 12_000
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
 #: A loop that has come three times is expected to come so many times more.
@@ -71,10 +72,9 @@ def computed(
     done: list[tuple[Sequence[Any], tuple]] = []
     try:
         for part in reversed(parts):
-            stretch, roots, gathered = part
-            values = gathered[0]
+            stretch, roots, values, _, outer, _ = part
             if stretch.waits:
-                outer, values = gathered[3], list(values)
+                values = list(values)
                 for at, k in stretch.waits:
                     if outer[k] not in found:
                         raise Unfit
@@ -156,8 +156,8 @@ def commit(
     parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
 ) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
-    for (stretch, _, gathered), (_, results) in zip(parts, done, strict=True):
-        (stretch.finish or stretch.finish_in_python)(results, gathered, is_released)
+    for (stretch, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
+        stretch.piece.finish(results, stored, past, is_released)
 
 
 # ---------------------------------------------------------------- in parts, or whole

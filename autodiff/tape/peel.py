@@ -17,12 +17,12 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from codegen.ir import OPS
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
-from .check import looks_of
 from .cutting import clear_cuts, longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
@@ -36,6 +36,9 @@ __all__ = ["Part", "Peeled", "clear_stretches", "peel"]
 TRIED = 8
 #: Stretches that are kept, each with some 80 KB of machine code and more: all of them go when there are more.
 LIMIT = 256
+
+#: Nodes next to the last that tell recordings apart.
+LOOKS = 12
 
 #: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
@@ -51,22 +54,31 @@ NEW, SHARE = 8, 0.25
 _ending: dict[tuple[Kind, bool], list[Stretch]] = {}
 #: Those that recordings end in, by what these look like; whether gradients went through.
 _last = LRU(LIMIT)
-#: Of small results there are none to be looked at: those that are wanted are among the roots.
-_NOTHING: list[Node] = []
+
+
+def _looks_of(root: Node) -> tuple:
+    """What the nodes next to a root are: of pending ones the kind, of others the Out."""
+    near = [root]
+    looks: list[Any] = []
+    for node in near:
+        if node.value is not None:
+            looks.append(node.kind.out)
+            continue
+        looks.append(node.kind)
+        if len(near) < LOOKS:
+            near += node.inputs
+    return tuple(looks)
 
 
 class Part(NamedTuple):
-    """A stretch that was recognised: its roots, latest first, and what the check gave."""
+    """A stretch that was recognised: its roots, latest first, and what its piece holds (`piece.Found`)."""
 
     stretch: Stretch
     roots: tuple[Node, ...]
-    gathered: tuple
-
-    @property
-    def stored(self) -> tuple[Node, ...]:
-        """The nodes that it gives values."""
-        stored: tuple[Node, ...] = self.gathered[1]
-        return stored
+    values: tuple
+    stored: tuple[Node, ...]
+    outer: tuple[Node, ...]
+    past: tuple[Node, ...]
 
 
 class Peeled(NamedTuple):
@@ -151,7 +163,7 @@ class _Peeling:
 
     def _last_of_many(self) -> Part | None:
         """What a recording ends in: a list of every length that is stacked, say, makes another end."""
-        stretch = _last.get((looks_of(self.frontier[-1], ()), self.tracks))
+        stretch = _last.get((_looks_of(self.frontier[-1]), self.tracks))
         return None if stretch is None else self._recognised(stretch)
 
     def _known(self, likely: list[Stretch]) -> Part | None:
@@ -169,18 +181,19 @@ class _Peeling:
         if width > len(frontier):
             return None
         roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-        gathered = stretch.accepts(*roots, _NOTHING)
-        if gathered is not None and self._takes(stretch, gathered):
-            return Part(stretch, roots, gathered)
-        return None
+        found = stretch.piece.accepts(roots)
+        if found is None:
+            return None
+        part = Part(stretch, roots, *found)
+        return part if self._takes(part) else None
 
-    def _takes(self, stretch: Stretch, gathered: tuple) -> bool:
-        """Take a stretch off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
-        outer, past = gathered[3:5]
+    def _takes(self, part: Part) -> bool:
+        """Take a part off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
+        stretch, outer, past = part.stretch, part.outer, part.past
         size, width = stretch.size, stretch.width
         rest, roots = self.frontier[:-width], self.frontier[-width:]
         read = set(outer[:size])
-        if len(read) < size or not read.isdisjoint(self.gone):
+        if not read.isdisjoint(self.gone):
             return False
         if rest and rest[-1].number >= min([node.number for node in outer[size:]]):
             # What is no older may lie within: of a stretch with a history only that is known, of others all.
@@ -218,7 +231,7 @@ class _Peeling:
         made = self._made(nodes)
         _keep(made, top)
         if not is_rest:
-            _last.put((looks_of(self.frontier[-1], ()), self.tracks), made)
+            _last.put((_looks_of(self.frontier[-1]), self.tracks), made)
 
     def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""

@@ -9,6 +9,7 @@ recording with an equal key.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from codegen import ir
+from codegen.forks import held_over_fork
 from codegen.ir import OutOfRange
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
@@ -24,15 +26,15 @@ from ..errors import caller
 from .formulas import Formulas
 from .lines import Lines, give_origins
 from .node import Node
-from .program import Program, data, placed
+from .program import Program, data, placed, program_of
 from .record import ALIASES, state
 from .streak import executable_of
 from .varied import note_compiled
 from .walk import value_inputs
 
 __all__ = [
-    "COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs", "located", "located_at", "plans", "settle",
-    "source",
+    "COUNTS", "Counts", "Drawn", "Plan", "build", "commit_lock", "draw", "drops_inputs", "located", "located_at",
+    "plans", "settle", "source",
 ]  # fmt: skip
 
 
@@ -48,7 +50,11 @@ class Counts:
 COUNTS = Counts()
 
 #: Plans by rule key.  Each holds its executable, some 80 KB with its machine code: as many as the compiler keeps.
-plans = LRU(256)
+#: It may have two names there, an exact key and the hash that machine code finds it by.
+plans = LRU(512)
+
+#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
+commit_lock = held_over_fork(threading.RLock())
 
 
 class Plan:
@@ -62,13 +68,15 @@ class Plan:
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
     relied      methods of users that the rules ran without naming them;  read: what these read then
-    uses        how often it was found by its key with compiled code to run: from the first time on, a check pays
+    uses        how often it was found by its key with compiled code to run
+    keys        by which it is found;  parts: the exact one, which keeps the kinds that it names
+    leaves      for each gradient the place of its leaf, -1 for none
     formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
     """
 
     __slots__ = (
-        "__weakref__", "checked_for", "choices", "computed", "copies", "executable", "formulas", "gather", "grads",
-        "read", "relied", "store", "uses", "valid",
+        "__weakref__", "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "keys", "leaves",
+        "parts", "read", "relied", "store", "uses", "valid",
     )  # fmt: skip
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
@@ -83,7 +91,9 @@ class Plan:
         self.read: tuple = ()
         self.valid = True
         self.uses = 0
-        self.checked_for: tuple = ()
+        self.keys: tuple = ()
+        self.parts: Any = None
+        self.leaves: tuple[int, ...] = ()
         self.formulas: Formulas | None = None
 
     def run(self, order: Sequence[Node]) -> tuple:
@@ -191,9 +201,7 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
     outputs = list(outputs)
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
-    program, inputs, place = placed(wanted, (), ())
-    if state.now.lines is not None:
-        _tell(program, place, state.now.lines)
+    program, inputs = _told(wanted, (), (), state.now.lines, ())
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -227,15 +235,24 @@ def freeze(
     `lines` say where nodes come from: by default those of the trace that is going on; `seeds` are cotangents among the
     inputs.
     """
-    program, inputs, place = placed(outputs, arguments, fixed)
-    lines = lines or state.now.lines
-    if lines is not None:
-        _tell(program, place, lines, arguments, seeds)
+    program, inputs = _told(outputs, arguments, fixed, lines or state.now.lines, seeds)
     return program.graph, inputs
 
 
+def _told(
+    outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node], lines: Lines | None,
+    seeds: Sequence[Node],
+) -> tuple[Program, list[Node]]:  # fmt: skip
+    """The program of pending nodes, which knows where they come from if there is somebody to tell."""
+    if lines is None:
+        return program_of(outputs, arguments, fixed)
+    program, inputs, place = placed(outputs, arguments, fixed)
+    _tell(program, place, lines, arguments, seeds)
+    return program, inputs
+
+
 def _tell(
-    program: Program, place: dict[Node, int], lines: Lines, arguments: Sequence[Node] = (), seeds: Sequence[Node] = ()
+    program: Program, place: dict[Node, int], lines: Lines, arguments: Sequence[Node], seeds: Sequence[Node]
 ) -> None:
     """Let the graph of a program say where its nodes come from, when somebody asks."""
     graph = program.graph

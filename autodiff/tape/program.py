@@ -21,6 +21,7 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval, Evaluation
 
 from ..errors import ConcretizationError, caller
+from .machine import asks
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES, ARGUMENT
 from .walk import needed, value_inputs
@@ -148,6 +149,12 @@ def program_of(
 
     Raises ConcretizationError when an output depends on another argument of a trace.
     """
+    native = asks()
+    if native is not None and not fixed:
+        found = native.placed(tuple(outputs), tuple(arguments))
+        if found is not None:
+            equations, inputs, places = found
+            return Program([n.kind.out.aval for n in inputs], equations, places), inputs
     return placed(outputs, arguments, fixed)[:2]
 
 

@@ -1,12 +1,14 @@
 """Plans for any extents: a recording that is a known one at another size needs no rule and no graph of its own.
 
 A batch that grows by one at each step, sequences of every length: the same program, whose keys differ in numbers alone.
-What is left of a key without its numbers is its *form*.  When shapes do not repeat and a form has come with other
-numbers, what has changed is unknown from then on (`codegen.unknowns`): the recording is put down once more with
-symbols for extents, the rules run on that, and what they emit is a graph with formulas for numbers.
+What is left of a key without its numbers is its *form* (`families`).  When shapes do not repeat and a form has come
+with other numbers, what has changed is unknown from then on (`codegen.unknowns`): the recording is put down once more
+with symbols for extents, the rules run on that, and what they emit is a graph with formulas for numbers.
 
     forms of keys  ->  _Form      numbers seen so far
                          -> _Any  plans for any numbers that fit: gathering and storing are the same for all
+
+Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.
 
 It is sound because rules of this library alone are run like this, whose every comparison of a symbol is kept as a
 condition that a size must fulfil (`codegen.symbols`); because what took the number itself differs between two
@@ -28,17 +30,18 @@ from codegen.ir import OPS
 from codegen.lazily import imported
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
-from codegen.symbols import LEAST, Symbol, checked, evaluated, formula, watched
+from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config
 from ..dispatch import observed
-from . import sized_checks
 from .any_size import AnySize
-from .check import Recipe
-from .node import CONSTANT, LEAF, Node, Out
-from .plan import Drawn, Plan, plans
+from .families import SIZED, Described, SizedAnswer, without_numbers
+from .known import Ask, answer_of
+from .misses import ANOTHER_SIZE, note
+from .node import CONSTANT, LEAF, Node
+from .plan import COUNTS, Drawn, Plan, plans
 from .record import ALIASES, state
-from .streak import executable_at, is_waiting, note_found
+from .streak import executable_at, is_waiting, note_found, note_repeated, note_spent, prices
 from .symbolic import with_symbols
 from .varied import is_varied, note_compiled
 
@@ -47,18 +50,15 @@ __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
 #: How often rules are run with symbols for one form.
 _TRIES = 3
 
-#: At which sizes that were found by their key a check for any size is made: making it takes as long as some finds.
-_CHECKED = (2, 8, 32)
-
 #: A size that was met so often is left to its key, and comes to be compiled by itself: machine code for any takes some
 #: 50 us more each time, planning for one 3 to 4 ms.  How many sizes are counted.
 _OFTEN, _MET = 64, 4096
 
-#: What stands in a form where a number stood: of no class that a parameter is of.
-_INT, _FLOAT = int, float
-
 #: Forms, by themselves; a recording of so many nodes in all.
 _forms = LRU(256, most=50_000)
+
+#: So many asks are answered by one form: gradients of leaves, of tensors, and again where the latter were forgotten.
+_OUTLINES = 64
 
 #: Operations of the tape's own.
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
@@ -80,16 +80,14 @@ class Answer(NamedTuple):
 class _Any:
     """Plans for any numbers that fit.
 
+    positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
-    texts      of these numbers the formulas, or themselves       names    of the unknown ones
     latest     plans, without a key, of sizes that were met once
     ordinary   sizes that have plans of their own
-    checked    how often a recording was found by its key, by purpose and age of the checks
     met        how often each size was answered by machine code for any
+    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
     """
 
-    texts: Sequence[str | int]
-    names: Sequence[str]
     positions: Sequence[int]
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
@@ -99,8 +97,8 @@ class _Any:
     made: dict[ref[Plan], tuple]  # and their keys
     latest: dict[tuple[int, ...], ref[Plan]]
     ordinary: LRU
-    checked: dict[tuple, int]
     met: dict[tuple[int, ...], int]
+    outlines: list[Plan]
 
     def note_met(self, values: tuple[int, ...]) -> int:
         """How often this size was met."""
@@ -117,17 +115,23 @@ class _Any:
         """The unknown ones of them."""
         return tuple([numbers[p] for p in self.positions])
 
+    def fitting(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The unknown ones of these numbers; None where a plan would be wrong."""
+        values = self.unknown(numbers)
+        is_right = min(values) >= LEAST and self.expected(*values) == numbers and self.is_fit(*values)
+        return values if is_right else None
+
     def plan(self, key: tuple, numbers: tuple[int, ...]) -> Plan | None:
         """The plan of a key with these numbers; None where it would be wrong."""
-        values = self.unknown(numbers)
-        if min(values) < LEAST or not self.expects(numbers) or not self.is_fit(*values):
+        values = self.fitting(numbers)
+        if values is None:
             return None
         with Paused(), _lock:
             plan = _held(self.latest.pop(values, None))
         if plan is None:
             plan = self.new(values)
         else:
-            note_found(plan, None)
+            note_found(plan)
         with Paused(), _lock:
             self.made[ref(plan, self.made.pop)] = key
         plans.put(key, plan)
@@ -135,12 +139,17 @@ class _Any:
 
     def new(self, values: tuple[int, ...]) -> Plan:
         """A plan for these numbers."""
-        drawn = self.answer.drawn
         executable, known = executable_at(self.sized, values)
-        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-        plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
+        plan = self.outline(executable)
         if not known:
             note_compiled(plan)
+        return plan
+
+    def outline(self, executable: Any) -> Plan:
+        """A plan that runs something."""
+        drawn = self.answer.drawn
+        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+        plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
         return plan
 
     def drop(self) -> None:
@@ -148,6 +157,8 @@ class _Any:
         with Paused(), _lock:
             made = [(plan, key) for r, key in list(self.made.items()) if (plan := r()) is not None]
             self.latest.clear()
+        for plan in list(self.outlines):
+            plan.valid = False
         for plan, key in made:
             plan.valid = False
             if plans.get(key) is plan:
@@ -173,39 +184,60 @@ class _Form:
         # Where a plan serves twice in each step, every one is used again soon.
         return is_varied() or 0 < 2 * config.patience <= self.news
 
-    def numbers(self, found: _Any) -> sized_checks.Numbers:
-        """What a check for any size needs to know."""
-
-        def plan_at(values: tuple[int, ...]) -> Plan | None:
-            if self.any is not found or not self.is_varied() or values in found.ordinary:
-                return None
+    def at(
+        self, found: _Any, what: str, numbers: tuple[int, ...]
+    ) -> tuple[Any, Callable[[], None] | None] | None:
+        """What is run for a recording with these numbers, and what is done after it: see `SizedAnswer`."""
+        values = found.fitting(numbers) if self.any is found else None
+        if values is None:
+            return None
+        if found.sized.is_compiled and found.note_met(values) <= _OFTEN:
+            return _Run(found.sized, values), None
+        if not self.is_varied() or values in found.ordinary:
+            return None
+        since = prices.now()
+        with Paused(), _lock:
+            plan = _held(found.latest.pop(values, None))
+        if plan is not None:  # what a step does twice
+            note_found(plan)
+        elif is_waiting(found.sized, values):
+            return None  # it gets a key: it may come to be compiled
+        else:
+            plan = found.new(values)
             with Paused(), _lock:
-                plan = _held(found.latest.pop(values, None))
-            if plan is not None:  # what a step does twice
-                note_found(plan, None)
-            elif not is_waiting(found.sized, values):  # else it gets a key: it may come to be compiled
-                plan = found.new(values)
-                with Paused(), _lock:
-                    found.latest[values] = ref(plan, partial(found.latest.pop, values))
-            return plan
+                found.latest[values] = ref(plan, partial(found.latest.pop, values))
+        return plan.executable, partial(_note_once, plan, what, since)
 
-        def run_at(values: tuple[int, ...]) -> Callable[[tuple[int, ...], tuple], tuple] | None:
-            if self.any is not found or not found.sized.is_compiled:
-                return None
-            return found.sized.run if found.note_met(values) <= _OFTEN else None
 
-        return sized_checks.Numbers(
-            found.texts, found.names, found.positions, found.is_fit, plan_at, run_at
-        )
+class _Run:
+    """What runs a plan for any size at one, as an executable does."""
+
+    __slots__ = ("_sized", "_values")
+
+    def __init__(self, sized: AnySize, values: tuple[int, ...]) -> None:
+        self._sized, self._values = sized, values
+
+    def call(self, *arrays: Any) -> tuple:
+        """The results."""
+        return self._sized.run(self._values, arrays)
+
+
+def _note_once(plan: Plan, what: str, since: float) -> None:
+    """A recording was answered by a plan for a size of which nothing was known."""
+    COUNTS.hits -= 1
+    COUNTS.misses += 1
+    note(what, ANOTHER_SIZE)
+    note_spent(plan, since)
 
 
 @record(frozen=True)
 class Size:
-    """A key that no plan was found by, taken apart."""
+    """A key that no plan was found by, taken apart.   named: the hash of its families, if machine code gave it."""
 
     key: tuple
     form: tuple
     numbers: tuple[int, ...]
+    named: bytes | None
 
     def plan(self) -> Plan | None:
         """Its plan, if there is one for any size and sizes vary."""
@@ -215,19 +247,24 @@ class Size:
         return form.any.plan(self.key, self.numbers)
 
     def note_answered(
-        self, repeat: tuple[tuple, Sequence[Node]] | None, recipe: Callable[[Sequence[Node]], Recipe]
-    ) -> None:
-        """Its plan is one for any size: from now on a check finds others like it, if that pays.
+        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (), leaves: tuple[int, ...] = (),
+        ranks: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """Its plan is one for any size: from now on machine code finds others like it.
 
-        repeat    (purpose, roots) under which it is found;  recipe    recipe(roots)
+        order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
+        note_repeated()  # that sizes differ does not matter to who records it
         form = _forms.get(self.form)
-        if repeat is not None and form is not None and form.any is not None:
-            purpose, roots = repeat
-            checked, what = form.any.checked, (purpose[0], sized_checks.age())
-            times = checked[what] = checked.get(what, 0) + 1
-            if times in _CHECKED:
-                sized_checks.add(purpose, recipe(roots), form.numbers(form.any))
+        found = None if form is None else form.any
+        if form is None or found is None or self.named is None or len(found.outlines) >= _OUTLINES:
+            return
+        outline = found.outline(found.sized)
+        outline.leaves = leaves
+        answer = answer_of(outline, ask, order, (), given_up, ranks)
+        if answer is not None:
+            found.outlines.append(outline)
+            SIZED.put(self.named, SizedAnswer(answer, leaves, partial(form.at, found, ask.name), self.form))
 
     def learn(
         self,
@@ -278,44 +315,16 @@ def _drop(form: _Form | None, found: _Any | None) -> None:
         form.any = None
 
 
-def size_of(key: tuple) -> Size | None:
-    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now."""
-    purpose, parts, *rest = key
-    if not parts or state.now.tracing:
+def size_of(key: tuple, found: Described | None = None, order: Sequence[Node] = ()) -> Size | None:
+    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now.
+
+    found    what machine code says of the recording;   order: the nodes that the key was made of
+    """
+    if not key[1] or state.now.tracing:
         return None
-    numbers: list[int] = []
-    left = tuple([_without_numbers(part, numbers) for part in parts])
-    return Size(key, (purpose, left, *rest), tuple(numbers)) if numbers else None
-
-
-def _without_numbers(part: Any, numbers: list[int]) -> tuple:
-    """What is left of a part of a key: an Out, or (kind, or Out of a leaf; pending; ...; wiring)."""
-    if type(part) is not tuple:
-        numbers += part.shape
-        return part.cls, part.requires_grad, part.weak
-    kind, *others = part
-    if type(kind) is Out:
-        numbers += kind.shape
-        return kind.cls, kind.requires_grad, *others
-    out = kind.out
-    left = _constant(kind.params, numbers) if kind.op is CONSTANT else _left(kind.params, numbers)
-    return kind.op, left, out.requires_grad, out.weak, kind.released, *others
-
-
-def _left(value: Any, numbers: list[int]) -> Any:
-    if type(value) is int:
-        numbers.append(value)
-        return _INT
-    return tuple([_left(v, numbers) for v in value]) if type(value) is tuple else value
-
-
-def _constant(params: tuple, numbers: list[int]) -> tuple:
-    """A float that is a whole number may be the count of a mean."""
-    value, dtype = params
-    if type(value) is float and value.is_integer() and value != 0:
-        numbers.append(int(value))
-        return _FLOAT, dtype
-    return repr(value), dtype  # -0.0 is another constant than 0.0
+    form, numbers = without_numbers(key)
+    is_said = found is not None and found.numbers == numbers and found.known.describes(key, order)
+    return Size(key, form, numbers, found.key if found is not None and is_said else None) if numbers else None
 
 
 # ---------------------------------------------------------------- with symbols
@@ -362,15 +371,14 @@ def _for_any(
     if graph.text != other.text or conditions != others or state.now.asked != asked:
         return None
     formulas = unknowns.example(examples[0])
-    expected, texts = evaluated(formulas, unknowns.names), [formula(n) if type(n) is Symbol else n for n in formulas]
+    expected = evaluated(formulas, unknowns.names)
     is_fit, values = checked(conditions, unknowns.names), examples[0]
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
     return _Any(
-        texts, unknowns.names, unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices,
-        {}, {}, LRU(256), {}, {},
-    )  # fmt: skip
+        unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices, {}, {}, LRU(256), {}, [],
+    )
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:
@@ -393,4 +401,4 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
 def clear_sizes() -> None:
     """Forget all forms."""
     _forms.clear()
-    sized_checks.clear_sized_checks()
+    SIZED.clear()

@@ -249,8 +249,12 @@ WHEN_REPEATED: list[Callable[[], bool]] = []
 BEGUN: list[Callable[[], bool]] = []
 
 
+#: New programs, of those that are known, from which on more are expected.
+_MANY_NEW = 16
+
+
 def note_repeated() -> None:
-    """A plan was found by its key."""
+    """A plan was found by its key, or more of what is new is expected."""
     if WHEN_REPEATED:
         BEGUN.extend(WHEN_REPEATED)
         WHEN_REPEATED.clear()
@@ -273,6 +277,8 @@ def executable_of(program: Program) -> tuple[Any, bool]:
         count = len(program.equations)
         waiting = Waiting(lambda: program.graph, count, program.evaluate)
         _waiting.put(program.key, waiting, count)
+        if len(_waiting) >= _MANY_NEW:
+            note_repeated()  # who records one new program after another is helped as well
         return waiting, False
     known = is_known(program.graph)
     return (compile_graph(program.graph), True) if known else (prices.compiled(program.graph), False)
@@ -312,8 +318,8 @@ def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
     return (sized, values) in _waiting
 
 
-def note_found(plan: Any, purpose: Any) -> bool:
-    """A plan was found by its key.  True: for the first time for this purpose since it is compiled: a check pays."""
+def note_found(plan: Any) -> bool:
+    """A plan was found by its key.  True: it is compiled."""
     if plan.uses < 2:
         note_used(plan)
     if type(plan.executable) is Waiting:
@@ -321,9 +327,7 @@ def note_found(plan: Any, purpose: Any) -> bool:
         if type(plan.executable) is Waiting:
             return False
     plan.uses += 1
-    if purpose is None or purpose in plan.checked_for:
-        return False
-    plan.checked_for += (purpose,)
+    note_repeated()
     return True
 
 

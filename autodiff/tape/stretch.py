@@ -1,11 +1,11 @@
 """Stretches: a piece of a recording that is met again and again, with code of its own.
 
 An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.
-A *stretch* is such a piece: nodes of successive numbers, with
+A *stretch* is such a piece, with
 
     roots      those that are read later, or asked for
     outside    what it reads: data, leaves, nodes of earlier stretches
-    check      is this the stretch?  As for a whole recording (`expected`), natively where there is a recorder
+    piece      what it is recognised by: the hash of its kinds and wires (`piece`)
     forward    computes what is pending in it and wanted: its roots, reductions and products, what `pulls` read
     pulls      from cotangents of its roots to those of what it reads (`transforms.stretches` makes them)
 
@@ -21,11 +21,8 @@ from collections.abc import Set as AbstractSet
 from operator import itemgetter
 from typing import Any
 
-from .check import Recipe
-from .expected import Expected, python_check
-from .natively import native_check, native_finish
 from .node import Node, data_node, new_number
-from .plan import Plan, settle
+from .piece import Piece
 from .program import program_of
 from .streak import Rented, rented
 
@@ -87,13 +84,12 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, at_onc
 class Stretch:
     """A piece of a recording, as whatever looks like it is answered.
 
-    accepts     check(*roots, latest first, []) -> (values, stored, (), outer, past, freed), or None
+    piece       what it is recognised by; it gives of its roots, the latest first,
                   values   the first sources: of what is outside, then of own nodes that were computed before
                   stored   nodes that forward's results belong to
                   outer    nodes outside that are pending or have a history; then own ones that read nothing own,
                            or all where none has a history
-    freed       kinds of the history when it is given up
-    finish      finish(results, what accepts gave, is_released): values are kept, the history is given up; or None
+                  past     its history
     width       how many roots there are;   size: how many of `outer` are outside
     waits       (place among the sources, place in `outer`) of what earlier stretches compute
     leads       (number of the root, position among forward's results) of roots that forward computes
@@ -111,9 +107,8 @@ class Stretch:
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "count", "ends", "finish", "forward", "freed", "is_long", "leads",
-        "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
-        "waits", "wanted", "width",
+        "_outside", "after", "count", "ends", "forward", "is_long", "leads", "may_grow", "nodes", "number", "piece",
+        "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked", "waits", "wanted", "width",
     )
 
     serial: float
@@ -126,9 +121,7 @@ class Stretch:
         self.is_long, self.may_grow = of is not None, True
         self.serial, self.times = of or (new_number(), 1)
         self.repeats = 0
-        inside = set(nodes)
-        outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
-        outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
+        outside, outer = _outside_of(nodes, past)
         place = {n: k for k, n in enumerate(outer)}
         model = _model(outside, nodes)
         self.after: list[Stretch] = []
@@ -162,7 +155,7 @@ class Stretch:
     def complete(
         self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()
     ) -> None:
-        """Make forward, and the check, when it is known what pulls read: nodes of the model."""
+        """Make forward, and the piece, when it is known what pulls read: nodes of the model."""
         own = dict(zip(self.nodes[self._outside :], nodes, strict=True))
         read = {*read, *self.roots, *self.wanted}
         stored = [n for n in own if n.value is None and (n in read or n.kind.op.heavy)]
@@ -171,31 +164,39 @@ class Stretch:
         self.number |= {n: count + i for i, n in enumerate(stored)}
         self.count = len(self.number)
         self.leads = [(k, stored.index(n)) for k, n in enumerate(self.roots) if n in stored]
-        expected = _Outline(nodes, roots, past, [own[n] for n in stored])
-        was_pending = [n.value is None for n in own]
-        if not expected.is_complete() or was_pending != [n.value is None for n in nodes]:
+        self._learn(nodes, roots, past, [own[n] for n in stored])
+        if [n.value is None for n in own] != [n.value is None for n in nodes]:
             raise Unfit  # another thread evaluates it
-        self.freed = expected.freed
-        self.accepts = native_check(expected) or python_check(expected)
-        self.finish = native_finish(expected, ())
         for n in stored:
             n.value = GIVEN
 
-    def finish_in_python(self, results: tuple, gathered: tuple, is_released: bool) -> None:
-        """What `finish` does natively."""
-        _, stored, _, _, past, freed = gathered
-        for node, value in zip(stored, results, strict=True):
-            settle(node, value)
-        for node, kind in zip(past, freed, strict=True) if is_released else ():
-            node.kind = kind
-            if node.value is not None:
-                node.inputs = ()
+    def _learn(
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], stored: Sequence[Node]
+    ) -> None:
+        """Learn what it looks like."""
+        inside = set(nodes)
+        outside, outer = _outside_of(nodes, past)
+        if len(outer) != self.size:
+            raise Unfit  # another thread evaluates it
+        values = [*outside, *[n for n in nodes if n.value is not None]]
+        first = [n for n in nodes if inside.isdisjoint(n.inputs)] if past else nodes
+        try:
+            self.piece = Piece(roots, inside, values, stored, [*outer, *first], [n for n in nodes if n in past])
+        except KeyError:
+            raise Unfit from None
 
     def __len__(self) -> int:
         return len(self.nodes) - self._outside
 
     def __repr__(self) -> str:
         return f"<Stretch of {len(self)} operations>"
+
+
+def _outside_of(nodes: Sequence[Node], past: frozenset[Node]) -> tuple[list[Node], list[Node]]:
+    """What nodes read that is none of them; of that what is pending or has a history."""
+    inside = set(nodes)
+    outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
+    return outside, [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
 
 
 def _model(outside: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
@@ -211,28 +212,3 @@ def _model(outside: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
         node.number = new_number()
     return model
 
-
-class _Outline(Expected):
-    """What a stretch must look like: nodes outside are compared by what kind of value they have."""
-
-    def __init__(
-        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], stored: Sequence[Node]
-    ) -> None:
-        inside = set(nodes)
-        outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
-        order = [*outside, *nodes]
-        self._outside = set(outside)
-        number = {n: i for i, n in enumerate(order)}
-        gather = tuple([number[n] for n in order if n in self._outside or n.value is not None])
-        store = tuple([(number[n], position) for position, n in enumerate(stored)])
-        plan = Plan(None, gather, store, ())
-        super().__init__(Recipe(plan, order, (), past, roots, (), {}))
-        outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
-        own = [n for n in nodes if not any(i in inside for i in n.inputs)] if past else nodes
-        self.olds = [number[n] for n in (*outer, *own)]
-
-    def _compare(self, node: Node) -> None:
-        if node in self._outside:
-            self.instructions.append(("out", self.number[node], node.kind.out, int(node.value is None)))
-        else:
-            super()._compare(node)

@@ -8,6 +8,7 @@ from typing import Any
 from codegen.ir import Aval
 from codegen.symbols import Symbol, SymbolicFloat
 
+from .families import is_count
 from .node import CONSTANT, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 
 __all__ = ["with_symbols"]
@@ -43,7 +44,7 @@ def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Ki
     op, out = kind.op, kind.out
     if op is CONSTANT:
         value, dtype = kind.params
-        if type(value) is not float or not value.is_integer() or value == 0:
+        if not is_count(value):
             return kind
         number = next(numbers)
         if type(number) is not Symbol:

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
+from .machine import asks
 from .node import LEAF, Leaf, Node
 
 __all__ = [
@@ -51,6 +52,11 @@ def gradient_inputs(node: Node) -> tuple[Node, ...]:
 
 def history(roots: Iterable[Node]) -> list[Node]:
     """The nodes through which gradients of `roots` flow, by creation."""
+    native = asks()
+    if native is not None:
+        found: list[Node] | None = native.history_of(tuple(roots))
+        if found is not None:
+            return found
     seen = {r for r in roots if r.kind.out.requires_grad}
     stack = list(seen)
     while stack:
@@ -97,22 +103,26 @@ def pending_size(node: Node, limit: int) -> int:
 
 
 def structure(
-    order: Sequence[Node], past: AbstractSet[Node] = frozenset()
-) -> tuple[list, dict[Node, int], dict[Leaf, int], list[Node]]:
-    """What `needed` found, made comparable: (key parts, numbers of nodes, of leaves, canonical order).
+    order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset(),
+    apart: AbstractSet[Node] = frozenset(),
+) -> tuple[list, dict[Node, int], list[Node]]:  # fmt: skip
+    """What `needed` found for `roots`, made comparable: (key parts, numbers of nodes, canonical order).
 
-    Pending and history nodes are numbered by creation, other inputs by first use: in which order a
-    loop made its buffers is an accident; in which it uses them is the program.
+    Pending and history nodes are numbered by creation, other inputs, leaves and roots by first use: in which order a
+    loop made its buffers is an accident; in which it uses them is the program.  What is `apart` has no number but that.
     """
     number: dict[Node, int] = {}
     for node in order:
         for i in _followed(node, past):
-            if i not in number and i.value is not None and i not in past:
+            if i not in number and i.value is not None and (i not in past or i.leaf is not None):
                 number[i] = len(number)
-        if node.value is None or node in past:
+        if node.value is None or (node in past and node.leaf is None):
             number.setdefault(node, len(number))
-    for node in order:
+    for node in roots:
         number.setdefault(node, len(number))
+    for node in order:  # others where another thread has evaluated some meanwhile
+        if node not in apart:
+            number.setdefault(node, len(number))
     leaves: dict[Leaf, int] = {}
     parts: list = []
     for n in number:
@@ -127,7 +137,7 @@ def structure(
             call = n.call.key() if n.call is not None and n in past else None
             kind = n.kind.out if is_given(n) else n.kind
             parts.append((kind, pending, identity, call, bool(n.hooks), *wiring))
-    return parts, number, leaves, list(number)
+    return parts, number, list(number)
 
 
 def is_given(node: Node) -> bool:

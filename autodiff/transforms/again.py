@@ -1,4 +1,4 @@
-"""Gradients of recordings that are known: asked for before in the same way, they are answered by a check."""
+"""Gradients of recordings that are known: asked for before in the same way, they are answered by their plan."""
 
 from __future__ import annotations
 
@@ -6,75 +6,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..tape import sized_checks
-from ..tape.ask import end_recording
-from ..tape.check import checks
-from ..tape.node import Node
-from ..tape.record import Recording, state
+from ..tape.families import answered
+from ..tape.known import SOME, TENSORS, Ask
+from ..tape.record import state
 from ..tensor import Tensor
 from .anomaly import is_watching
-from .gradient import separate
+from .gradient import in_order, separate
 
-__all__ = ["again", "known", "note_asked", "purpose_of"]
-
-
-def purpose_of(
-    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool
-) -> tuple[tuple, tuple[Node, ...]] | None:
-    """Under which `checks` find gradients of tensors, and the nodes that they are given; None: under nothing.
-
-    seeds    the cotangent that is given for each result (None: one is meant)
-    """
-    roots = [y.node for y in ys]
-    roots += [x.node for x in targets]
-    starts = [s.node for s in seeds if s is not None]
-    if starts:
-        if any([node.value is None for node in starts]):
-            return None
-        roots += starts
-    what = tuple([s is None for s in seeds]) if len(ys) > 1 else bool(starts)
-    return ("gradients of tensors", roots[0].kind, len(targets), what, retain), tuple(roots)
+__all__ = ["again", "ask_for"]
 
 
-def again(
-    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], live: Sequence[Node], retain: bool,
-    allow_unused: bool,
-) -> list[np.ndarray | None] | None:  # fmt: skip
-    """The gradients of a recording that is known, by its check; None: there is none, or it has to be refused.
+def ask_for(
+    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], allow_unused: bool
+) -> Ask:
+    """The ask for gradients of tensors.   seeds: the cotangent that is given for each result (None: one is meant)"""
+    purpose = SOME if allow_unused else TENSORS
+    starts = tuple([None if s is None else s.node for s in seeds])
+    return Ask(purpose, tuple([y.node for y in ys]), starts, (), tuple([x.node for x in targets]))
 
-    With `allow_unused` those of what is not reached are None.
+
+def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
+    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused.
+
+    retain        whether the history will be gone through again: what it reads is then stored
+    is_released   it is given up
     """
     now = state.now
-    repeat = None if now.tracing else purpose_of(ys, targets, seeds, retain)
-    if repeat is None:
+    if now.tracing or is_watching():
         return None
-    found = known(*repeat, live, is_released=not retain, is_whole=not allow_unused)
-    if found is not None:
-        note_asked(now)
-    return found
-
-
-def known(
-    purpose: tuple, roots: Sequence[Node], live: Sequence[Node], *, is_released: bool = False, is_whole: bool = False
-) -> list[np.ndarray | None] | None:
-    """The gradients of a recording that was asked for before in this way, by its check; None: there is none.
-
-    is_whole   where one of them is not reached, there is none: nothing is computed, nothing given up
-    """
-    now = state.now
-    hit = None if is_watching() else checks.find(purpose, roots, live, now.began)
-    if hit is None and not (is_watching() or now.tracing):
-        hit = sized_checks.find(purpose, roots, live)
-    if hit is None:
+    found = answered(ask, now, now.small, retain, is_released)
+    if found is None:
         return None
-    check, gathered = hit
-    if is_whole and None in check.plan.grads:
-        return None
-    return separate(check.plan, check.run(gathered, is_released))
-
-
-def note_asked(now: Recording) -> None:
-    """Note, as `solve` does, that something was computed: a rule that goes back is found out by it."""
-    now.asked += 1
-    now.looked += 1
-    end_recording(now)
+    results, answer = found
+    return in_order(separate(answer.plan, results), answer.ranks)

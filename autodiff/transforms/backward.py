@@ -16,10 +16,10 @@ from codegen.garbage import Paused
 
 from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import add, as_tensor, spread_to
-from ..tape import sized_checks
 from ..tape.ask import end_recording, evaluate
 from ..tape.behind import is_hooked
-from ..tape.check import checks, let_go
+from ..tape.families import answered
+from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant
 from ..tape.node import Leaf, Node
 from ..tape.record import Recording, state
@@ -30,7 +30,7 @@ from .anomaly import is_watching
 from .backward_pass import Group, emit, emit_with_history, recording_rules
 from .commits import commit_lock, unchanged, write
 from .emitted import emitted
-from .gradient import live_beside, separate, solve
+from .gradient import live_beside, solve
 from .histories import check_not_released, passed, release
 from .hooked import computed, hooked_gradients, learn_hooked
 from .hooks import due_after, run_after
@@ -65,47 +65,49 @@ def backward(
         now = state.now
         if now.tracing:
             _refuse_in_trace()
-        live: list[Node] = []
-        repeat: tuple[tuple, tuple[Node, ...]] | None = None
+        ask: Ask | None = None
+        is_plain = inputs is None and not create_graph and not is_watching()
         if isinstance(tensors, Tensor):
-            root = tensors.node
             results, given = [tensors], [grad_tensors]
-            live = live_beside(now, (root,))
-            if grad_tensors is None and inputs is None and not create_graph and not is_watching():
-                repeat = (("backward", root.kind, not retain_graph), (root,))
-                if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
-                    return
-                if _hooked(root, hooked_gradients(root), live, retain_graph):
-                    return
+            if grad_tensors is None and is_plain:
+                ask = Ask(BACKWARD, (tensors.node,), (None,))
         else:
             results = results_of(tensors, "backward")
             given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
-            live = live_beside(now, [t.node for t in results])
+        nodes = [t.node for t in results]
+        if ask is None and is_plain:
+            seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
+            starts = [None if g is None else seed.node for (_, seed), g in zip(seeds, given, strict=True)]
+            ask = Ask(BACKWARD, tuple(nodes), tuple(starts))
+        if ask is not None and _is_known(now, ask, retain_graph):
+            return
+        live = live_beside(now, nodes)
+        if ask is not None and ask.seeds == (None,):
+            (root,) = nodes
+            if _in_parts(root, live, retain_graph) or _hooked(root, hooked_gradients(root), live, retain_graph):
+                return
         if create_graph and inputs is None:
             _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
             return
-        seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
-        if repeat is None and inputs is None and not create_graph and not is_watching():
-            repeat = _from_seeds(seeds, given, retain_graph)
-            if repeat is not None and _again(now, *repeat, live, retain_graph):
-                return
+        if ask is None or ask.seeds == (None,):
+            seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
         past = history([t.node for t in results])
         check_not_released(past)
         leaves = _leaves(past, inputs)
         through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
         due = due_after(leaves)
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
-        if repeat is not None and repeat[1] == (past[-1],) and any(map(is_hooked, past)):
+        if ask is not None and ask.seeds == (None,) and any(map(is_hooked, past)):
             found = learn_hooked(past[-1], groups, partial(_emit_between, results, past, groups))
             if _hooked(past[-1], found, live, retain_graph):
                 return
         if any(nodes[0].leaf is None for nodes in leaves.values()):
-            repeat = None  # checks know the .grad of leaves only
+            ask = None  # what is known writes the .grad of leaves only
         if create_graph:
             _commit_recorded(leaves, emit_with_history(past, seeds, groups))
         else:
-            _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
-            end_recording(now)  # as after a known one: checks are found by how much was recorded since
+            _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)
+            end_recording(now)
             if not retain_graph:
                 release([past[k] for k in through])
         run_after(due)
@@ -262,7 +264,7 @@ def _commit_computed(
     retain: bool,
     past: Sequence[Node],
     live: Sequence[Node],
-    repeat: tuple | None,
+    ask: Ask | None,
 ) -> None:
     """Compute, then write.
 
@@ -272,7 +274,7 @@ def _commit_computed(
     """
     for identity, group in zip(leaves, groups, strict=True):
         group.old = None if identity.grad is None else identity.grad.node
-    values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
+    values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask)
     with commit_lock:
         fused = [g.old for g in groups]
         if unchanged(leaves, fused):
@@ -285,46 +287,12 @@ def _commit_computed(
         write(leaves, values, [None] * len(groups))
 
 
-def _from_seeds(
-    seeds: Sequence[tuple[Node, Tensor]], given: Sequence[Any], retain: bool
-) -> tuple[tuple, tuple[Node, ...]] | None:
-    """Under which `checks` find several results, or cotangents that are given; None where one has no value yet."""
-    starts = [seed.node for (_, seed), g in zip(seeds, given, strict=True) if g is not None]
-    if any([node.value is None for node in starts]):
-        return None
-    kinds = tuple([root.kind for root, _ in seeds])
-    purpose = "backward", kinds, tuple([g is not None for g in given]), not retain
-    return purpose, (*[root for root, _ in seeds], *starts)
-
-
-def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
-    """Answer a repeated backward by its check.  False: there is none, or a `.grad` changed meanwhile."""
-    known = checks.find(purpose, roots, live, now.began) or sized_checks.find(purpose, roots, live)
-    if known is None:
-        return False
-    check, gathered = known
-    leaves = gathered[2]
-    if check.finish is not None:
-        results = check.results(gathered)
-        due = due_after(leaves)
-        with commit_lock:
-            if not check.finish(results, gathered, not retain):
-                return False
-    else:
-        values = separate(check.plan, check.run(gathered))
-        with commit_lock:
-            if not unchanged(leaves, gathered[3]):
-                return False
-            write(leaves, values, gathered[3])
-        due = due_after(leaves)
-        if not retain:
-            let_go(gathered)
-    now.asked += 1  # as `solve` does: a rule that goes back is found out by it
-    now.looked += 1
-    end_recording(now)
-    if due:
-        run_after(due)
-    return True
+def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
+    """Answer a backward that is known.  False: it is not, or a `.grad` changed meanwhile."""
+    found = answered(ask, now, now.small, retain, not retain)
+    if type(found) is list:
+        run_after(due_after(found))
+    return found is not None
 
 
 def _emit_between(

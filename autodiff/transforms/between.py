@@ -15,11 +15,11 @@ from .. import tree
 from ..custom import function
 from ..errors import DispatchError, GradientError, caller, with_article
 from ..tape.leaves import leaf
-from ..tape.node import Node, RichNode
+from ..tape.node import Node
 from ..tape.record import state
 from ..tape.walk import history
 from ..tensor import Tensor
-from .again import again, purpose_of
+from .again import again, ask_for
 from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
 from .backward_pass import Group, emit_with_history
@@ -61,11 +61,11 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     if not create_graph:
         if grad_outputs is not None:
             given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
-        live = live_beside(state.now, [t.node for t in ys])
         if all([isinstance(x, Tensor) for x in targets]):
-            known = again(ys, targets, given, live, retain, allow_unused)
+            known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
+        live = live_beside(state.now, [t.node for t in ys])
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
             got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else with_article(type(x).__name__)
@@ -112,11 +112,8 @@ def _walked(
     if create_graph:
         gradients: Sequence[Tensor | None] = emit_with_history(past, seeds, groups)
     else:
-        # A check knows one node of each target, and of one that is not reached whose version it is.
-        is_one_each = all([found == (x.node,) or (not found and type(x.node) is RichNode)
-                           for x, found in zip(targets, nodes, strict=True)])
-        repeat = purpose_of(ys, targets, given, retain) if is_one_each else None
-        values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat, through=through)
+        ask = ask_for(ys, targets, given, allow_unused)
+        values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
         gradients = _as_leaves(values)
     gradients = _all_used(gradients, targets, allow_unused)
     if not retain:

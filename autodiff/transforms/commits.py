@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codegen.forks import held_over_fork
 from codegen.garbage import ignoring, set_in_context
 
 from ..ops import add
 from ..tape.leaves import leaf
 from ..tape.node import Leaf, Node
-from ..tape.plan import data
+from ..tape.plan import commit_lock, data
 from ..tape.record import grad_mode
 
 __all__ = ["commit_lock", "unchanged", "write"]
-
-#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
-commit_lock = held_over_fork(threading.RLock())
 
 
 def unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:

@@ -5,8 +5,8 @@ end in numbers but in more tape, so no plan answers.  But what they record is de
 (`tape.behind`) and, where a rule is a user's, by what a key says of its call (`Call.emission_key`).  So for a recording
 like one that was met before
 
-    check       accepts it, and gives the nodes that are read                     (`ExpectedBehind`)
-    emission    the nodes that the rules recorded behind these, put down at once  (`record_emit_ir`)
+    key         finds the emission, and the nodes that it reads                   (`behind.look`)
+    emission    the nodes that the rules recorded behind these, put down at once  (`recording_program`)
 
     gradients = emitted(purpose, roots, results, targets, run)         # run() is what runs the rules
 
@@ -24,15 +24,12 @@ import numpy as np
 from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.records import NamedTuple
-from codegen.runtime.cache import LRU
 
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
-from ..tape.behind import Behind, ExpectedBehind
-from ..tape.check import Check, checks
-from ..tape.expected import python_check
-from ..tape.natively import native_check, native_put
+from ..tape.behind import NOTHING, Behind, Recorded, emissions, look, remember
+from ..tape.machine import native_put
 from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
 from ..tape.record import Recording, grad_mode, state
 from ..tape.streak import note_repeated
@@ -44,23 +41,12 @@ if TYPE_CHECKING:
 else:  # for the first call of a user's rule
     boundary = later("autodiff.custom.boundary")
 
-__all__ = [
-    "LIMIT", "Rich", "clear_emissions", "emissions", "emitted", "is_repeatable", "made_between", "put_again", "rich_of",
-]  # fmt: skip
+__all__ = ["LIMIT", "NEVER", "Rich", "emitted", "is_repeatable", "made_between", "put_again", "rich_of"]
 
 #: Nodes that are read and recorded beyond which rules run each time.
 LIMIT = 12_000
-#: Emissions kept, by what they are for: as many as there are plans.
-emissions = LRU(256)
-_UNKNOWN, _NEVER = object(), object()
-#: Checks are given nodes that live beside; there are none here.
-_BESIDE: list[Node] = []
-
-
-
-def clear_emissions() -> None:
-    """Forget what rules recorded."""
-    emissions.clear()
+#: Of a key of `emissions`: rules run each time.
+NEVER = object()
 
 
 class Rich(NamedTuple):
@@ -86,40 +72,35 @@ class Rich(NamedTuple):
         return made
 
 
-class Emission:
-    """What rules recorded.  For `Checks` it stands where a plan stands.
+class Emission(Recorded):
+    """What rules recorded.
 
-    store      (canonical number, place) of the nodes that are read
+    exact      the key, which keeps the kinds that it names
     steps      kind, value and inputs of each node, the nodes that are read being the first
     rich       which steps make a node with room for more, and how
     results    which of them all are the results; None for one that is symbolically zero
-    outside    places of nodes that have to be older than all targets
     put        from the nodes that are read to those that are results, natively; None: in Python
     """
 
-    __slots__ = (
-        "checked_for", "choices", "formulas", "gather", "outside", "put", "results", "rich", "steps", "store", "valid",
-    )  # fmt: skip
+    __slots__ = ("choices", "exact", "put", "results", "rich", "steps")
 
     def __init__(
-        self, reads: list[int], steps: list[tuple], rich: dict[int, Rich], results: list[int | None],
-        outside: list[int], choices: Choices,
+        self, exact: Any, reads: list[int], steps: list[tuple], rich: dict[int, Rich], results: list[int | None],
+        choices: Choices,
     ) -> None:  # fmt: skip
-        self.store = tuple([(number, place) for place, number in enumerate(reads)])
-        self.steps, self.rich, self.results, self.outside, self.choices = steps, rich, results, outside, choices
-        self.gather: tuple = ()
-        self.formulas = None
-        self.valid = True
-        self.checked_for: tuple = ()
+        self.exact, self.reads, self.steps, self.rich = exact, reads, steps, rich
+        self.results, self.choices = results, choices
         self.put: Callable[[tuple], tuple] | None = None
+        if not rich:
+            self.put = native_put(len(reads), steps, _some(results))
 
     def put_in_python(self, given: tuple) -> tuple:
         """From the nodes that are read to those that are results."""
         return put_again(given, self.steps, self.rich, _some(self.results))
 
-    def on(self, now: Recording, given: tuple) -> list[Any]:
-        """Put it down behind these nodes."""
-        made = iter((self.put or self.put_in_python)(given))
+    def on(self, now: Recording, given: Sequence[Node]) -> list[Any]:
+        """Put it down behind the nodes that it reads."""
+        made = iter((self.put or self.put_in_python)(tuple(given)))
         found: list[Any] = []
         for place in self.results:
             t = None
@@ -175,75 +156,36 @@ def emitted(
     is_told = now.lines is not None and now.lines.is_whole  # which rule records what
     if is_told or is_watched or now.literal or not results or (is_cut and not targets):
         return (first or run)()
-    purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get(), now.tracing > 0)
-    # Targets of a transformation are as old as its recording is long, whenever the one around it began.
-    since = roots[results].number if is_cut else now.began
-    hit = checks.find(purpose, roots, _BESIDE, since)
-    if hit is not None:
-        check, gathered = hit
-        emission: Any = check.plan
-        given = gathered[1]
-        if not emission.outside or _are_older([given[k] for k in emission.outside], roots, results, targets):
-            return emission.on(now, given)
+    purpose = (purpose, len(roots), grad_mode.get(), now.tracing > 0)
+    found = look(sees, purpose, roots, results, targets, is_cut)
+    if found is None:
+        return (first or run)()
+    key, entry, nodes = found
+    if isinstance(entry, Emission):
+        return entry.on(now, nodes)
+    if entry is NOTHING:
+        remember(key, None)
+    if entry is not None:
+        return (first or run)()
     with Paused():  # nearly all that rules record is still in use
-        return _looked_up(now, purpose, roots, results, targets, sees, (run, first or run), is_cut, since)
+        behind = sees.of(roots, results, targets, is_cut)
+        return (first or run)() if behind is None else _learnt(now, key, behind, run, first or run)
 
 
-def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targets: int) -> bool:
-    oldest = min([n.number for n in roots[results : results + targets]])
-    return all([n.number < oldest for n in nodes])
-
-
-def _looked_up(
-    now: Recording, purpose: tuple, roots: Sequence[Node], results: int, targets: int, sees: type[Behind],
-    runs: tuple[Callable[[], Any], Callable[[], Any]], is_cut: bool, since: float,
-) -> Any:  # fmt: skip
-    run, first = runs
-    behind = sees.of(roots, results, targets, is_cut)
-    if behind is None:
-        return first()
-    key = (purpose, behind.key)
-    emission = emissions.get(key, _UNKNOWN)
-    if emission is _UNKNOWN:
-        emissions.put(key, None)
-    if emission is _UNKNOWN or emission is _NEVER:
-        return first()
-    if emission is not None:
-        given = tuple([behind.order[number] for number, _ in emission.store])
-        if emission.checked_for:
-            checks.note_length(purpose, emission, roots[0], _BESIDE, since)
-        else:
-            _check(purpose, behind, emission, since)  # it was forgotten
-        return emission.on(now, given)
+def _learnt(now: Recording, key: Any, behind: Behind, run: Callable[[], Any], first: Callable[[], Any]) -> Any:
+    """Run the rules, and learn to put down without them what they recorded."""
     note_repeated()
     asked = now.asked
     start = new_number()
+    emission: Emission | None = None
     with observed() as choices:
         found = run()
     if found is not None and now.asked == asked and not users_methods(choices):
         emission = _emission(behind, found, start, choices)
-    emissions.put(key, emission or _NEVER)
+    remember(key, emission or NEVER)
     if emission is not None:
-        choices.on_change(lambda: _drop(key))
-        _check(purpose, behind, emission, since)
+        choices.on_change(lambda: emissions.pop(key))
     return first() if found is None else found
-
-
-def _check(purpose: tuple, behind: Behind, emission: Any, since: float) -> None:
-    """Find an emission by a check from now on; natively, if that is possible by now."""
-    expected = ExpectedBehind(behind, emission)
-    check = Check(native_check(expected) or python_check(expected), emission, None)
-    emission.checked_for = (purpose,)
-    if not emission.rich:
-        emission.put = native_put(len(emission.store), emission.steps, _some(emission.results))
-    checks.keep(purpose, check, behind.roots[0], _BESIDE, since)
-
-
-def _drop(key: tuple) -> None:
-    """A method was registered that changes what the rules would record."""
-    emission = emissions.pop(key)
-    if isinstance(emission, Emission):
-        emission.valid = False
 
 
 def _emission(
@@ -260,7 +202,7 @@ def _emission(
         return None
     read = [i for node in made for i in node.inputs if i in number]
     read += [calls[node.call.inner] for node in made if node.call is not None]
-    read += [t.node for t in found if t is not None and t.node in number] + behind.outside
+    read += [t.node for t in found if t is not None and t.node in number]
     for node in dict.fromkeys(read):
         place[node] = len(place)
     given = list(place)
@@ -268,10 +210,8 @@ def _emission(
         place[node] = len(place)
     steps = [(node.kind, node.value, tuple([place[i] for i in node.inputs])) for node in made]
     rich = {k: rich_of(node, calls, place) for k, node in enumerate(made) if type(node) is not Node}
-    return Emission(
-        [number[n] for n in given], steps, rich, [None if t is None else place[t.node] for t in found],
-        [place[n] for n in behind.outside], choices,
-    )  # fmt: skip
+    results = [None if t is None else place[t.node] for t in found]
+    return Emission(behind.key, [number[n] for n in given], steps, rich, results, choices)
 
 
 def is_repeatable(node: Node, start: float, calls: dict[Any, Node]) -> bool:

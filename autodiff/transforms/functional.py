@@ -18,14 +18,15 @@ import numpy as np
 from .. import tree
 from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import as_tensor, zeros_like
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import evaluate
+from ..tape.known import NODES, Ask
 from ..tape.leaves import constant
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .again import known, note_asked
+from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import Group, emit, group_of
 from .emitted import emitted
@@ -117,18 +118,18 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
         evaluate([value.node, *also])
         return [np.zeros(t.shape, t.dtype)[()] for t in leaves]
     targets = [t.node for t in leaves]
-    roots = [value.node, *also, *targets]
-    live = live_beside(state.now, roots)
-    purpose = ("value and gradient", value.node.kind, len(also), len(targets))
-    if (found := known(purpose, roots, live)) is not None:
-        end_recording(state.now)
+    ask = Ask(NODES, (value.node,), (None,), tuple(also), tuple(targets))
+    found = again(ask, retain=False)
+    live = live_beside(state.now, [value.node, *also, *targets]) if found is None else []
+    if found is not None:
+        pass
     elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])
         parts.commit(is_released=False)
     else:
         groups = [group_of(n) for n in targets]
         found = solve(
-            [(value.node, seed)], groups, retain=False, also=also, live=live, repeat=(purpose, roots)
+            [(value.node, seed)], groups, retain=False, also=also, live=live, ask=ask
         )
     return [np.zeros(t.shape, t.dtype)[()] if g is None else g if g.shape else g[()]
             for g, t in zip(found, leaves, strict=True)]
@@ -238,14 +239,12 @@ def _pulled_back(
     seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
 ) -> list[np.ndarray | None]:
     """Gradients as arrays; the history stays."""
-    now = state.now
     roots = [*[r for r, _ in seeds], *[bar.node for _, bar in seeds], *[n for g in groups for n in g.nodes]]
-    live = live_beside(now, roots)
-    purpose = ("pullback", roots[0].kind, len(seeds), len(groups))
-    found = None if now.tracing else known(purpose, roots, live)
+    targets = tuple([n for g in groups for n in g.nodes])
+    ask = Ask(NODES, tuple([r for r, _ in seeds]), tuple([bar.node for _, bar in seeds]), (), targets)
+    found = again(ask, retain=True)
     if found is None:
-        return solve(seeds, groups, retain=True, live=live, repeat=(purpose, roots))
-    note_asked(now)
+        found = solve(seeds, groups, retain=True, live=live_beside(state.now, roots), ask=ask)
     return found
 
 

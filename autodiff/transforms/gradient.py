@@ -19,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from codegen.garbage import Paused
+from codegen.records import NamedTuple
 
 from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
@@ -26,10 +27,11 @@ from ..dispatch import Choices, observed
 from ..ops import add
 from ..tape import streak
 from ..tape.ask import end_recording, live_small, stored_along
-from ..tape.check import Recipe, checks
+from ..tape.families import Described, described
 from ..tape.formulas import Misfit
+from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask, Known, forget, known, learn, name_plan, plan_of
 from ..tape.misses import ANOTHER_SIZE, compared, note
-from ..tape.node import Node
+from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import Recording, state
 from ..tape.sizes import Answer, Size, size_of
@@ -40,7 +42,7 @@ from .backward_pass import Group, emit, recording_rules
 from .rules import found_out, rules_that_ask
 from .watched_rules import Watches
 
-__all__ = ["live_beside", "separate", "solve"]
+__all__ = ["Exactly", "Gradients", "in_order", "live_beside", "separate", "solve"]
 
 
 def solve(
@@ -51,7 +53,7 @@ def solve(
     also: Sequence[Node] = (),
     past: Sequence[Node] | None = None,
     live: Sequence[Node] | None = None,
-    repeat: tuple[tuple, Sequence[Node]] | None = None,
+    ask: Ask | None = None,
     through: Sequence[int] | None = None,
 ) -> list[np.ndarray | None]:
     """The gradients of groups as arrays (None: not reached, symbolically zero).
@@ -61,14 +63,14 @@ def solve(
     also      nodes whose values are wanted in the same run
     past      the history of the results, if it is known
     live      nodes of small live results, if they were looked up before
-    repeat    (purpose, roots) under which `checks` are to find this recording when it is repeated
+    ask       what is asked, where machine code is to find it when it is repeated
     through   places in the history of what is given up then, if that is not all of it
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
     since = streak.prices.now()
     with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-        plan, order, remade = _planned(seeds, groups, retain, also, past, live, repeat, through)
+        plan, order, ranks, remade = _planned(Gradients(seeds, groups, retain, also, past, live, ask, through))
     try:
         results = plan.run(order)
     except Misfit:
@@ -80,71 +82,175 @@ def solve(
     now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
     if not now.tracing:
         end_recording(now)
-    return separate(plan, results, order)
+    return in_order(separate(plan, results, order), ranks)
 
 
-def _planned(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-    past: Sequence[Node] | None, live: Sequence[Node] | None, repeat: tuple[tuple, Sequence[Node]] | None,
-    through: Sequence[int] | None,
-) -> tuple[Plan, Sequence[Node], Callable[[str], Plan]]:  # fmt: skip
-    """The plan for `solve`, the recording in canonical order, and a function that makes the plan anew."""
-    now = state.now
-    if past is None:
-        past = history([r for r, _ in seeds])
-    inside = frozenset(past)
-    roots = [r for r, _ in seeds] + [s.node for _, s in seeds] + list(also)
-    roots += [g.old for g in groups if g.old is not None]
-    if live is None:
-        live = live_beside(now, roots)
-    roots += live
-    roots = list(dict.fromkeys(roots))
-    order = needed(roots, inside)
-    read = {s.node for _, s in seeds} | {g.old for g in groups if g.old is not None}
-    along, watched = stored_along(order, roots, retain, inside)
-    kept = [n for n in roots if n.value is None and n not in read] + along
-    parts, number, _, order = structure(order, inside)
-    key = _key(parts, seeds, kept, groups, number)
-    plan = _known(key)
+def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
+    """Gradients in the order of their groups.   ranks: which group each is of, as a plan has them"""
+    found: list[np.ndarray | None] = [None] * len(ranks)
+    for rank, gradient in zip(ranks, gradients, strict=True):
+        found[rank] = gradient
+    return found
 
-    def recipe(plan: Plan, given: Sequence[Node]) -> Recipe:
-        # Only a backward adds to .grad; others give their targets among the roots.
-        added = [(g.nodes, g.old) for g in groups] if repeat and repeat[0][0] == "backward" else ()
-        given_up = None if through is None else frozenset([past[k] for k in through])
-        return Recipe(plan, order, parts, inside, given, live, watched, added, given_up)
 
+class Gradients:
+    """The arguments of `solve`, and the nodes that they name.
+
+    given, implicit    cotangents that are nodes of the recording's, and those of one
+    """
+
+    def __init__(
+        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+        past: Sequence[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+    ) -> None:  # fmt: skip
+        self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
+        self.past = history([r for r, _ in seeds]) if past is None else past
+        are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
+        self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
+        self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
+        self.olds = [g.old for g in groups if g.old is not None]
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+        beside = [*self.asked, *self.implicit, *self.olds]
+        self.live = live_beside(state.now, beside) if live is None else live
+
+    def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
+        """The groups in canonical order, those that are not reached last; the place of the first node of each."""
+        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
+        ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
+        return ranks, tuple([places[i] for i in ranks])
+
+    def has_present_olds(self) -> bool:
+        """True if the old gradients that were read are those of now, which machine code has read since."""
+        leaves = [(g.nodes[0].leaf, g.old) for g in self.groups]
+        grads = [(None if leaf is None else leaf.grad, old) for leaf, old in leaves]
+        return all([(None if grad is None else grad.node) is old for grad, old in grads])
+
+    def given_up(self) -> list[Node] | None:
+        """The part of the history that is given up with the ask, if it is; None: all of it."""
+        if self.through is None:
+            return None if self.ask is not None and self.ask.purpose == BACKWARD else []
+        return [self.past[k] for k in self.through]
+
+
+class Exactly(NamedTuple):
+    """The exact key of gradients, and what it was made of.
+
+    parts, number, order     as `structure` says them
+    kept, watched            nodes that are to be stored, and those whose being live was decisive
+    ranks, places, groups    the groups in canonical order: which they are, the place of the first node of each
+    """
+
+    key: tuple
+    parts: list
+    number: dict[Node, int]
+    order: list[Node]
+    kept: list[Node]
+    watched: dict[Node, bool]
+    ranks: list[int]
+    places: tuple[int, ...]
+    groups: list[Group]
+
+    @classmethod
+    def of(cls, what: Gradients) -> Exactly:
+        """Of what is asked."""
+        inside = frozenset(what.past)
+        roots = list(dict.fromkeys([*what.asked, *what.live, *what.olds]))
+        order = needed(roots, inside)
+        along, watched = stored_along(order, roots, what.retain, inside)
+        read = {*what.given, *what.olds}
+        kept = [n for n in roots if n.value is None and n not in read] + along
+        parts, number, order = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
+        ranks, places = what.ranks(number)
+        groups = [what.groups[i] for i in ranks]
+        for old in [g.old for g in groups]:
+            if old is not None and old not in number:
+                number[old] = len(number)
+                parts.append(old.kind.out)
+                order.append(old)
+        seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
+        for node in what.implicit:
+            number[node] = len(number)
+        stored = tuple(sorted([number[n] for n in kept]))
+        key = ("gradient", tuple(parts), seeds, stored, tuple([_group_key(g, number) for g in groups]))
+        return cls(key, parts, number, order, kept, watched, ranks, places, groups)
+
+
+def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
+    """The exact key of an ask for gradients."""
+    past = history(ask.results)
+    if ask.purpose == BACKWARD:
+        leaves: dict[Leaf, list[Node]] = {}
+        for node in past:
+            if node.leaf is not None:
+                leaves.setdefault(node.leaf, []).append(node)
+        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
+    else:
+        are_one = ask.purpose != NODES
+        groups = [
+            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
+            for x in ask.targets
+        ]
+    one = handle(data_node(ask.results[0].kind, None))
+    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    return Exactly.of(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None)).key
+
+
+EXACT_KEYS[False] = _exact_key
+
+_Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
+
+
+def _planned(what: Gradients) -> _Planned:
+    """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew."""
+    ask = what.ask
+    found = None
+    if ask is not None and not _runs_every_rule():
+        found = known(ask, what.live, what.retain, lambda: Exactly.of(what).key)
+    if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
+        return _planned_exactly(what, None, None)
+    entry = found.entry
+    plan = None if entry is None else _if_still_right(plan_of(entry))
+    if plan is None:
+        found = found.without_nodes()
+        return _planned_exactly(what, found, described(ask, what.live, what.retain))
+    COUNTS.hits += 1
+    order = found.order
+    ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
+    if streak.note_found(plan) and entry is plan:
+        learn(plan, ask, found, what.given_up(), ranks)
+    found = found.without_nodes()
+    return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
+
+
+def _planned_exactly(what: Gradients, found: Known | None, family: Described | None, why: str = "") -> _Planned:
+    """Find the plan by an exact key; make it if there is none.
+
+    found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
+    """
+    key, _, number, order, kept, _, ranks, places, groups = Exactly.of(what)
+    make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found)
+    plan = None if why else _known(key)
     if plan is not None:
         COUNTS.hits += 1
-        _note_found(plan, repeat, live, recipe)
-    else:
-        COUNTS.misses += 1
-        size = size_of(key)
-        plan = None if size is None or _runs_every_rule() else size.plan()
-        if plan is None or size is None:
-            plan = _make(key, past, seeds, groups, kept, number, order, size=size)
-        else:
-            note("backward", ANOTHER_SIZE)
-            size.note_answered(repeat, partial(recipe, plan))
-    return plan, order, partial(_make, key, past, seeds, groups, kept, number, order)
-
-
-def _key(
-    parts: Sequence[Any], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node], groups: Sequence[Group],
-    number: dict[Node, int],
-) -> tuple:  # fmt: skip
-    """The rule key: the recording, its seeds, what is kept, and the groups."""
-    return (
-        "gradient",
-        tuple(parts),
-        tuple([(number[r], number[s.node]) for r, s in seeds]),
-        tuple([number[n] for n in kept]),
-        tuple([_group_key(g, number) for g in groups]),
-    )
+        streak.note_found(plan)
+        name_plan(plan, key, found, order)
+        return plan, order, ranks, make
+    COUNTS.misses += 1
+    size = None if why else size_of(key, family, order)
+    plan = None if size is None or _runs_every_rule() else size.plan()
+    if plan is None or size is None:
+        return make(why, size=size), order, ranks, make
+    note("backward", ANOTHER_SIZE)
+    plan.leaves = places
+    name_plan(plan, key, found, order)
+    if what.ask is not None:
+        size.note_answered(what.ask, order, what.given_up(), places, ranks)
+    return plan, order, ranks, make
 
 
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:
     old = -1 if group.old is None else number[group.old]
-    return (old, bool(group.hooks), *[number.get(n, -1) for n in group.nodes])
+    return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
 
 
 def _runs_every_rule() -> bool:
@@ -155,22 +261,11 @@ def _runs_every_rule() -> bool:
 def _known(key: tuple) -> Plan | None:
     """The plan for this key, if its rules would record the same now."""
     plan = None if _runs_every_rule() else plans.get(key)
-    return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
+    return None if plan is None else _if_still_right(plan)
 
 
-def _note_found(
-    plan: Plan, repeat: tuple[tuple, Sequence[Node]] | None, live: Sequence[Node],
-    recipe: Callable[[Plan, Sequence[Node]], Recipe],
-) -> None:  # fmt: skip
-    """A plan was found: a check answers when the recording is repeated once more, if that pays."""
-    now = state.now
-    pays = streak.note_found(plan, repeat and repeat[0]) and not plan.relied  # a check looks at no methods
-    if repeat is not None and not now.tracing:
-        purpose, given = repeat
-        if pays:
-            checks.add(purpose, recipe(plan, given), now.began)
-        else:
-            checks.note_length(purpose, plan, given[0], live, now.began)
+def _if_still_right(plan: Plan) -> Plan | None:
+    return None if plan.relied and reading(plan.relied) != plan.read else plan
 
 
 def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
@@ -189,9 +284,11 @@ def _make(
     past: Sequence[Node],
     seeds: Sequence[tuple[Node, Tensor]],
     groups: Sequence[Group],
+    places: tuple[int, ...],
     kept: Sequence[Node],
     number: dict[Node, int],
     order: Sequence[Node],
+    found: Known | None,
     why: str = "",
     size: Size | None = None,
 ) -> Plan:
@@ -218,24 +315,26 @@ def _make(
     relied = users_methods(choices)
     read = reading(relied)
     why = why or unnamed(relied)
-    key = _with_calls(key, watches.keys(), number)
+    keys = watches.keys()
+    key = _with_calls(key, keys, number)
     known = not why
     for group in () if known else groups:
         group.old = None
     plan, drawn = build([*_with_old(gradients, groups), *kept], number)
     plan.relied, plan.read = relied, read
     answer = _answer(drawn, gradients, seeds, kept, number)
-    plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
+    plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, places
     if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
-        plans.put(key, plan)
+        named = found and found.with_calls({number[n]: call for n, call in keys.items()})
+        name_plan(plan, key, named, order)
         plan.choices = choices
-        known_plan = ref(plan)  # a check may answer with it when it is no more among the plans
-        forget: Callable[[], None] | None = None
-        choices.on_change(lambda: _drop(key, known_plan(), forget))
+        known_plan = ref(plan)
+        forget_size: Callable[[], None] | None = None
+        choices.on_change(lambda: _drop(known_plan(), forget_size))
         if size is not None and not relied:
-            forget = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
+            forget_size = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
     note("backward", why or compared(key))
     return plan
 
@@ -273,10 +372,10 @@ def _answer_again(
     new: dict[Node, Node],
 ) -> Answer:
     """What answers a recording in which others stand for its nodes: the rules run on these."""
-    seeds = [(new[r], handle(new[s.node])) for r, s in seeds]
+    seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in seeds]  # one stays what it is
     groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in groups]
     kept = [new[n] for n in kept]
-    number = {new[n]: i for n, i in number.items()}
+    number = {new.get(n, n): i for n, i in number.items()}
     gradients = emit([new[n] for n in past], seeds, groups, tracks=False)
     drawn = draw([*_with_old(gradients, groups), *kept], number)
     return _answer(drawn, gradients, seeds, kept, number)
@@ -292,14 +391,13 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
     return (purpose, tuple(parts), *rest)
 
 
-def _drop(key: tuple, plan: Plan | None, forget: Callable[[], None] | None) -> None:
+def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
     """A method was registered that changes what the rules behind this plan would record."""
-    if forget is not None:
-        forget()
+    if forget_size is not None:
+        forget_size()
     if plan is not None:
         plan.valid = False
-        if plans.get(key) is plan:  # else another was made under this key since
-            plans.pop(key)
+        forget(plan)  # not another that was made under its key since
 
 
 def _why_unkept(past: Sequence[Node], groups: Sequence[Group]) -> str:

@@ -2,7 +2,7 @@
 
 Hooks run each time, and nobody knows what they will return.  But what rules record up to a hook is decided by what they
 go through, and what they record behind it takes the hook's result as it is.  So a recording with hooks that repeats is
-one check (`behind.Hooked`) and sections:
+found by one key (`behind.Hooked`), and put down in sections:
 
     nodes that are read  ->  section: nodes as recorded before (`emitted`)  ->  hook  ->  section  ->  ...
 
@@ -28,10 +28,8 @@ from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.ask import evaluate
-from ..tape.behind import ExpectedBehind, Hooked
-from ..tape.check import Check, checks
-from ..tape.expected import python_check
-from ..tape.natively import native_check, native_put
+from ..tape.behind import NOTHING, Found, Hooked, Recorded, emissions, look, remember
+from ..tape.machine import native_put
 from ..tape.node import Leaf, Node, new_number
 from ..tape.plan import data, source
 from ..tape.record import grad_mode, identity_of, state
@@ -39,14 +37,10 @@ from ..tape.streak import note_repeated
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, recording_rules
-from .emitted import LIMIT, Rich, emissions, is_repeatable, made_between, put_again, rich_of
+from .emitted import LIMIT, NEVER, Rich, is_repeatable, made_between, put_again, rich_of
 from .hooks import run_hooks
 
 __all__ = ["computed", "hooked_gradients", "learn_hooked"]
-
-_UNKNOWN, _NEVER = object(), object()
-_BESIDE: list[Node] = []
-
 
 class _Section(NamedTuple):
     """What is recorded up to a hook, or to the end.
@@ -68,32 +62,26 @@ class _Section(NamedTuple):
         return native or partial(put_again, steps=self.steps, rich=self.rich, results=self.results)
 
 
-class _Sections:
-    """All of a recording's gradients.  For `Checks` it stands where a plan stands.
+class _Sections(Recorded):
+    """All of a recording's gradients.
 
-    store     (canonical number, place) of the nodes that are read
+    exact     the key, which keeps the kinds that it names
     puts      what puts each section down
     owners    places of the nodes whose gradients these are;  results: their places, None for one that is not reached
     """
 
-    __slots__ = (
-        "checked_for", "choices", "formulas", "gather", "owners", "puts", "results", "sections", "store", "valid",
-    )  # fmt: skip
+    __slots__ = ("choices", "exact", "owners", "puts", "results", "sections")
 
     def __init__(
-        self, reads: Sequence[int], sections: list[_Section], owners: list[int], results: list[int | None],
-        choices: Choices,
+        self, exact: Any, reads: Sequence[int], sections: list[_Section], owners: list[int],
+        results: list[int | None], choices: Choices,
     ) -> None:  # fmt: skip
-        self.store = tuple([(number, place) for place, number in enumerate(reads)])
+        self.exact, self.reads = exact, reads
         self.sections, self.owners, self.results, self.choices = sections, owners, results, choices
-        self.gather: tuple = ()
-        self.formulas = None
-        self.valid = True
-        self.checked_for: tuple = ()
-        self.puts: list[Callable[[tuple], tuple]] = []
+        self.puts = [section.put() for section in sections]
 
     def on(self, given: Sequence[Node]) -> list[tuple[Leaf, Node | None]]:
-        """Put them down behind these nodes, and call the hooks."""
+        """Put them down behind the nodes that are read, and call the hooks."""
         nodes = list(given)
         with recording_rules(False):
             for section, put in zip(self.sections, self.puts, strict=True):
@@ -115,16 +103,16 @@ def _identity(owner: Node) -> Leaf:
     return found
 
 
+def _look(root: Node) -> Found | None:
+    return look(Hooked, ("hooked",), (root,), 1, 0, False)
+
+
 def hooked_gradients(root: Node) -> list[tuple[Leaf, Node | None]] | None:
     """The leaves of a known recording with hooks, and their gradients, pending; None where it is not known."""
-    hit = checks.find(_purpose(root), (root,), _BESIDE, state.now.began)
-    if hit is None:
+    found = _look(root)
+    if found is None or not isinstance(found.entry, _Sections):
         return None
-    check, gathered = hit
-    sections: Any = check.plan
-    given = gathered[1]
-    del hit, gathered  # what is held counts as something that may be asked for
-    return sections.on(given)
+    return found.entry.on(found.nodes)
 
 
 def computed(
@@ -149,10 +137,6 @@ def computed(
     return values
 
 
-def _purpose(root: Node) -> tuple:
-    return ("hooked", root.kind)
-
-
 def learn_hooked(
     root: Node, groups: Sequence[Group], emit: Callable[[Callable], Sequence[Tensor | None]]
 ) -> list[tuple[Leaf, Node | None]] | None:
@@ -163,38 +147,24 @@ def learn_hooked(
     now = state.now
     if config.eager or is_watching() or (config.careful and len(config.open) != now.tracing) or now.literal:
         return None
+    found = _look(root)
+    if found is None:
+        return None
+    key, entry, nodes = found
+    if isinstance(entry, _Sections):
+        return entry.on(nodes)
+    if entry is NOTHING:
+        remember(key, None)
+    if entry is not None:
+        return None
+    note_repeated()
     behind = Hooked.of((root,), 1, 0, False)
-    if not isinstance(behind, Hooked):
+    made = _made(behind, groups, emit) if isinstance(behind, Hooked) else None
+    remember(key, made or NEVER)
+    if made is None or not isinstance(behind, Hooked):
         return None
-    key = (_purpose(root), behind.key)
-    known = emissions.get(key, _UNKNOWN)
-    if known is _UNKNOWN:
-        emissions.put(key, None)
-    if known is _UNKNOWN or known is _NEVER:
-        return None
-    if known is None:
-        note_repeated()
-        known = _made(behind, groups, emit)
-        emissions.put(key, known or _NEVER)
-        if known is None:
-            return None
-        known.choices.on_change(partial(_drop, key))
-    if known.checked_for:
-        checks.note_length(_purpose(root), known, root, _BESIDE, now.began)
-    else:
-        expected = ExpectedBehind(behind, known)
-        known.checked_for = (_purpose(root),)
-        known.puts = [section.put() for section in known.sections]
-        check = Check(native_check(expected) or python_check(expected), known, None)
-        checks.keep(_purpose(root), check, root, _BESIDE, now.began)
-    return known.on([behind.order[number] for number, _ in known.store])
-
-
-def _drop(key: tuple) -> None:
-    """A method was registered that changes what the rules would record."""
-    sections = emissions.pop(key)
-    if isinstance(sections, _Sections):
-        sections.valid = False
+    made.choices.on_change(lambda: emissions.pop(key))
+    return made.on([behind.order[place] for place in made.reads])
 
 
 class _Stops:
@@ -223,7 +193,7 @@ def _made(
     stops = _Stops(behind, groups)
     with observed() as choices:
         found = [None if t is None else t.node for t in emit(stops)]
-    if now.asked != asked or users_methods(choices) or behind.outside:
+    if now.asked != asked or users_methods(choices):
         return None
     given = dict.fromkeys([n for n, _, _ in stops.found] + [n for n in found if n is not None])
     results_of_hooks = {made: k for k, (_, made, _) in enumerate(stops.found)}
@@ -245,7 +215,7 @@ def _made(
         if result is not None:
             place[result] = len(place)
     return _Sections(
-        [behind.number[n] for n in reads], sections, [place[n] for n in owners],
+        behind.key, [behind.number[n] for n in reads], sections, [place[n] for n in owners],
         [None if n is None else place[n] for n in found], choices,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ that nothing else reaches gets zeros.  No rule runs on the way there.  A user's 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from codegen.records import NamedTuple
 from ..errors import GradientError
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
+from ..tape.machine import asks
 from ..tape.node import Node
 from ..tape.plan import COUNTS
 from ..tape.record import grad_mode, record, state
@@ -80,70 +82,132 @@ def pull_back_masked(
     hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    return _Pass(order, set(targets), hooked).run(seeds)
+    return _Pass(order, targets, hooked).run(seeds)
+
+
+#: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
+#: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents.  Machine
+#: code has the same (`recording_reverse`).
+_OPEN, _MASKED, _ZERO, _TARGET, _CALL = 1, 2, 4, 8, 16
+_stamps = itertools.count(1)
 
 
 class _Pass:
     """One backward pass.
 
-    bars     cotangents of nodes that the walk has not come to; of a call with several outputs, by output
-    found    those of targets
-    zeros    nodes that get nothing but the zeros of step functions
+    place    of each node in the history
+    bars     by place, cotangents of nodes that the walk has not come to, and of targets
+    flags    by place
+    slots    cotangents of a call with several outputs, by output
     """
 
     def __init__(
-        self, order: Sequence[Node], targets: set[Node], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
+        self, order: Sequence[Node], targets: Iterable[Node], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
     ) -> None:
-        self.order, self.targets, self.hooked = order, targets, hooked
-        self.open = reaching(order, targets)
-        self.bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
-        self.found: dict[Node, Cotangent] = {}
-        self.zeros: set[Node] = set()
+        self.order, self.hooked = list(order), hooked
+        self.place = {n: i for i, n in enumerate(order)}
+        self.bars: list[Node | None] = [None] * len(order)
+        self.flags = bytearray(len(order))
+        self.slots: dict[Node, dict[int, Cotangent]] = {}
+        self.targets = [n for n in dict.fromkeys(targets) if n in self.place]
+        for n in self.targets:
+            self.flags[self.place[n]] = _TARGET
         self.watch = watcher()
+        now = state.now
         self.programs = None if self.watch else VJPPrograms.now(grad_mode.get())
+        is_told = now.lines is not None or now.captures is not None
+        self.native = None if self.programs is None or is_told else asks()
+        if self.native is not None:
+            self.native.opened(self.order, self.flags)
+        else:
+            for n in reaching(order, self.targets):
+                self.flags[self.place[n]] |= _OPEN
 
     def run(self, seeds: Iterable[tuple[Node, Cotangent]]) -> dict[Node, Cotangent]:
         """The cotangents of targets."""
         for node, value in seeds:
             self._give(node, value)
-        for node in belonging_to_rules(state.now.lines, reversed(self.order)):
-            bar = self.bars.pop(node, None)
-            if bar is None:
-                if node in self.zeros:
-                    self.zeros.update([i for i in gradient_inputs(node) if i in self.open])
-            elif type(node) is Node and type(bar) is Cotangent and node not in self.targets:
-                self._go_through(node, bar)
-            else:
-                self._look_closer(node, bar)
-        for node in self.zeros.intersection(self.targets) - set(self.found):
-            self.found[node] = Cotangent(zeros_of(node.kind.out.aval).node, True)
-        return self.found
+        if self.native is not None and self.programs is not None:
+            self._go_natively(self.native, self.programs)
+        else:
+            places = range(len(self.order) - 1, -1, -1)
+            for at, _ in zip(places, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
+                self._go(at)
+        found: dict[Node, Cotangent] = {}
+        for node in self.targets:
+            at = self.place[node]
+            bar = self.bars[at]
+            if bar is not None:
+                found[node] = Cotangent(bar, bool(self.flags[at] & _MASKED))
+            elif self.flags[at] & _ZERO:
+                found[node] = Cotangent(zeros_of(node.kind.out.aval).node, True)
+        return found
 
-    def _look_closer(self, node: Node, bar: Any) -> None:
-        """Go through a target, a call, a node with hooks."""
-        if isinstance(bar, dict):  # a call with several outputs
-            self._call(node, bar)
-            return
+    def _go_natively(self, native: Any, programs: VJPPrograms) -> None:
+        """Have machine code go through all nodes but those that need Python."""
+        used: list[Any] = []
+        mode, stamp, at = grad_mode.get(), next(_stamps), len(self.order) - 1
+        try:
+            while True:
+                at = native.go_back(
+                    self.order, self.bars, self.flags, at, mode, used, stamp, _ADD.memo[mode], _added
+                )
+                if at < 0:
+                    break
+                self._go(at)
+                at -= 1
+        finally:
+            for program in used:
+                programs.note(program.entry)
+
+    def _go(self, at: int) -> None:
+        """Go through one node."""
+        node, bar, said = self.order[at], self.bars[at], self.flags[at]
+        slots = self.slots.pop(node, None) if self.slots else None
+        if slots is not None:  # a call with several outputs
+            self._call(node, slots)
+        elif bar is None:
+            if said & _ZERO:
+                self._note_zeros(gradient_inputs(node))
+        else:
+            if not said & _TARGET:
+                self.bars[at] = None
+            self._look_closer(at, node, Cotangent(bar, bool(said & _MASKED)))
+
+    def _look_closer(self, at: int, node: Node, bar: Cotangent) -> None:
+        """Go through a node that has a cotangent."""
         if node.hooks:
             bar = Cotangent(self.hooked(node.hooks, _noted(bar.node)).node, bar.masked)
-        if node in self.targets:
-            self.found[node] = bar
-            if not any([i in self.open for i in gradient_inputs(node)]):
+        if self.flags[at] & _TARGET:
+            self.bars[at] = bar.node
+            if not any(map(self._is_open, gradient_inputs(node))):
                 return
         if node.slot is not None:
             # An output that a rule read back stands there once more.
-            slots: Any = self.bars.setdefault(node.inputs[0], {})  # of a call: by output
+            call = node.inputs[0]
+            slots = self.slots.setdefault(call, {})
+            self.flags[self.place[call]] |= _CALL
             slots[node.slot] = _sum(slots.get(node.slot), bar)
         elif node.call is not None:
             self._call(node, {0: bar})
         else:
             self._go_through(node, bar)
 
+    def _is_open(self, node: Node) -> bool:
+        at = self.place.get(node)
+        return at is not None and bool(self.flags[at] & _OPEN)
+
+    def _note_zeros(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if self._is_open(node):
+                self.flags[self.place[node]] |= _ZERO
+
     def _call(self, node: Node, bars: dict[int, Cotangent]) -> None:
         """Apply the rule of a custom function to the cotangents of its outputs."""
         _refuse_released(node)
         COUNTS.rules += 1
-        pulled = call_rule(node, {slot: _noted(c.node) for slot, c in bars.items()}, self.open)
+        wanted = {i for i in node.inputs if self._is_open(i)}
+        pulled = call_rule(node, {slot: _noted(c.node) for slot, c in bars.items()}, wanted)
         given = [(i, Cotangent(g.node)) for i, g in zip(gradient_inputs(node), pulled, strict=True) if g is not None]
         self._give_all(node, list(bars.values()), given)
 
@@ -161,7 +225,7 @@ class _Pass:
             made = iter(program.put((bar.node, node, *inputs)))
             pulled = [None if place is None else next(made) for place in program.results]
         if None in pulled and not op.discrete:
-            self.zeros.update(self.open.intersection(inputs))
+            self._note_zeros(inputs)
         masked = masked or op.masks
         given = [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
         self._give_all(node, [bar], given)
@@ -175,10 +239,14 @@ class _Pass:
     def _give(self, node: Node, new: Cotangent) -> None:
         """Add to the cotangent of a node."""
         out = node.kind.out
-        if node not in self.open or not out.requires_grad:
+        if not out.requires_grad or not self._is_open(node):
             return
         assert new.node.kind.out.aval == out.aval, f"cotangent {new.node.kind.out.aval} for {out.aval}"
-        self.bars[node] = _sum(self.bars.get(node), new)
+        at = self.place[node]
+        old = self.bars[at]
+        total = _sum(None if old is None else Cotangent(old, bool(self.flags[at] & _MASKED)), new)
+        self.bars[at] = total.node
+        self.flags[at] = self.flags[at] | _MASKED if total.masked else self.flags[at] & ~_MASKED
 
 
 def _pulled(node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None]:
@@ -209,7 +277,9 @@ def _noted(node: Node) -> Tensor:
     return t
 
 
-def _sum(old: Any, new: Cotangent) -> Cotangent:
-    if old is None:
-        return new
-    return Cotangent(record(_ADD, (handle(old.node), handle(new.node))).node, old.masked and new.masked)
+def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
+    return new if old is None else Cotangent(_added(old.node, new.node), old.masked and new.masked)
+
+
+def _added(old: Node, new: Node) -> Node:
+    return record(_ADD, (handle(old), handle(new))).node

@@ -137,8 +137,7 @@ def _pulled(
     bars: _Bars = {root: (seed, 1)}
     partial: dict[int, list[Node]] = {}
     for i, (part, (values, results)) in enumerate(zip(parts, done, strict=True)):
-        stretch, roots, gathered = part
-        _through(stretch, roots, gathered[3], values, results, bars, partial, i)
+        _through(part.stretch, part.roots, part.outer, values, results, bars, partial, i)
     return {node: bar for node, (bar, _) in bars.items()}, partial
 
 
@@ -181,7 +180,7 @@ def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
 
 def _cut(part: Part, roots: Sequence[Node]) -> Part:
     """A part whose history is what these roots have; the rest of it belongs to results that were only computed."""
-    *others, past, freed = part.gathered
+    past = part.past
     mine, stack = set(roots), list(roots)
     inside = set(past)
     while stack:
@@ -189,8 +188,7 @@ def _cut(part: Part, roots: Sequence[Node]) -> Part:
             if i in inside and i not in mine:
                 mine.add(i)
                 stack.append(i)
-    kept = [k for k, node in enumerate(past) if node in mine]
-    return part._replace(gathered=(*others, tuple([past[k] for k in kept]), tuple([freed[k] for k in kept])))
+    return part._replace(past=tuple([node for node in past if node in mine]))
 
 
 # ---------------------------------------------------------------- made once

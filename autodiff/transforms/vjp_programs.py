@@ -23,7 +23,7 @@ from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
 from ..tape.lines import Lines
-from ..tape.natively import native_put
+from ..tape.machine import asks, native_put
 from ..tape.node import Kind, Node, Out, new_number, put_down
 from ..tape.record import argument, keeps_lines, state
 from ..tensor import Tensor, handle
@@ -52,6 +52,14 @@ class VJPProgram:
         read = {i for _, _, picks in steps for i in picks}.union(self._wanted)
         self.reads = tuple([i for i in range(given) if i in read])
         self._native: Callable[[tuple], tuple] | None = None
+
+    def for_machine(self, kind: Kind) -> Any:
+        """The program as machine code finds it with a kind; without machine code itself."""
+        native, op = asks(), kind.op
+        if native is None:
+            return self
+        has_zeros = None in self.results and not op.discrete
+        return native.steps(len(self.results) + 2, self.steps, self.results, op.masks, has_zeros, self)
 
     def put(self, given: tuple[Node, ...]) -> tuple[Node, ...]:
         """Put it down: the cotangents, those that there are."""
@@ -96,18 +104,27 @@ class VJPPrograms:
         if programs is None:
             programs = kind.rules = {}
         found: Any = programs.get(key)
-        if type(found) is not VJPProgram:
+        if isinstance(found, bytes):
+            found = found.entry  # type: ignore[attr-defined]  # machine code has it
+        elif type(found) is VJPProgram:
+            programs[key] = found.for_machine(kind)  # it may be there since
+        else:
             found = _met_again(kind, inputs, programs, key, found)
             if found is None:
                 return None
-        if found not in self._used:
-            self._used.add(found)
-            include(found.choices)
+        self.note(found)
         if state.now.captures is not None:
             given = (bar, node, *inputs)
             for place in found.reads:
                 state.now.meet(handle(given[place]))
         return found
+
+
+    def note(self, program: VJPProgram) -> None:
+        """Note that a program is used: whoever observes choices relies on those of its rule."""
+        if program not in self._used:
+            self._used.add(program)
+            include(program.choices)
 
 
 def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequence[Tensor | None]:
@@ -133,7 +150,7 @@ def _met_again(
             programs[key] = _NEVER if kind.op.has_regions or "cancels" in kind.op.traits else _MET
         return None
     found = _learnt(kind, inputs, key)
-    programs[key] = found or _NEVER
+    programs[key] = _NEVER if found is None else found.for_machine(kind)
     if found is not None:
         found.choices.on_change(partial(programs.pop, key, None))
     return found

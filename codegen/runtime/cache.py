@@ -65,7 +65,8 @@ class LRU:
 
         Where the entries are too heavy, as many as make them a sixteenth lighter than they may be; never the last one.
         """
-        oldest = sorted(self._entries, key=lambda key: self._entries[key][1])
+        # By pairs: looking each entry up would hash its key, which may be long, once more.
+        oldest = [key for key, _ in sorted(self._entries.items(), key=lambda pair: pair[1][1])]
         number = max(1, self.maxsize // 16) if len(self._entries) > self.maxsize else 0
         for place, key in enumerate(oldest[:-1] if number < len(oldest) else oldest):
             if place >= number and self._weight <= self.most * 15 / 16:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import OutOfRange
 from . import engine, objects
 from .ahead import Ahead
 from .launcher import method_definition, new_builtin
@@ -41,9 +40,9 @@ from .record_ir import (
     WORDS,
     recorder_ir,
 )  # fmt: skip
-from .record_known import Known
 from .record_layout import SET_HANDLER, VIEW, Layout, offsets_of
 from .record_table import Program, Table
+from .recording_asks import Asks, asks_code, has_known_slots
 from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
@@ -52,10 +51,10 @@ __all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
 _OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
 
 
-class Recorder(Known):
+class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
-    def __init__(self, layout: Layout, offsets: dict[str, int], code: engine.Code) -> None:
+    def __init__(self, layout: Layout, offsets: dict[str, int], code: engine.Code, asks: engine.Code) -> None:
         self._code = code
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -79,14 +78,14 @@ class Recorder(Known):
             config=layout.settings, counter=layout.counter, mode=layout.mode, note_small=layout.note_small,
             note_updated=layout.note_updated, look_at=layout.look_at, force=layout.force,
             array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
-            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
-            answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
-            out_of_range=OutOfRange, first_limit=layout.limits[1], lender_type=layout.lender, lent=layout.lent,
+            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32,
+            lender_type=layout.lender, lent=layout.lent,
             callback_name=_CALLBACK, prune=layout.prune, start_kind=layout.start_kind, int64_type=np.int64,
             int64_descr=np.dtype(np.int64), allocator=native().allocator,
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
-        numbers = offsets | dict(pending_limit=layout.limits[0], few=layout.limits[2])
+        self.asks = Asks(layout, asks)
+        numbers = offsets | dict(few=layout.limits[2], answer_value=self.asks.answer_value)
         for name, value in (numbers | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
         self._values = values
@@ -246,7 +245,7 @@ _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.
 _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
 
-def begin() -> Ahead[engine.Code | None]:
+def begin() -> Ahead[tuple[engine.Code, engine.Code] | None]:
     """The machine code, which is the same for all layouts; None where there is no launcher.
 
     Where it is kept on disk nobody is at it: it takes 4 ms.
@@ -254,12 +253,13 @@ def begin() -> Ahead[engine.Code | None]:
     return Ahead(_made, is_quick=is_made() and _is_kept())
 
 
-def _made() -> engine.Code | None:
+def _made() -> tuple[engine.Code, engine.Code] | None:
     if not native().launch:
         return None
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
-    return objects.compiled(_text(), imports, engine.Passes.INLINE)
+    code = objects.compiled(_text(), imports, engine.Passes.INLINE)
+    return code, asks_code(code)
 
 
 def _is_kept() -> bool:
@@ -270,13 +270,13 @@ def _text() -> str:
     return recorder_ir({name: native().offsets[name] for name in _OFFSETS})
 
 
-def set_up(layout: Layout, code: engine.Code | None) -> Recorder | None:
+def set_up(layout: Layout, codes: tuple[engine.Code, engine.Code] | None) -> Recorder | None:
     """The recorder for these classes; None where there is no code, or objects do not look as expected."""
-    offsets = offsets_of(layout) if code else {}
-    return Recorder(layout, offsets, code) if code and offsets else None
+    offsets = offsets_of(layout) if codes and has_known_slots(layout) else {}
+    return Recorder(layout, offsets, *codes) if codes and offsets else None
 
 
-#: The method of arrays that gives a number, and that of executables that runs them, interned as attributes are.
-_ITEM, _CALL = sys.intern("item"), sys.intern("call")
+#: The method of arrays that gives a number, interned as attributes are.
+_ITEM = sys.intern("item")
 #: What a weak reference calls when its object is gone.
 _CALLBACK = sys.intern("__callback__")

@@ -19,10 +19,7 @@ collector): so every object that is looked at again afterwards is held by a refe
 
 from __future__ import annotations
 
-from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
-from .check_ir import BLOCK, CHECKS
-from .commit_ir import COMMIT, FINISH
-from .record_emit_ir import EMIT, PUT_STEPS
+from .answer_ir import ANSWERS
 from .record_grad_ir import GRAD
 from .record_here_ir import HERE
 from .record_key_ir import KEY
@@ -92,8 +89,7 @@ WORDS = (
     "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
     "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
-    "python_bool", "answers_tracked", "answers_untracked", "counts", "hits_at", "runs_at", "valid_at", "executable_at",
-    "call_name", "out_of_range", "pending_limit", "first_limit",
+    "python_bool", "answer_value",
     "lender_type", "lent", "lender_array_at", "lender_loans_at", "lender_was_writeable_at", "callback_name", "prune",
 )  # fmt: skip
 
@@ -312,10 +308,7 @@ unknown:
 
 
 _TEXTS = (PARTS, NODES, NOTE, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD,
-          UPDATE, CHECKS, COMMIT, ANSWERS, LEAF, LOAN, PUT_STEPS)  # fmt: skip
-
-#: What the words of data are called that the texts read.
-_BLOCKS = (BLOCK, FINISH, ANSWER, EMIT)
+          UPDATE, ANSWERS, LEAF, LOAN)  # fmt: skip
 
 
 def recorder_ir(offsets: dict[str, int]) -> str:
@@ -324,10 +317,8 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     offsets   TYPE of any object, PAYLOAD of a bytes object, DATA ND DIMS BASE DESCR FLAGS of an array, ITEMS of a tuple
     """
     words = {name: number for number, name in enumerate(WORDS)}
-    blocks = {name: number for block in _BLOCKS for number, name in enumerate(block)}
-    assert not words.keys() & blocks.keys() and len(blocks) == sum(map(len, _BLOCKS))
     text = Template("".join(_TEXTS)).substitute(
-        words | blocks,
+        words,
         REFERENCES=offsets["TYPE"] - 8,
         COUNTED=offsets["TYPE"] + 8,
         SIZE=offsets["TYPE"] + 8,
@@ -361,7 +352,6 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         WAYS=WAYS,
         PROGRAM_WORDS=PROGRAM_WORDS,
         MOST_NODES=MOST_NODES,
-        MOST_LIVE=MOST_LIVE,
         LEAVES=LEAVES,
         LEAVES_MASK=LEAVES - 1,
         LEAF_WORDS=LEAF_WORDS,

@@ -41,7 +41,9 @@ class Layout:
                "set_grad" (without a value: deleted)
     start_kind     of the leaves that say where slices start
     counts     an object that counts what was found, and run
-    answers    what `Recorder.answer` made, as tuples by kind of node: where nothing is tracked, where it is
+    plans      the table of plans;  lock: of who writes the `.grad` of leaves
+    told       told(answer, calls): what is computed from the numbers of these; None where the answer is not for them
+    operations those of nodes that hold given data, and of constants
     limits     how much a recording, and how many small results, may grow to from its start; of how many elements an
                array is copied in any case
     """
@@ -66,7 +68,13 @@ class Layout:
     plan: type
     start_kind: Any
     counts: Any
-    answers: tuple[dict, dict]
+    plans: Any
+    emissions: Any
+    lock: Any
+    operations: tuple[Any, Any]
+    told: Callable[[Any, list], Any]
+    aliases: tuple[Any, ...]
+    argument: Any
     limits: tuple[int, int, int]
     lender: type
     lent: dict
@@ -123,8 +131,6 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "config": ("careful", "watching"),
     "function": ("site",),
-    "plan": ("valid", "executable"),
-    "counts": ("hits", "runs"),
     "lender": ("array", "loans", "was_writeable"),
 }
 #: Fields that are named as those of other classes.

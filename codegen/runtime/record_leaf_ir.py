@@ -3,6 +3,7 @@
 Which kind the leaf of an array has is found by its descr and extents, in a small table that Python fills.  An array of
 more extents, of another class, or met where machine code may not record is left to Python: the answer is None.
 
+    new_leaf      a handle on a new node that has a value (`recording_answer`)
     array_node    the leaf of an operand that is an array: a copy; where the recording lends, a large array that owns
                   its memory is lent (`record_loan_ir`) or, if nobody can write to it, the value itself
 """
@@ -21,6 +22,29 @@ POOLED = 8192
 LEAF_WORDS = MOST_EXTENTS + 3
 
 LEAF = """
+; A handle on a new node that has this value, or null.
+define ptr @new_leaf(ptr %kind, ptr %class, ptr %value) {
+entry:
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %wire
+wire:
+  %handle = call ptr @new_handle(ptr %class)
+  %no.handle = icmp eq ptr %handle, null
+  br i1 %no.handle, label %drop, label %name
+name:
+  call void @set_field(ptr %handle, i64 $node_at, ptr %node)
+  %false = call ptr @own.object(i64 $false)
+  call void @Py_IncRef(ptr %false)
+  call void @set_field(ptr %handle, i64 $masked_at, ptr %false)
+  ret ptr %handle
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+no:
+  ret ptr null
+}
+
 declare ptr @new_copy(ptr, i32)
 declare ptr @set_handler(ptr)
 

@@ -209,6 +209,12 @@ drop:
 no:
   ret ptr null
 }
+
+; The same for native Python (`recording_program`).
+define ptr @new_step(ptr %step, ptr %nodes) {
+  %node = call ptr @put_step(ptr %step, ptr %nodes)
+  ret ptr %node
+}
 ; Where the step behind this one is.
 define internal ptr @step_behind(ptr %step) alwaysinline {
   %n.at = getelementptr i64, ptr %step, i64 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape.check import checks
+from autodiff.tape import behind
 from autodiff.transforms import emitted
 
 A = np.linspace(-1.5, 1.7, 100)
@@ -84,7 +84,6 @@ def test_no_rule_runs_for_what_is_known(way, monkeypatch):
 
 def test_python_puts_down_the_same_where_nothing_does_it_natively(monkeypatch):
     monkeypatch.setattr(emitted, "native_put", lambda *_: None)
-    monkeypatch.setattr(emitted, "native_check", lambda *_: None)
 
     def f(x):
         return (ad.sin(x) ** 3 * 1.25).sum()
@@ -95,16 +94,16 @@ def test_python_puts_down_the_same_where_nothing_does_it_natively(monkeypatch):
     np.testing.assert_allclose(found, 1.25 * (6 * s * c * c - 3 * s**3) * B, rtol=1e-12, atol=1e-12)
 
 
-def test_what_checks_forgot_gets_another(monkeypatch):
+def test_what_was_forgotten_is_recorded_again(monkeypatch):
     def f(x):
         return (ad.cos(x) * ad.exp(-x)).sum()
 
     for _ in range(4):
         known = ad.hvp(f, A, B)
-    checks.clear()
+    behind.clear_emissions()
     for _ in range(2):
         np.testing.assert_array_equal(ad.hvp(f, A, B), known)
-    monkeypatch.setattr(emitted, "_looked_up", None)
+    monkeypatch.setattr(emitted, "_learnt", None)
     np.testing.assert_array_equal(ad.hvp(f, A, B), known)
 
 
@@ -402,7 +401,7 @@ def test_the_gradient_of_each_example_runs_no_rule_when_it_is_known(monkeypatch)
         known = ad.vmap(ad.grad(f))(VS)
     np.testing.assert_allclose(known, np.exp(VS) * (VS * VS + 2 * VS), rtol=1e-13)
     monkeypatch.setattr(reverse, "_pulled", None)
-    monkeypatch.setattr(emitted, "_looked_up", None)  # checks find it
+    monkeypatch.setattr(emitted, "_learnt", None)
     np.testing.assert_allclose(ad.vmap(ad.grad(f))(-VS), np.exp(-VS) * (VS * VS - 2 * VS), rtol=1e-13)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 
 import numpy as np
+import pytest
 
 import autodiff as ad
 from autodiff.tape import lengths
 from autodiff.tape.plan import COUNTS
+
+#: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
+uncompared = pytest.mark.skipif(
+    os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1", reason="exact keys are made here, to be compared"
+)
 
 RNG = np.random.default_rng(0)
 W0 = RNG.normal(size=(8, 200))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import any_size, sized_checks, sizes
+from autodiff.tape import any_size, families, sizes
 from autodiff.tape.varied import _Streak
 from codegen import compiler, sized_code, sized_products
 from codegen.runtime import native, products, share
@@ -33,7 +33,6 @@ def made(monkeypatch, patience):
     monkeypatch.setattr(any_size, "compile_sized", noted)
     monkeypatch.setattr(any_size, "_PRICE", 0)
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
-    monkeypatch.setattr(sizes, "_CHECKED", (1, 2, 3))
     return found
 
 
@@ -227,14 +226,14 @@ def test_a_gradient_has_its_own_size_where_a_parameter_is_updated_and_grows(call
 def test_a_size_that_comes_very_often_is_left_to_its_key(calls, monkeypatch):
     monkeypatch.setattr(sizes, "_OFTEN", 5)
     found = []
-    find = sized_checks.find
+    find = families._answered_at_any_size
 
     def noted(*given):
         known = find(*given)
         found.append(known is not None)
         return known
 
-    monkeypatch.setattr(sized_checks, "find", noted)
+    monkeypatch.setattr(families, "_answered_at_any_size", noted)
     f, w = PROGRAMS["pointwise"], RNG.normal(size=(5, 4))
     for n in (3, 4, 6, 7, 9, *[8] * 12):
         slopes(f, RNG.normal(size=(n, 5)), w)

@@ -5,7 +5,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import any_shape
-from autodiff.tape import any_size, sizes
+from autodiff.tape import any_size
 from autodiff.tape.varied import _Streak
 from codegen import sized_code
 from codegen.runtime import native
@@ -51,7 +51,6 @@ def runs(monkeypatch, patience):
     monkeypatch.setattr(any_size, "_PRICE", 0)
     monkeypatch.setattr(any_shape, "_TRIED", (2, 4, 8))
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
-    monkeypatch.setattr(sizes, "_CHECKED", (1, 3))
     return found
 
 

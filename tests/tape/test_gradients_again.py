@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.tape import known
 from autodiff.transforms import gradient
 
 A, B = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
@@ -21,8 +22,10 @@ EXPECTED = {"a": np.cos(A) * B**2, "b": 2 * B * np.sin(A)}
 
 
 @pytest.fixture
-def keyless(monkeypatch):
-    """From its call on no key of a recording is made: what is asked for must be found by a check."""
+def keyless(native, monkeypatch):
+    """From its call on no exact key of a recording is made: what is asked for must be found by machine code."""
+    if known.IS_COMPARED:
+        pytest.skip("exact keys are made here, to be compared")
 
     def refuse(*_):
         raise AssertionError("the structure of a known recording was looked at")
@@ -31,7 +34,7 @@ def keyless(monkeypatch):
 
 
 @pytest.mark.parametrize("holds_gradients", [False, True])
-def test_gradients_of_tensors_are_found_by_a_check(keyless, holds_gradients):
+def test_gradients_of_tensors_are_found_by_machine_code(keyless, holds_gradients):
     a, b = leaves()
     for k in range(8):
         if k == 4:
@@ -135,7 +138,7 @@ def test_the_rest_of_a_graph_stands_behind_gradients_of_an_intermediate_that_a_c
         np.testing.assert_allclose(ad.grad(ad.sum(h), a), np.cos(A))
 
 
-def test_a_graph_that_is_retained_and_several_results_are_found_by_a_check(keyless):
+def test_a_graph_that_is_retained_and_several_results_are_found_by_machine_code(keyless):
     a, b = leaves()
     for k in range(6):
         h = ad.sin(a) * b

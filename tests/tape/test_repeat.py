@@ -1,10 +1,10 @@
-"""A repeated training step is answered by its check: no walk over the graph, one native call."""
+"""A repeated training step is answered by machine code: no walk over the graph in Python, one native call."""
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape.check import checks
+from autodiff.tape import known, machine
 from autodiff.tape.plan import COUNTS, plans
 from codegen.runtime.cache import LRU
 
@@ -28,22 +28,33 @@ def _(ctx, grad_output):
     return {"x": None, "w": grad_output * (s.x.T @ s.z)}
 
 
+WORDS = {
+    known.VALUE: "value", known.BACKWARD: "backward", known.TENSORS: "tensors", known.SOME: "tensors",
+    known.NODES: "value and gradient",
+}  # fmt: skip
+
+
 def answered(monkeypatch):
-    """What the checks of backward found, in order, from now on."""
-    found = []
-    look = checks.find
+    """What is asked from now on, in order, and whether machine code answered it."""
+    found, asks = [], machine._asks
 
-    def find(key, roots, live, start):
-        known = look(key, roots, live, start)
-        found.append((key[0], known is not None))
-        return known
+    class Spied:
+        def __getattr__(self, name):
+            return getattr(asks, name)
 
-    monkeypatch.setattr(type(checks), "find", lambda self, *given: find(*given))
+        @staticmethod
+        def ask(purpose, *given):
+            answer = asks.ask(purpose, *given)
+            if not (type(answer) is list and type(answer[0]) is bytes):  # else it asks for keys of calls
+                found.append((WORDS[purpose], answer is not None))
+            return answer
+
+    monkeypatch.setattr(machine, "_asks", Spied())
     return found
 
 
 @pytest.mark.smoke
-def test_a_step_with_a_custom_loss_and_a_running_total_is_one_check_and_one_run(monkeypatch):
+def test_a_step_with_a_custom_loss_and_a_running_total_is_one_look_and_one_run(native, monkeypatch):
     rng = np.random.default_rng(0)
     data, w = ad.tensor(rng.normal(size=(12, 3))), ad.tensor(rng.normal(size=(3, 2)), requires_grad=True)
     total = ad.tensor(0.0)
@@ -82,7 +93,7 @@ def test_a_running_total_is_computed_along_with_the_next_step():
     assert COUNTS.runs - runs == 1
 
 
-def test_episodes_of_many_lengths_are_each_answered_by_their_check(monkeypatch, way):
+def test_episodes_of_many_lengths_are_each_answered_by_their_plan(native, monkeypatch):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
 
     def play(length):
@@ -104,7 +115,7 @@ def test_episodes_of_many_lengths_are_each_answered_by_their_check(monkeypatch, 
     found = answered(monkeypatch)
     for length in (*lengths, *lengths[::-1]):
         np.testing.assert_allclose(play(length), by_hand(length), rtol=1e-12)
-    assert [known for purpose, known in found if purpose == "backward"][1:] == [True] * 15
+    assert [is_known for purpose, is_known in found if purpose == "backward"][1:] == [True] * 15
 
 
 def test_an_episode_between_others_of_its_length_is_told_from_them(way):
@@ -146,7 +157,7 @@ def test_updates_that_an_ask_left_pending_are_evaluated_together():
     assert runs == [1, 1, 1, 2, 2, 1, 2, 2, 1]
 
 
-def test_loops_of_many_lengths_have_a_check_for_each(monkeypatch):
+def test_loops_of_many_lengths_have_a_plan_for_each(native, monkeypatch):
     w = ad.tensor(np.full(70, 0.5), requires_grad=True)
 
     def episode(steps):
@@ -165,7 +176,7 @@ def test_loops_of_many_lengths_have_a_check_for_each(monkeypatch):
     assert found == [("backward", True)] * 30
 
 
-def test_episodes_of_several_lengths_that_ask_at_each_step_each_have_a_check():
+def test_episodes_of_several_lengths_that_ask_at_each_step_each_have_a_plan(native):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
 
     def play(steps):
@@ -190,7 +201,7 @@ def test_episodes_of_several_lengths_that_ask_at_each_step_each_have_a_check():
     assert not any([table is plans for table in looked_up])
 
 
-def test_one_program_that_is_asked_for_in_two_ways_has_a_check_for_each(monkeypatch):
+def test_one_program_that_is_asked_for_in_two_ways_is_known_in_each(native, monkeypatch):
     """The plan is one: `backward` makes it, and `value_and_grad` finds it."""
     a = np.linspace(0.1, 0.9, 5)
 
@@ -212,7 +223,7 @@ def test_one_program_that_is_asked_for_in_two_ways_has_a_check_for_each(monkeypa
     assert [is_known for _, is_known in found] == [True, True]
 
 
-def test_a_recording_of_thousands_of_nodes_is_answered_by_its_check_too(monkeypatch):
+def test_a_recording_of_thousands_of_nodes_is_answered_by_machine_code_too(native, monkeypatch):
     def loss(x):
         y = x
         for _ in range(1300):

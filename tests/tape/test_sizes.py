@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import multiply
-from autodiff.tape import any_size, sized_checks, sizes
+from autodiff.tape import any_size, families, sizes
 from autodiff.tape.plan import COUNTS
 from autodiff.tape.varied import _Streak
 from codegen import compiler
@@ -29,7 +29,7 @@ def varied(monkeypatch, patience):
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(sizes._Form, "is_varied", lambda form: True)
     monkeypatch.setattr(sizes._Any, "plan", noted)
-    find = sized_checks.find
+    find = families._answered_at_any_size
 
     def noted_find(*given):
         found = find(*given)
@@ -37,8 +37,7 @@ def varied(monkeypatch, patience):
             answered.append(True)
         return found
 
-    monkeypatch.setattr(sized_checks, "find", noted_find)
-    monkeypatch.setattr(sizes, "_CHECKED", range(1, 9))
+    monkeypatch.setattr(families, "_answered_at_any_size", noted_find)
     return answered
 
 

@@ -13,7 +13,7 @@ import threading
 import numpy as np
 
 import autodiff as ad
-from autodiff.tape import check
+from autodiff.ops import recorder
 
 faulthandler.enable()
 MISTAKES = []
@@ -149,6 +149,6 @@ def random_asks():
 if __name__ == "__main__":
     sys.setswitchinterval(1e-5)
     if sys.argv[2] == "python":
-        check.native_check = check.native_finish = lambda *what: None
+        recorder._now.is_settled = True  # it is never installed
     {"values": values, "gradients": gradients, "random_asks": random_asks}[sys.argv[1]]()
     print(len(MISTAKES), "mistakes", *MISTAKES[:1])

@@ -1,27 +1,31 @@
-"""Recordings of many sizes are each answered by a check of their own: see `autodiff.tape.check`."""
+"""Recordings of many sizes are each answered by a plan of their own, found by its key: see `autodiff.tape.known`."""
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import check
-from autodiff.tape.check import checks
+from autodiff.tape import machine, plan
 
 RNG = np.random.default_rng(3)
 
 
 @pytest.fixture
-def accepted(monkeypatch, way):
-    """What the checks said of each recording, in order."""
-    said = []
-    find = check.Checks.find
+def accepted(monkeypatch, native):
+    """Whether each ask was answered by machine code, in order."""
+    said, asks = [], machine._asks
 
-    def spied(self, *arguments):
-        found = find(self, *arguments)
-        said.append(found is not None)
-        return found
+    class Spied:
+        def __getattr__(self, name):
+            return getattr(asks, name)
 
-    monkeypatch.setattr(check.Checks, "find", spied)
+        @staticmethod
+        def ask(*given):
+            found = asks.ask(*given)
+            said.append(found is not None)
+            return found
+
+    ad.clear_cache()
+    monkeypatch.setattr(machine, "_asks", Spied())
     return said
 
 
@@ -33,10 +37,9 @@ def gradient_of_rows(w, n):
     np.testing.assert_allclose(w.grad.numpy(), 2 * x.T @ (y * (1 - y * y)) / y.size, rtol=1e-12, atol=1e-15)
 
 
-def test_each_of_many_batch_sizes_has_its_check(accepted):
+def test_each_of_many_batch_sizes_has_its_plan(accepted):
     w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
     sizes = range(40, 52)
-    assert len(sizes) > check.PER_KEY
     for _ in range(4):
         for n in sizes:
             gradient_of_rows(w, n)
@@ -46,7 +49,7 @@ def test_each_of_many_batch_sizes_has_its_check(accepted):
     assert accepted and all(accepted)
 
 
-def test_a_value_at_many_sizes_has_its_checks(accepted):
+def test_a_value_at_many_sizes_has_its_plans(accepted):
     w = ad.tensor(RNG.normal(size=(3, 2)))
 
     def value(n):
@@ -63,11 +66,10 @@ def test_a_value_at_many_sizes_has_its_checks(accepted):
     assert all(accepted)  # what a native answer knows is not even asked
 
 
-@pytest.mark.parametrize("limit", ["KEYS", "LENGTHS"])
-def test_what_a_full_table_forgot_gets_a_check_again(accepted, monkeypatch, limit):
-    monkeypatch.setattr(check, limit, 3)
+def test_what_a_full_table_forgot_is_learnt_again(accepted, monkeypatch):
+    monkeypatch.setattr(plan.plans, "maxsize", 6)
     w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
-    roots = [ad.exp, ad.sin, ad.cos, ad.tanh, ad.expm1] if limit == "KEYS" else [ad.exp] * 5
+    roots = [ad.exp, ad.sin, ad.cos, ad.tanh, ad.expm1]
 
     def run(k):
         w.grad = None
@@ -79,13 +81,23 @@ def test_what_a_full_table_forgot_gets_a_check_again(accepted, monkeypatch, limi
     for k in range(5):
         for _ in range(4):
             run(k)
-    assert len(checks._found) <= 3
-    for _ in range(3):
-        run(0)
+    assert len(plan.plans) <= 6
     accepted.clear()
-    run(0)
-    run(0)
-    assert accepted == [True, True]
+    for _ in range(4):
+        run(0)
+    assert not accepted[0] and accepted[-1]
+
+
+def test_what_is_used_again_and_again_is_not_forgotten(accepted, monkeypatch):
+    monkeypatch.setattr(plan.plans, "maxsize", 6)
+    w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
+    for n in range(1, 15):
+        gradient_of_rows(w, 40)
+        gradient_of_rows(w, n)
+        gradient_of_rows(w, 40)
+    accepted.clear()
+    gradient_of_rows(w, 40)
+    assert accepted == [True]
 
 
 ASKED = {
@@ -101,7 +113,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_gradients_asked_for_again_in_the_same_way_are_answered_by_a_check(accepted, name):
+def test_gradients_asked_for_again_in_the_same_way_are_answered_by_machine_code(accepted, name):
     w = ad.tensor(RNG.normal(size=(4, 3)), requires_grad=True)
     for step in range(6):
         accepted.clear()
@@ -140,20 +152,3 @@ def test_a_cotangent_of_another_kind_is_another_question(accepted):
                     (x * x).backward(wrong)
                 with pytest.raises(ad.Error):
                     ad.grad(x * x, [x], grad_outputs=wrong)
-
-
-def test_a_size_that_was_never_met_is_compared_with_no_check_but_that_of_its_length(accepted):
-    w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
-    for _ in range(4):
-        for n in range(40, 48):
-            gradient_of_rows(w, n)
-    compared = []
-    known = [c for tried in checks._found.values() for c in tried.of_plan.values()]
-    assert len(known) >= check.PER_KEY
-    for one in known:
-        one.accepts = lambda *given, accepts=one.accepts: compared.append(1) or accepts(*given)
-    accepted.clear()
-    gradient_of_rows(w, 77)
-    assert len(compared) <= len(accepted) and not any(accepted)
-    gradient_of_rows(w, 41)
-    assert accepted[-1]

@@ -1,4 +1,4 @@
-"""A new size of a known program is found by a check, without the key of its recording."""
+"""A new size of a known program is found by the hash of its families, without the key of its recording."""
 
 import gc
 import sys
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import sized_checks, sizes
+from autodiff.ops import recorder
+from autodiff.tape import families, sizes
 from autodiff.tape.varied import _Streak
 from tests.ops.cases import eager
 
@@ -20,24 +21,34 @@ ROWS, WEIGHTS = RNG.normal(size=(40, 5)), RNG.normal(size=5)
 
 @pytest.fixture(params=["natively", "in Python"])
 def hits(request, monkeypatch, patience):
-    """Shapes are taken not to repeat; whether recordings were found by checks for any size."""
+    """Shapes are taken not to repeat; whether recordings were answered by plans for any size."""
     if request.param == "natively":
         request.getfixturevalue("native")
+        found = _noted(monkeypatch, families, "_answered_at_any_size")
     else:
-        for name in ("native_check", "native_finish"):
-            monkeypatch.setattr(sized_checks, name, lambda *_: None)
+        was_installed = recorder.is_installed()
+        recorder.uninstall()
+        request.addfinalizer(recorder.install if was_installed else recorder.uninstall)
+        found = _noted(monkeypatch, sizes._Any, "plan")
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
+    return found
+
+
+def _noted(monkeypatch, owner, name):
+    """Whether each call of a function found something."""
     found = []
-    find = sized_checks.find
+    find = getattr(owner, name)
 
     def noted(*given):
         known = find(*given)
         found.append(known is not None)
         return known
 
-    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
-    monkeypatch.setattr(sizes, "_CHECKED", (1, 2, 3))
-    monkeypatch.setattr(sized_checks, "find", noted)
+    monkeypatch.setattr(owner, name, noted)
     return found
+
+
+natively = pytest.mark.parametrize("hits", ["natively"], indirect=True)
 
 
 def slope(f, x, **flags):
@@ -66,6 +77,7 @@ def met(f=squares, ns=(3, 4, 6, 7)):
         agrees(f, ROWS[:n])
 
 
+@natively
 def test_a_new_size_of_a_known_program_is_answered_without_its_key(hits, monkeypatch):
     met()
     described = []
@@ -76,6 +88,7 @@ def test_a_new_size_of_a_known_program_is_answered_without_its_key(hits, monkeyp
     assert not described and all(hits[-5:])
 
 
+@natively
 def test_a_size_that_comes_again_and_again_is_left_to_its_key(hits):
     met()
     before = hits.count(True)
@@ -149,14 +162,14 @@ def test_a_hook_or_a_vector_without_a_seed_is_seen_at_a_new_size(hits):
         (ad.tensor(ROWS[:16]) @ w).backward()
 
 
-def test_values_of_new_sizes_are_found_by_checks_too(hits):
+def test_values_of_new_sizes_are_found_too(hits):
     for n in (3, 4, 6, 7, 9, 12, 14):
         found = ad.exp(ad.tensor(ROWS[:n]) * 2.0).numpy()
         np.testing.assert_allclose(found, np.exp(ROWS[:n] * 2), rtol=1e-14)
     assert hits[-1]
 
 
-def test_where_a_size_is_decided_otherwise_it_is_so_behind_checks_too(hits):
+def test_where_a_size_is_decided_otherwise_it_is_so(hits):
     def f(x, w):  # one row is spread
         return ad.sum(x * w + ad.mean(x, axis=0)) if x.shape[0] % 4 else ad.sum(ad.sin(x) * w)
 
@@ -172,7 +185,7 @@ FUNCTIONAL = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONAL)
-def test_gradients_of_functions_are_found_by_checks_for_any_size(hits, name):
+def test_gradients_of_functions_are_found_at_any_size(hits, name):
     def flat(found):
         return [np.asarray(x) for part in found for x in (part if isinstance(part, tuple) else (part,))]
 
@@ -186,7 +199,7 @@ def test_gradients_of_functions_are_found_by_checks_for_any_size(hits, name):
             assert hits[-1]
 
 
-def test_gradients_of_tensors_are_found_by_checks_for_any_size(hits):
+def test_gradients_of_tensors_are_found_at_any_size(hits):
     for n in (3, 4, 6, 7, 9, 12, 2, 31, 33):
         x, w = ad.tensor(ROWS[:n]), ad.tensor(WEIGHTS, requires_grad=True)
         y = squares(x, w)
@@ -200,12 +213,13 @@ def test_gradients_of_tensors_are_found_by_checks_for_any_size(hits):
     assert any(hits[-6:])
 
 
-def test_checks_that_were_forgotten_are_made_again(hits):
+@natively
+def test_what_was_forgotten_is_found_again(hits):
     met()
     for n in (9, 10, 11):
         agrees(squares, ROWS[:n])
     assert hits[-1]
-    sized_checks.clear_sized_checks()  # as where there are many, or the recorder is set up
+    families.SIZED.clear()  # as where there are many
     for n in (12, 13, 14, 15):
         agrees(squares, ROWS[:n])
     assert hits[-1]
@@ -225,7 +239,8 @@ def test_gradients_have_the_sizes_of_their_leaves(hits):
     assert all(hits[-4:])
 
 
-def test_checks_hold_no_recording_and_are_forgotten_with_the_rest(hits):
+@natively
+def test_answers_hold_no_recording_and_are_forgotten_with_the_rest(hits):
     met()
     x = ad.tensor(ROWS[:17])
     squares(x, ad.tensor(WEIGHTS, requires_grad=True)).backward()
@@ -233,7 +248,7 @@ def test_checks_hold_no_recording_and_are_forgotten_with_the_rest(hits):
     gone = weakref.ref(x)
     del x
     gc.collect()
-    assert gone() is None and sized_checks._found
+    assert gone() is None and families.SIZED
     ad.clear_cache()
-    assert not sized_checks._found
+    assert not families.SIZED
     agrees(squares, ROWS[:18])

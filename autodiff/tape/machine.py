@@ -1,0 +1,32 @@
+"""The machine code that reads recordings and puts nodes down (`codegen.runtime.recording_asks`), once it is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+__all__ = ["asks", "native_put", "use_asks"]
+
+_asks: Any = None
+
+
+def use_asks(recorder: Any) -> None:
+    """Read recordings by machine code from now on; None: in Python."""
+    global _asks
+    _asks = None if recorder is None else recorder.asks
+
+
+def asks() -> Any:
+    """The machine code; None where there is none."""
+    return _asks
+
+
+def native_put(given: int, steps: Sequence[tuple], results: Sequence[int]) -> Callable[[tuple], tuple] | None:
+    """put(nodes), which puts steps down behind so many nodes and gives the results; None: Python does.
+
+    steps      kind, value and inputs of each node: the given nodes come first in the numbering
+    results    which of them all are given back
+    """
+    native = asks()
+    return None if native is None else partial(native.put, native.steps(given, steps, results))

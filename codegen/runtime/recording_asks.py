@@ -1,0 +1,225 @@
+"""Known recordings in machine code: what sets up `recording_answer` for the classes of a recorder (`record`).
+
+    asks = Asks(layout, code)
+    asks.key_of(...), asks.ask(...)       see `recording_answer`
+    asks.behind_of(...), asks.history_of(...)      see `recording_behind`
+    asks.family_of(...)                   see `recording_families`
+    asks.placed(...), asks.put(...)       see `recording_program`
+    asks.opened(...), asks.go_back(...)   see `recording_reverse`
+    asks.answer(...)                      an answer: what is looked up, and says how a plan is run
+    asks.reads(...)                       the nodes that are read of a recording that is looked up
+    asks.steps(...)                       nodes to put down, the program of a rule say
+    asks.piece(...)                       a piece of a recording, as `recording_piece` has it
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir import OutOfRange
+from ..native import BuiltinLibrary, Struct, Translation
+from . import (
+    engine,
+    objects,
+    recording_answer,
+    recording_behind,
+    recording_families,
+    recording_piece,
+    recording_program,
+    recording_reverse,
+    recording_walk,
+)
+from .native import Self
+from .record_layout import Layout
+from .slots import offset_of
+
+__all__ = ["Answer", "Asks", "Group", "Reads", "Steps", "asks_code", "has_known_slots"]
+
+_BUILTINS = (
+    recording_answer.ask, recording_answer.key_of, recording_answer.remember, recording_answer.place_slots,
+    recording_behind.behind_of, recording_behind.history_of,
+    recording_families.family_of, recording_families.remember_types,
+    recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
+    recording_program.placed, recording_program.put, recording_reverse.go_back, recording_reverse.opened,
+)  # fmt: skip
+
+#: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
+Group = tuple[int, int, Any, Any]
+
+
+class Answer(Self):
+    """The way a known ask is answered: the address of a block of `recording_answer.Answer`.
+
+    plan     what is run
+    ranks    of gradients of tensors: in which order the plan has them
+    told     the keys of calls that belong to the key;   calls: which of them the plan's formulas read
+    """
+
+    plan: Any
+    ranks: Sequence[int]
+    told: tuple
+    calls: Sequence[int]
+
+
+class Reads(Self):
+    """Which nodes of a recording are read, by canonical numbers: the address of their count, and where these are.
+
+    entry    what reads them
+    """
+
+    entry: Any
+
+
+class Steps(Self):
+    """Nodes to put down, the program of a rule say: the address of a block of `recording_program.Steps`.
+
+    entry    what it is made from
+    """
+
+    entry: Any
+
+
+def asks_code(recorder: engine.Code) -> engine.Code:
+    """The machine code, which makes leaves as the recorder does."""
+    imports = {name: recorder.address(name) for name in ("new_leaf", "new_step")}
+    return objects.typed("answer_value", _text, engine.Passes.VECTORS, imports)
+
+
+def _text(module: Translation) -> str:
+    return module.text([recording_answer.answer_value], builtins=_BUILTINS)
+
+
+def has_known_slots(layout: Layout) -> bool:
+    """True if objects have their slots where the structs of the walk have fields."""
+    walk, answer = recording_walk, recording_answer
+    pairs: list[tuple[type[Struct], type]] = [
+        (walk.Out, layout.out), (walk.Kind, layout.kind), (walk.Rich, layout.rich), (walk.Leaf, layout.leaf),
+        (walk.Handle, layout.handle), (answer.Plans, type(layout.plans)), (answer.Plans, type(layout.emissions)),
+        (answer.Counts, type(layout.counts)),
+    ]  # fmt: skip
+    there = [offset_of(layout.recording, name) for name in answer.RECORDING_SLOTS]
+    return None not in there and all([
+        field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
+        for fields, cls in pairs
+        for name, field in fields.fields().items()
+        if name not in ("head", "references", "rest", "type")
+    ])
+
+
+class Asks:
+    """The machine code, set up for one layout."""
+
+    def __init__(self, layout: Layout, code: engine.Code) -> None:
+        library = BuiltinLibrary(code, _BUILTINS)
+        self._held = (layout, code)
+        self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
+        self.history_of = library.history_of
+        self.placed, self.put = library.placed, library.put
+        self.go_back, self.opened = library.go_back, library.opened
+        self.family_of = library.family_of
+        self.learn_piece, self.piece_of, self.finish_piece = (
+            library.learn_piece, library.piece_of, library.finish_piece,
+        )  # fmt: skip
+        self.answer_value = 0 if os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1" else code.address("answer_value")
+        self._plan = [offset_of(layout.plan, name) or 0 for name in ("valid", "executable")]
+        given = (
+            None, True, layout.node, layout.handle, int, *layout.operations, layout.plans, layout.emissions,
+            layout.counts, Answer, Reads, "call", "acquire", "release", layout.lock, layout.counter,
+            OutOfRange, layout.limits[1], layout.limits[0], (), layout.told, layout.aliases, layout.argument,
+            Steps, False,
+        )  # fmt: skip
+        self._given = given
+        library.remember(*given)
+        library.remember_types(tuple, bool, float, str)
+        library.place_slots(*[(offset_of(layout.recording, n) or 0) // 8 for n in recording_answer.RECORDING_SLOTS])
+
+    def answer(
+        self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
+        groups: Sequence[Group], past: Sequence[int] | None, is_whole: bool,
+    ) -> Answer:  # fmt: skip
+        """Make the answer of an ask by this plan.
+
+        arguments   (place, None), (-1, object), or (-2, which of the inputs that are computed)
+        stored      place, position among the results, whether inputs are dropped
+        groups      of gradients that are added to `.grad`
+        past        places of what is given up; None: all of the history
+        is_whole    all targets are reached
+        """
+        words = [word for place, what in arguments for word in (place, what if place == -2 else id(what))]
+        tables = [
+            words,
+            [int(word) for one in stored for word in one],
+            [word for place, position, kind, cls in groups for word in (place, position, id(kind), id(cls))],
+            [*(past or ())],
+        ]
+        arrays = [(ctypes.c_int64 * len(table))(*table) for table in tables]
+        addresses = [ctypes.addressof(array) for array in arrays]
+        valid, executable = [id(plan) + offset for offset in self._plan]
+        counts = [len(arguments), len(stored), len(groups), -1 if past is None else len(past)]
+        pairs = [word for pair in zip(counts, addresses, strict=True) for word in pair]
+        words = [valid, executable, *pairs, int(is_whole), 0]
+        assert len(words) == len(recording_answer.ANSWER_WORDS)
+        block = (ctypes.c_int64 * len(words))(*words)
+        made = Answer(struct.pack("P", ctypes.addressof(block)))
+        block[-1] = id(made)
+        made.owned = (block, arrays, tuple(arguments), tuple(groups))
+        made.plan = plan
+        return made
+
+    def reads(self, places: Sequence[int], entry: Any) -> Reads:
+        """What says that the nodes at these places are read."""
+        table = (ctypes.c_int64 * len(places))(*places)
+        block = (ctypes.c_int64 * 2)(len(places), ctypes.addressof(table))
+        made = Reads(struct.pack("P", ctypes.addressof(block)))
+        made.owned = (block, table)
+        made.entry = entry
+        return made
+
+    def steps(
+        self, given: int, steps: Sequence[tuple[Any, Any, Sequence[int]]], results: Sequence[int | None],
+        masks: bool = False, has_zeros: bool = False, entry: Any = None,
+    ) -> Steps:  # fmt: skip
+        """Nodes to put down behind so many that are given: see `recording_program`, of rules `recording_reverse`.
+
+        steps      kind, value and inputs of each node: the given nodes come first in the numbering
+        results    which of them all are wanted; of a rule, for each input, None for none
+        """
+        words = [w for kind, value, picks in steps for w in (id(kind), id(value), len(picks), *picks)]
+        assert all(0 <= i < place for place, (_, _, picks) in enumerate(steps, given) for i in picks)
+        places = [-1 if place is None else place for place in results]
+        assert all(-1 <= i < given + len(steps) for i in places)
+        arrays = [(ctypes.c_int64 * len(table))(*table) for table in (words, places)]
+        at, places_at = map(ctypes.addressof, arrays)
+        words = [given, len(steps), at, len(places), places_at, int(masks), int(has_zeros), 0]
+        assert len(words) == len(recording_program.STEPS_WORDS)
+        block = (ctypes.c_int64 * len(words))(*words)
+        made = Steps(struct.pack("P", ctypes.addressof(block)))
+        made.owned = (block, arrays, tuple(steps))
+        made.entry = entry
+        return made
+
+    def piece(
+        self, roots: Sequence[Any], bounds: Sequence[bool], values: Sequence[int], stored: Sequence[tuple[int, bool]],
+        outer: Sequence[int], past: Sequence[int],
+    ) -> Self | None:  # fmt: skip
+        """A piece of a recording, which is learnt from its roots; None where it is another one meanwhile.
+
+        bounds    of each node, in the order in which they are met: True for one of its own
+        values    the places of nodes whose values are read;  stored: place, and whether inputs are dropped
+        outer, past    places of others that are asked for
+        """
+        words = (ctypes.c_uint32 * len(bounds))(*bounds)
+        table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
+        places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer, *past)]
+        arrays = [(ctypes.c_int64 * len(numbers))(*numbers) for numbers in (places, table)]
+        counts = [len(values), len(stored), len(outer), len(past)]
+        numbers = [0, 0, len(roots), len(bounds), ctypes.addressof(words), *counts, *map(ctypes.addressof, arrays)]
+        assert len(numbers) == len(recording_piece.PIECE_WORDS)
+        block = (ctypes.c_int64 * len(numbers))(*numbers)
+        made = Self(struct.pack("P", ctypes.addressof(block)))
+        made.owned = (block, words, arrays)
+        return made if self.learn_piece(made, tuple(roots)) else None

@@ -1,0 +1,245 @@
+"""Pieces of recordings, found again by their hashes, in native Python: see `autodiff.tape.piece`.
+
+    learn_piece     walk over a piece and keep its hash
+    piece_of        the same walk: where the hash is the same, what the piece reads and holds
+    finish_piece    its nodes keep their values, and its history is given up
+
+A piece is what is reached from its roots, as far as it goes: its words say of each node, in the order in which they are
+met, if it is one of its own, whose inputs are met then.  So nothing is put in order, and numbers do not matter: other
+threads may have some between.  The words have the hash so far, too: a walk over something else ends soon.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, borrowed, extern, i32, i64, likely, local, native, obj, ptr, u32, u64, unlikely
+from .recording_answer import (
+    FEW,
+    allocated,
+    bytes_at,
+    dec,
+    failed,
+    free,
+    give_up,
+    inc,
+    let_go,
+    no_memory,
+    object_of,
+    settle,
+    tuple_item,
+    tuple_size,
+)
+from .recording_walk import Digest, Hot, Node, begin, count_of, has_room, input_at, load, mix, tape, walk
+
+__all__ = ["PIECE_WORDS", "finish_piece", "learn_piece", "piece_of"]
+
+#: The words of a piece (`Piece`).
+PIECE_WORDS = ("low", "high", "roots", "count", "words", "values", "stored", "outer", "past", "places", "stored_table")
+
+
+class Piece(Struct):
+    """What a piece is recognised by, and where in it is what is asked for.
+
+    low, high      its hash
+    roots, count   how many roots it has, and nodes in all
+    words          per node: the hash so far, but for the lowest bit, which is 1 for one of its own
+    values, stored, outer, past    of how many nodes the values are read, and so on
+    places         of all these, in this order
+    stored_table   as `recording_answer.settle` has it
+    """
+
+    low: u64
+    high: u64
+    roots: i64
+    count: u64
+    words: ptr[u32]
+    values: i64
+    stored: i64
+    outer: i64
+    past: i64
+    places: ptr[i64]
+    stored_table: ptr[i64]
+
+
+new_tuple = extern("PyTuple_New", ptr, i64)
+set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr, runs_python=False)
+
+
+@native(inline=True)
+def piece_at(given: ptr) -> ptr[Piece]:
+    return ptr[Piece](bytes_at(given)[0])
+
+
+@native(inline=True)
+def meet(h: ptr[Hot], n: ptr[Node]) -> u64:
+    """The place of a node, which has one from now on."""
+    if n is None:
+        return 0
+    at = n.mark
+    if at < h.count and h.met[at].node is n:
+        return at
+    at = h.count
+    h.count = at + 1
+    n.mark = at
+    h.met[at].node = n
+    return at
+
+
+@native(inline=False)
+def meet_all(h: ptr[Hot], n: ptr[Node]) -> u64:
+    """A word for the inputs of a node, which have places from now on; 0 where there is no room for them."""
+    count = count_of(n)
+    walk.count = h.count
+    is_there = has_room(count)
+    load(h)
+    if not is_there:
+        return 0
+    wires = u64(0)
+    if count <= 2:  # which were asked for in Python
+        for i in range(count):
+            wires = wires | meet(h, input_at(n, i)) << u64(32 * i)
+        return wires
+    wires = u64(count)
+    for i in range(count):
+        wires = wires * 0x2545F4914F6CDD1D + meet(h, input_at(n, i)) + 1
+    return wires
+
+
+@native(inline=False)
+def is_alike(p: ptr[Piece], roots: ptr, is_new: bool) -> bool:
+    """True if what the roots end is the piece; a new one is learnt."""
+    begin()
+    if i64(tuple_size(roots)) != p.roots or not has_room(i64(p.count) + p.roots + 4):
+        return False
+    h = local(Hot, 1)[0]
+    load(h)
+    for i in range(p.roots):
+        if meet(h, ptr[Node](tuple_item(roots, i))) != u64(i) + 1:
+            return False
+    d = local(Digest, 1)[0]
+    d.low = 0x452821E638D01377
+    d.high = 0xBE5466CF34E90C6C
+    last = p.count
+    words = p.words
+    at = u64(1)
+    while at <= last and at < h.count:
+        n = h.met[at].node
+        word = words[at - 1]
+        pending = u64(n.value is tape.none) << 60
+        if likely(word & 1 != 0):
+            if unlikely(n.type is not tape.plain_type):
+                return False
+            wires = u64(0)
+            if likely(n.inputs is None):
+                wires = meet(h, n.first)
+                wires = wires | meet(h, n.second) << 32
+            else:
+                wires = meet_all(h, n)
+            mix(d, u64(n.kind) | pending | 1 << 59, wires)
+        else:
+            mix(d, u64(n.kind.out) | pending, 0x67)
+        said = u32(d.low & 0xFFFFFFFE) | word & 1
+        if unlikely(h.count > last + 1 or (said != word and not is_new)):
+            return False
+        words[at - 1] = said
+        at += 1
+    mix(d, h.count, u64(p.roots))
+    if is_new:
+        p.low = d.low
+        p.high = d.high
+    return h.count == last + 1 and at == h.count and p.low == d.low and p.high == d.high
+
+
+@native
+def learn_piece(piece: borrowed, roots: borrowed) -> bool:
+    """Keep the hash of what the roots end; False where it is no piece of so many nodes."""
+    return is_alike(piece_at(ptr(piece)), ptr(roots), True)
+
+
+@native
+def filled(held: ptr[ptr], count: i64) -> ptr:
+    """A tuple of objects, whose counts come along where there is one; null with an exception."""
+    made = new_tuple(count)
+    for i in range(count if made is not None else i64(0)):
+        set_tuple(made, i, held[i])
+    return made
+
+
+@native
+def tuples_of(p: ptr[Piece], held: ptr[ptr]) -> obj:
+    """A tuple of four: values, stored nodes, outer nodes, the history.  The counts of all come along."""
+    counts = local(i64, 4)
+    counts[0] = p.values
+    counts[1] = p.stored
+    counts[2] = p.outer
+    counts[3] = p.past
+    whole = new_tuple(4)
+    at = held
+    for k in range(4):
+        made = filled(at, counts[k]) if whole is not None else ptr(None)
+        if made is None:
+            let_go(at, counts[k])
+            dec(whole)
+            whole = None
+        else:
+            set_tuple(whole, k, made)
+        at = at + counts[k]
+    if whole is None:
+        return failed()
+    return object_of(whole)
+
+
+@native
+def piece_of(piece: borrowed, roots: borrowed) -> obj:
+    """(values, stored nodes, outer nodes, history) of what the roots end if it is the piece; else None."""
+    p = piece_at(ptr(piece))
+    if not is_alike(p, ptr(roots), False):
+        return borrowed(tape.none)
+    total = p.values + p.stored + p.outer + p.past
+    nearby = local(ptr, 4 * FEW)
+    held = nearby
+    if total > 4 * FEW:
+        held = ptr[ptr](allocated(u64(8 * total)))
+    if held is None:
+        no_memory()
+        return failed()
+    met = walk.met
+    for i in range(p.values):
+        held[i] = met[p.places[i]].node.value
+        inc(held[i])
+    for i in range(p.values, total):
+        n = met[p.places[i]].node
+        n.references += 1
+        held[i] = ptr(n)
+    found = tuples_of(p, held)
+    if total > 4 * FEW:
+        free(ptr(held))
+    return found
+
+
+@native
+def finish_piece(
+    piece: borrowed, results: borrowed, stored: borrowed, past: borrowed, is_released: bool
+) -> obj:
+    """Give the stored nodes their values, and give the history up if it is released.  Gives None."""
+    p = piece_at(ptr(piece))
+    n_past = tuple_size(ptr(past)) if is_released else i64(0)
+    total = p.stored if p.stored > n_past else n_past
+    nearby = local(ptr, 4 * FEW)
+    held = nearby
+    if total > 4 * FEW:
+        held = ptr[ptr](allocated(u64(8 * total)))
+    if held is None:
+        no_memory()
+        return failed()
+    for i in range(p.stored):
+        held[i] = tuple_item(ptr(stored), i)
+    settle(held, p.stored, p.stored_table, ptr(results))
+    for i in range(n_past):
+        held[i] = tuple_item(ptr(past), i)
+    give_up(held, n_past)
+    if total > 4 * FEW:
+        free(ptr(held))
+    return borrowed(tape.none)

@@ -1,0 +1,102 @@
+"""Pieces of recordings are found by machine code exactly where plain Python finds them: pairs of random programs.
+
+Plain Python compares all that is said of a piece (`piece.described`), machine code a hash of it.
+"""
+
+import random
+
+import numpy as np
+import pytest
+from test_native_keys import MISSES, Program
+
+import autodiff as ad
+from autodiff.tape.node import Node
+from autodiff.tape.piece import Piece, finish_in_python
+from autodiff.tape.walk import by_number, needed
+
+
+def recorded(program):
+    """The nodes that a program's result needs, the latest first."""
+    root = program.result.node
+    past = frozenset([root]) if root.kind.out.requires_grad else frozenset()
+    return sorted(needed([root], past), key=by_number, reverse=True)
+
+
+def piece_of(nodes, rng):
+    """A piece at the end of a recording, and the places of its roots; None where there is none."""
+    inside = []
+    for node in nodes[: rng.randrange(3, 16)]:
+        if type(node) is not Node or node.leaf is not None or not node.inputs:
+            break
+        inside.append(node)
+    read = {i for n in inside for i in n.inputs}
+    roots = [k for k, n in enumerate(inside) if n not in read or rng.random() < 0.2]
+    if not inside or rng.random() < 0.1:
+        return None
+    outside = list(dict.fromkeys([i for n in inside for i in n.inputs if i not in inside]))
+    stored = [n for n in inside if n.value is None and rng.random() < 0.5]
+    values = [*outside, *[n for n in inside if n.value is not None]]
+    past = [n for n in inside if n.kind.out.requires_grad]
+    return Piece([nodes[k] for k in roots], set(inside), values, stored, outside, past), roots
+
+
+def state_of(nodes):
+    return [(n.kind.released, n.value is None, len(n.inputs)) for n in nodes]
+
+
+def compare(seeds):
+    """Accepted, refused: how many pieces of the second of two programs were like those of the first."""
+    counts = [0, 0]
+    for seed in seeds:
+        rng = random.Random(seed)
+        first, second = Program(seed // 2, "nothing"), Program(seed // 2, MISSES[seed % len(MISSES)])
+        made = piece_of(recorded(first), rng)
+        nodes = recorded(second)
+        if made is None or len(nodes) <= made[1][-1]:
+            continue
+        piece, places = made
+        roots = tuple([nodes[k] for k in places])
+        found = piece.accepts(roots)
+        exact = piece.accepts_in_python(roots)
+        counts[found is None] += 1
+        assert (found is None) == (exact is None), (seed, MISSES[seed % len(MISSES)])
+        if found is None:
+            continue
+        for ours, theirs in zip(found, exact, strict=True):
+            assert [id(x) for x in ours] == [id(x) for x in theirs]
+        results = tuple([np.full(n.kind.out.shape, float(k)) for k, n in enumerate(exact.stored)])
+        alike = recorded(first)
+        alike = [alike[k] for k in places]
+        other = piece.accepts_in_python(alike)
+        piece.finish(results, found[1], found[3], True)
+        finish_in_python(results, other.stored, other.past, True)
+        assert state_of([*found[1], *found[3]]) == state_of([*other.stored, *other.past])
+        assert [id(n.value) for n in found[1]] == [id(n.value) for n in other.stored]
+    return counts
+
+
+def test_pieces_are_found_exactly_where_they_are_alike(native):
+    accepted, refused = compare(range(200))
+    assert accepted > 40 and refused > 20
+
+
+@pytest.mark.slow
+def test_pieces_of_fifty_thousand_pairs(native):
+    compare(range(200, 50_200))
+
+
+def test_a_node_that_has_room_for_more_is_in_no_piece(native):
+    def made(is_hooked):
+        x = ad.tensor(np.ones(3), requires_grad=True)
+        y = ad.sin(x)
+        if is_hooked:
+            y.register_hook(lambda g: g)
+        return ad.exp(y) * 2.0
+
+    y, z = made(False), made(True)
+    nodes = needed([y.node], frozenset([y.node]))
+    inside = {n for n in nodes if n.inputs}
+    piece = Piece((y.node,), inside, (), (), (), ())
+    assert piece.accepts((y.node,)) is not None
+    assert piece.accepts((z.node,)) is None and piece.accepts_in_python((z.node,)) is None
+
