@@ -94,7 +94,7 @@ def _stretches() -> None:
 def _sizes() -> None:
     """The rules run, and a graph is made, for each new size of what is recorded."""
     for user in ("autodiff.tape.ask", "autodiff.transforms.gradient"):
-        _replace(user, "size_of", lambda key: None)
+        _replace(user, "size_of", lambda *given: None)
 
 
 @_switch("patience")

@@ -107,10 +107,6 @@ class _Any:
         times = self.met[values] = self.met.get(values, 0) + 1
         return times
 
-    def expects(self, numbers: tuple[int, ...]) -> bool:
-        """Whether all numbers follow from the unknown ones."""
-        return self.expected(*self.unknown(numbers)) == numbers
-
     def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """The unknown ones of them."""
         return tuple([numbers[p] for p in self.positions])
@@ -184,9 +180,7 @@ class _Form:
         # Where a plan serves twice in each step, every one is used again soon.
         return is_varied() or 0 < 2 * config.patience <= self.news
 
-    def at(
-        self, found: _Any, what: str, numbers: tuple[int, ...]
-    ) -> tuple[Any, Callable[[], None] | None] | None:
+    def at(self, found: _Any, what: str, numbers: tuple[int, ...]) -> tuple[Any, Callable[[], None] | None] | None:
         """What is run for a recording with these numbers, and what is done after it: see `SizedAnswer`."""
         values = found.fitting(numbers) if self.any is found else None
         if values is None:
@@ -264,7 +258,8 @@ class Size:
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
             found.outlines.append(outline)
-            SIZED.put(self.named, SizedAnswer(answer, leaves, partial(form.at, found, ask.name), self.form))
+            sized = SizedAnswer(answer, leaves, partial(form.at, found, ask.name), self.form)
+            SIZED.put(self.named, sized, len(order))
 
     def learn(
         self,
@@ -289,8 +284,9 @@ class Size:
         samples = form.samples
         if self.numbers in samples or len(samples) > _TRIES:
             return _nothing
-        if form.any is not None and form.any.expects(self.numbers):
-            form.any.ordinary.put(form.any.unknown(self.numbers), True)
+        values = None if form.any is None else form.any.unknown(self.numbers)
+        if form.any is not None and values is not None and form.any.expected(*values) == self.numbers:
+            form.any.ordinary.put(values, True)
             return _nothing  # it is decided otherwise at this size, or sizes do not vary now
         if not samples or not form.is_varied():
             samples[:] = [self.numbers]

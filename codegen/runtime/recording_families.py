@@ -36,6 +36,7 @@ from .recording_answer import (
     inc,
     int_of,
     int_value,
+    is_plain_or_no_leaf,
     key_object,
     let_go,
     list_of_found,
@@ -161,9 +162,13 @@ def flags_of(out: ptr[Out]) -> u64:
 
 
 @native(inline=True)
-def mix_out(d: ptr[Digest], out: ptr[Out], said: u64) -> void:
-    """Add an Out without its extents, and what is said of the node above the bits of an address."""
-    mix(d, u64(out.cls) | said, flags_of(out) | u64(tuple_size(out.shape)) << 2)
+def mix_out(d: ptr[Digest], out: ptr[Out], said: u64) -> bool:
+    """Add an Out without its extents, and what is said of the node above the bits of an address.
+
+    False where an extent is no number: a symbol.
+    """
+    mix(d, u64(out.cls) | said, flags_of(out))
+    return mix_value(d, out.shape)
 
 
 @native(inline=True)
@@ -183,7 +188,8 @@ def mix_wide_family(d: ptr[Digest], e: ptr[Met]) -> bool:
     for i in range(count_of(n)):
         wires = wires * 0x2545F4914F6CDD1D + u64(d.met[input_at(n, i).mark].place) + 1
     if is_given(e):
-        mix_out(d, n.kind.out, state(e))
+        if not mix_out(d, n.kind.out, state(e)):
+            return False
     else:
         mix(d, u64(n.kind.op) | state(e) | 1 << 58, wires)
         if not mix_kind(d, n.kind):
@@ -210,7 +216,8 @@ def mix_families(d: ptr[Digest]) -> bool:
                 return False
         elif e.flags & WIDE == 0:
             past = e.flags & PAST
-            mix_out(h, e.node.kind.out, u64(past) << 48 | 1 << 59)
+            if not mix_out(h, e.node.kind.out, u64(past) << 48 | 1 << 59):
+                return False
             if past != 0:
                 mix(h, u64(e.identity) << 1 | u64(is_filled(ptr[Rich](e.node).hooks)), 0x71)
         elif not mix_wide_family(h, e):
@@ -258,7 +265,9 @@ def without_freed() -> u64:
     n = u64(0)
     for i in range(walk.count):
         e = walk.met[i]
-        if e.flags & PAST != 0 and (e.node.kind.freed is None or ptr(e.node.kind.freed) is tape.none):
+        if e.flags & PAST == 0 or e.node.kind.released is tape.true or not is_plain_or_no_leaf(e.node):
+            continue
+        if e.node.kind.freed is None or ptr(e.node.kind.freed) is tape.none:
             walk.queue[n] = u32(i)
             n += 1
     return n

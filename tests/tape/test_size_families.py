@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from spied import uncompared
 
 import autodiff as ad
 from autodiff.ops import recorder
@@ -77,6 +78,7 @@ def met(f=squares, ns=(3, 4, 6, 7)):
         agrees(f, ROWS[:n])
 
 
+@uncompared
 @natively
 def test_a_new_size_of_a_known_program_is_answered_without_its_key(hits, monkeypatch):
     met()
