@@ -31,7 +31,7 @@ from .parts import values_in_parts
 from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, grad_mode, new_number, state
 from .sizes import Answer, size_of
-from .walk import needed, still_true, structure, value_inputs
+from .walk import Said, needed, said, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "exact_key", "live_small", "stored_along", "value_of"]
 
@@ -110,7 +110,8 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     name = None if found is None else found.without_nodes()
     del found  # what is held counts as something that may be asked for
     family = described(ask, live, tracks)
-    key, roots, number, order, parts, _ = exact_key(ask, live, tracks)
+    told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
+    key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
     plan: Plan | None = plans.get(key)
     if plan is None:
         COUNTS.misses += 1
@@ -136,19 +137,23 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
 
 def exact_key(
     ask: Ask, live: Sequence[Node], tracks: bool
-) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list, dict[Node, bool]]:
+) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
     """The exact key of values, and what it was made of.
 
-    All that is stored, its numbers, the recording in canonical order, what the key says of its nodes, and nodes whose
-    being live was decisive.
+    All that is stored, its numbers, the recording in canonical order, and what the key says of its nodes.
     """
     roots = [*ask.results, *live]
     order = needed(roots)
-    along, watched = stored_along(order, roots, tracks)
-    parts, number, order = structure(order, roots)
-    roots += along
+    along = stored_along(order, roots, tracks)
+    return _key_of(ask, live, Said(*structure(order, roots), [*roots, *along]))
+
+
+def _key_of(ask: Ask, live: Sequence[Node], told: Said) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
+    """The same of a recording that was described."""
+    parts, number, order, kept = told
+    roots = list(dict.fromkeys([*ask.results, *live, *kept]))
     key = ("value", tuple(parts), tuple(sorted([number[r] for r in roots])))
-    return key, roots, number, order, parts, watched
+    return key, roots, number, order, parts
 
 
 EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]
@@ -233,9 +238,8 @@ _OWN_REFERENCES = _own_references()
 
 def stored_along(
     order: Sequence[Node], roots: Sequence[Node], tracks: bool, past: AbstractSet[Node] = frozenset()
-) -> tuple[list[Node], dict[Node, bool]]:
-    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone;
-    and those whose being live decided it, with whether they are.
+) -> list[Node]:
+    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
 
     A node is live when something outside of this graph refers to it.  Stored are the heavy nodes that
     are live or in the history of gradients, live elementwise nodes over heavy ones that are not
@@ -248,7 +252,6 @@ def stored_along(
     asked = set(roots)
     cheap: set[Node] = set()  # can be recomputed elementwise from stored values
     keep: list[Node] = []
-    watched: dict[Node, bool] = {}
     for node in order:
         if node.value is not None or node in asked:
             cheap.add(node)
@@ -263,12 +266,12 @@ def stored_along(
                 stored = False
             else:
                 extra = sys.getrefcount(node) - links.get(node, 0) - (node in links) - 2 * (node in past)
-                stored = watched[node] = extra > _OWN_REFERENCES
+                stored = extra > _OWN_REFERENCES
             if stored:
                 keep.append(node)
             if stored or flows:
                 cheap.add(node)
-    return keep, watched
+    return keep
 
 
 def _links(order: Sequence[Node]) -> dict[Node, int]:

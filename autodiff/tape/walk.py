@@ -24,12 +24,14 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
+from codegen.records import NamedTuple
+
 from .machine import asks
 from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "still_true", "structure",
-    "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "said", "still_true",
+    "structure", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -133,11 +135,50 @@ def structure(
         elif type(n) is Node:
             parts.append((n.kind, pending, *wiring))
         else:
-            identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
-            call = n.call.key() if n.call is not None and n in past else None
-            kind = n.kind.out if is_given(n) else n.kind
-            parts.append((kind, pending, identity, call, bool(n.hooks), *wiring))
+            parts.append(_part(n, number, past, leaves))
     return parts, number, list(number)
+
+
+def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dict[Leaf, int]) -> tuple:
+    """What a key says of a node with room for more.   leaves: the first node of each"""
+    identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
+    call = n.call.key() if n.call is not None and n in past else None
+    kind = n.kind.out if is_given(n) else n.kind
+    wiring = [number[i] for i in _followed(n, past)]
+    return (kind, n.value is None, identity, call, bool(n.hooks), *wiring)
+
+
+class Said(NamedTuple):
+    """A recording as `structure` says it, and the nodes that are to be stored."""
+
+    parts: list
+    number: dict[Node, int]
+    order: list[Node]
+    kept: list[Node]
+
+
+def said(
+    purpose: int, results: tuple[Node, ...], seeds: tuple[Node | None, ...], also: Sequence[Node],
+    targets: tuple[Node, ...], tracks: bool, past: Sequence[Node],
+) -> Said | None:  # fmt: skip
+    """`structure` of an ask (`known.Ask`), by machine code; None where Python has to say it.
+
+    also    what is computed in the same run;  past: the history, which the caller holds in one list
+    """
+    native = asks()
+    found = None
+    if native is not None:
+        found = native.exact_of(purpose, results, seeds, tuple(also), targets, tracks, int(bool(past)))
+    if found is None:
+        return None
+    order, parts, states = found
+    number = {n: i for i, n in enumerate(order)}
+    inside = frozenset(past)  # made here: what is held beside that list counts as something that may be asked for
+    leaves: dict[Leaf, int] = {}
+    for i, part in enumerate(parts):
+        if part is None:
+            parts[i] = _part(order[i], number, inside, leaves)
+    return Said(parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 
 def is_given(node: Node) -> bool:

@@ -35,7 +35,7 @@ from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import Recording, state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import history, needed, still_true, structure
+from ..tape.walk import Said, history, needed, said, still_true, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
@@ -136,7 +136,7 @@ class Exactly(NamedTuple):
     """The exact key of gradients, and what it was made of.
 
     parts, number, order     as `structure` says them
-    kept, watched            nodes that are to be stored, and those whose being live was decisive
+    kept                     nodes that are to be stored
     ranks, places, groups    the groups in canonical order: which they are, the place of the first node of each
     """
 
@@ -145,7 +145,6 @@ class Exactly(NamedTuple):
     number: dict[Node, int]
     order: list[Node]
     kept: list[Node]
-    watched: dict[Node, bool]
     ranks: list[int]
     places: tuple[int, ...]
     groups: list[Group]
@@ -156,10 +155,26 @@ class Exactly(NamedTuple):
         inside = frozenset(what.past)
         roots = list(dict.fromkeys([*what.asked, *what.live, *what.olds]))
         order = needed(roots, inside)
-        along, watched = stored_along(order, roots, what.retain, inside)
+        along = stored_along(order, roots, what.retain, inside)
         read = {*what.given, *what.olds}
         kept = [n for n in roots if n.value is None and n not in read] + along
-        parts, number, order = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
+        described = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
+        return cls.told(what, Said(*described, kept))
+
+    @classmethod
+    def natively(cls, what: Gradients) -> Exactly | None:
+        """The same by machine code; None where Python has to say it."""
+        ask = what.ask
+        if ask is None:
+            return None
+        also = (*ask.also, *what.live)
+        found = said(ask.purpose, ask.results, ask.seeds, also, ask.targets, what.retain, what.past)
+        return None if found is None else cls.told(what, found)
+
+    @classmethod
+    def told(cls, what: Gradients, told: Said) -> Exactly:
+        """Of a recording that was described."""
+        parts, number, order, kept = told
         ranks, places = what.ranks(number)
         groups = [what.groups[i] for i in ranks]
         for old in [g.old for g in groups]:
@@ -172,7 +187,7 @@ class Exactly(NamedTuple):
             number[node] = len(number)
         stored = tuple(sorted([number[n] for n in kept]))
         key = ("gradient", tuple(parts), seeds, stored, tuple([_group_key(g, number) for g in groups]))
-        return cls(key, parts, number, order, kept, watched, ranks, places, groups)
+        return cls(key, parts, number, order, kept, ranks, places, groups)
 
 
 def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
@@ -227,7 +242,8 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
 
     found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
     """
-    key, _, number, order, kept, _, ranks, places, groups = Exactly.of(what)
+    exact = None if found is None else Exactly.natively(what)
+    key, _, number, order, kept, ranks, places, groups = exact or Exactly.of(what)
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found)
     plan = None if why else _known(key)
     if plan is not None:

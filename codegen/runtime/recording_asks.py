@@ -27,6 +27,7 @@ from . import (
     objects,
     recording_answer,
     recording_behind,
+    recording_exact,
     recording_families,
     recording_piece,
     recording_program,
@@ -41,7 +42,7 @@ __all__ = ["Answer", "Asks", "Group", "Reads", "Steps", "asks_code", "has_known_
 
 _BUILTINS = (
     recording_answer.ask, recording_answer.key_of, recording_answer.remember, recording_answer.place_slots,
-    recording_behind.behind_of, recording_behind.history_of,
+    recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of,
     recording_families.family_of, recording_families.remember_types,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.put, recording_reverse.go_back, recording_reverse.opened,
@@ -117,7 +118,7 @@ class Asks:
         library = BuiltinLibrary(code, _BUILTINS)
         self._held = (layout, code)
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
-        self.history_of = library.history_of
+        self.history_of, self.exact_of = library.history_of, library.exact_of
         self.placed, self.put = library.placed, library.put
         self.go_back, self.opened = library.go_back, library.opened
         self.family_of = library.family_of

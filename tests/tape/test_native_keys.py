@@ -11,7 +11,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.tape import known, machine
-from autodiff.tape.ask import exact_key
+from autodiff.tape.ask import _key_of, exact_key
 from autodiff.tape.behind import Behind, Hooked
 from autodiff.tape.families import described, without_numbers
 from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask
@@ -19,7 +19,7 @@ from autodiff.tape.plan import source
 from autodiff.tape.program import placed
 from autodiff.tape.record import state
 from autodiff.tape.sizes import _is_plain
-from autodiff.tape.walk import history, needed
+from autodiff.tape.walk import history, needed, said
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.between import _versions
@@ -125,17 +125,9 @@ def live_beside(root):
     return list(dict.fromkeys([n for n in found if n.value is None and n is not root]))
 
 
-def keys_of(program, purpose, retain):
-    """The exact key of an ask, its nodes, and what machine code says, with and without numbers; None for nothing."""
+def gradients_of(program, purpose, retain, live):
+    """An ask for gradients."""
     root = program.result.node
-    live = live_beside(root)
-    if purpose == "value":
-        ask = Ask(VALUE, (root,))
-        exact = exact_key(ask, live, retain)
-        key, order = exact[0], [id(n) for n in exact[3]]
-        del exact  # what is held would count as something that may be asked for
-        family = described(ask, live, retain)
-        return key, order, known.known(ask, live, retain, lambda: key), family
     past = history([root])
     seeds = [(root, ad.tensor(1.0))]
     if purpose == "backward":
@@ -152,7 +144,21 @@ def keys_of(program, purpose, retain):
         else:
             groups = [Group((x,)) for x in targets]
         ask = Ask(TENSORS if purpose == "tensors" else NODES, (root,), (None,), (), tuple(targets))
-    what = Gradients(seeds, groups, retain, (), past, live, ask, None)
+    return ask, Gradients(seeds, groups, retain, (), past, live, ask, None)
+
+
+def keys_of(program, purpose, retain):
+    """The exact key of an ask, its nodes, and what machine code says, with and without numbers; None for nothing."""
+    root = program.result.node
+    live = live_beside(root)
+    if purpose == "value":
+        ask = Ask(VALUE, (root,))
+        exact = exact_key(ask, live, retain)
+        key, order = exact[0], [id(n) for n in exact[3]]
+        del exact  # what is held would count as something that may be asked for
+        family = described(ask, live, retain)
+        return key, order, known.known(ask, live, retain, lambda: key), family
+    ask, what = gradients_of(program, purpose, retain, live)
     exact = Exactly.of(what)
     key, order = exact.key, [id(n) for n in exact.order]
     del exact
@@ -259,3 +265,29 @@ def test_programs_are_put_down_as_in_python(native):
         assert equations == list(drawn.equations) and given == inputs and list(places) == list(drawn.outputs)
         different.add(drawn.key)
     assert len(different) > 200
+
+
+def said_by_machine(program, purpose, tracks):
+    """The exact key of an ask by machine code, and by Python."""
+    root = program.result.node
+    live = live_beside(root)
+    if purpose == "value":
+        ask = Ask(VALUE, (root,))
+        there = exact_key(ask, live, tracks)[0]
+        told = said(VALUE, ask.results, (), live, (), tracks, ())
+        return told and _key_of(ask, live, told)[0], there
+    _, what = gradients_of(program, purpose, tracks, live)
+    there = Exactly.of(what).key
+    exact = Exactly.natively(what)
+    return exact and exact.key, there
+
+
+def test_exact_keys_by_machine_code_are_those_of_python(native):
+    made = 0
+    for seed in range(200):
+        program = Program(seed, MISSES[seed % len(MISSES)])
+        for purpose in ("value", "backward", "tensors", "nodes"):
+            here, there = said_by_machine(program, purpose, seed % 3 == 0)
+            assert here is None or here == there, (seed, purpose)
+            made += here is not None
+    assert made > 600
