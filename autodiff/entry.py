@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
-__all__ = ["Entry", "caller_of", "frozen", "native_of", "present", "replayed", "run"]
+__all__ = ["Entry", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
 
 
 class Entry:
@@ -276,11 +276,22 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
     if state.now.captures is not None:
         state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
     results = [n for n in entry.results if n is not None]
+    put_again(results, now, entry.enclosing, entry.lines)
+    leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
+    return tree.unflatten(entry.structure, leaves)
+
+
+def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
+    """Put down again all that results need, over other nodes in the place of some.
+
+    now         the other node for each of some nodes; the new nodes are added
+    enclosing   nodes that stay;  of: the lines of those that are put down
+    """
     lines = state.now.lines
     for node in needed(results, _histories(results)):
         if node in now:
             continue
-        if node.value is not None or not node.inputs or node in entry.enclosing:
+        if node.value is not None or not node.inputs or node in enclosing:
             now[node] = node
         elif type(node) is RichNode:
             made = rich_node(node.kind, tuple([now[i] for i in node.inputs]), call=node.call)
@@ -288,10 +299,8 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
             made.hooks = node.hooks
             now[node] = made
         else:
-            with belonging(lines, node, entry.lines):
+            with belonging(lines, node, of):
                 now[node] = record_again(node, tuple([handle(now[i]) for i in node.inputs])).node
-    leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
-    return tree.unflatten(entry.structure, leaves)
 
 
 def _histories(results: Sequence[Node]) -> set[Node]:

@@ -16,8 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import tree
+from ..api import asarray
+from ..entry import put_again
 from ..jit import jit
-from ..tensor import Tensor
+from ..ops import stop_gradient
+from ..tape.node import Node
+from ..tape.walk import needed, value_inputs
+from ..tensor import Tensor, handle
 from ..transforms import jvp, vjp, vmap
 
 __all__ = ["Program", "kept", "program_of"]
@@ -84,7 +89,11 @@ class Program:
         return parent.count if kind == "mapped" else len(inputs)
 
     def with_gradients(self, needs: tuple[bool, ...]) -> Callable:
-        """A compiled function that gives (result, gradients): of a result that is one float; else gradients is None."""
+        """A compiled function that gives (result, gradients, kept).
+
+        Gradients are those of a result that is one float, else None; then the reductions and products that the
+        gradient reads are kept, for `pulled_with`.
+        """
         wanted = tuple([i for i, needed in enumerate(needs) if needed])
         return kept(self._derived, needs, lambda: jit(self._with_gradients(wanted)))
 
@@ -94,10 +103,36 @@ class Program:
             found = tree.leaves(result)
             is_one = len(found) == 1 and isinstance(found[0], Tensor) and found[0].aval.shape == ()
             if not is_one or found[0].dtype.kind != "f":
-                return result, None
-            return result, pullback(tree.unflatten(tree.flatten(result)[1], [1.0]))
+                return result, None, tuple([stop_gradient(handle(n)) for n in _read_again(found, pullback)])
+            return result, pullback(tree.unflatten(tree.flatten(result)[1], [1.0])), ()
 
         return both
+
+    def pulled_with(self, needs: tuple[bool, ...], wanted: tuple[int, ...], outs: tuple[int, ...]) -> Callable:
+        """The compiled function of (*leaves, *kept, *cotangents) that `pulled` is of (*leaves, *cotangents).
+
+        kept   what `with_gradients(needs)` gave for these leaves
+        """
+        key = "pulled with", needs, wanted, outs
+        return kept(self._derived, key, lambda: jit(self._pulled_with(needs, wanted, outs)))
+
+    def _pulled_with(self, needs: Sequence[bool], wanted: Sequence[int], outs: Sequence[int]) -> Callable:
+        moving = [i for i, needed in enumerate(needs) if needed]
+
+        def pulled(*given: Any) -> Any:
+            leaves, known, bars = given[: len(needs)], given[len(needs) : -len(outs)], given[-len(outs) :]
+            result, pullback = vjp(self._restricted(leaves, moving), *[leaves[i] for i in moving])
+            found = tree.leaves(result)
+            seeds = _zeros(found)
+            for o, bar in zip(outs, bars, strict=True):
+                seeds[o] = bar
+            gradients = dict(zip(moving, pullback(tuple(seeds)), strict=True))
+            nodes = [asarray(gradients[i]).node for i in wanted]
+            now = dict(zip(_read_again(found, pullback), [asarray(x).node for x in known], strict=True))
+            put_again(nodes, now)
+            return tuple([handle(now[n]) for n in nodes])
+
+        return pulled
 
     def with_rows(self, wanted: tuple[int, ...]) -> Program:
         """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
@@ -153,6 +188,26 @@ class Program:
             return tuple([found[i] for i in outs])
 
         return restricted
+
+
+def _zeros(results: Sequence[Any]) -> list[Any]:
+    return [np.zeros(x.shape, x.dtype) for x in results]
+
+
+def _read_again(results: Sequence[Any], pullback: Callable) -> list[Node]:
+    """The reductions and products of a function that its gradient reads: all else is cheap to compute again.
+
+    results    leaves of its result;  pullback: that of `vjp`
+    """
+    nodes = [x.node for x in results if isinstance(x, Tensor)]
+    order = needed(nodes)
+    heavy = {n for n in order if n.value is None and n.kind.op.heavy and n.kind.out.requires_grad and not n.call}
+    gradients = [asarray(g).node for g in tree.leaves(pullback(tuple(_zeros(results))))]
+    read = set(gradients)
+    for node in reversed(needed(gradients)):
+        if node in read and node not in heavy:
+            read.update(value_inputs(node))
+    return [n for n in order if n in heavy and n in read]
 
 
 def program_of(programs: dict[Any, Program], f: Callable, structure: tree.Structure) -> Program:

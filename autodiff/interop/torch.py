@@ -28,7 +28,9 @@ def wrap(f: Callable) -> Callable:
 
     Derivatives of any order flow through `backward`, `torch.autograd.grad` and `torch.func`; `torch.vmap` maps with
     `ad.vmap`; `torch.compile` leaves its graph for the call.  Where a result is one float and a gradient may be asked
-    for, both are computed by one program.
+    for, both are computed by one program.  Of other results the reductions and products that the gradient reads are
+    kept for the first backward, elementwise operations are computed again; a backward after it, or one that is
+    differentiated itself (`create_graph`), computes f again.
 
     Raises DTypeError for a dtype that `ad` has not, DispatchError for other tensors that it cannot read.
     """

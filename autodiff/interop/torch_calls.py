@@ -134,7 +134,9 @@ class _Rules:
     def backward(ctx: Any, *bars: Any) -> Any:
         needs = ctx.needs_input_grad[FIRST:]
         gradients, ctx.gradients = ctx.gradients, None  # handed over: a second backward may not share them
-        if gradients is not None and not torch.is_grad_enabled() and not _is_transforming():
+        kept, ctx.kept = ctx.kept, ()
+        is_last = not torch.is_grad_enabled() and not _is_transforming()
+        if gradients is not None and is_last:
             bar, known = bars[0], iter(gradients)
             factor = None if bar.item() == 1.0 else bar
             had = [_tensor(next(known)) if is_known else None for is_known in ctx.wanted]
@@ -144,8 +146,15 @@ class _Rules:
         outs = tuple([o for o in ctx.outs if bars[o] is not None])
         found = [None] * len(needs)
         if outs:
-            pulled = ctx.program.pulled(wanted, outs)
-            for i, g in zip(wanted, _applied(pulled, [*_saved(ctx), *[bars[o] for o in outs]]), strict=True):
+            given = [*_saved(ctx), *[bars[o] for o in outs]]
+            if kept and is_last:
+                first = len(needs)
+                pulled = ctx.program.pulled_with(ctx.wanted, wanted, outs)
+                arrays = [_array(x) if isinstance(x, Tensor) else x for x in given]
+                those = [_tensor(g) for g in pulled(*arrays[:first], *kept, *arrays[first:])]
+            else:
+                those = _applied(ctx.program.pulled(wanted, outs), given)
+            for i, g in zip(wanted, those, strict=True):
                 found[i] = g
         return (*_NO_GRADIENTS, *found)
 
@@ -167,15 +176,15 @@ class _Call(_Rules, Function):
     @staticmethod
     def forward(ctx: Any, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
         arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
-        gradients = None
+        gradients, kept = None, ()
         wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
         if True in wanted:
-            result, gradients = program.with_gradients(wanted)(*arrays)
+            result, gradients, kept = program.with_gradients(wanted)(*arrays)
         else:
             result = program.run(*arrays)
         results = _results(result, nesting)
         _keep(ctx, program, leaves, results, nesting)
-        ctx.gradients, ctx.wanted = gradients, wanted
+        ctx.gradients, ctx.kept, ctx.wanted = gradients, kept, wanted
         return tuple(results) if ctx.is_several else results[0]
 
 
@@ -191,7 +200,7 @@ class _Transformed(_Rules, Function):
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
         program, nesting, _, *leaves = inputs
         _keep(ctx, program, leaves, output if isinstance(output, tuple) else (output,), nesting)
-        ctx.gradients = None
+        ctx.gradients, ctx.kept = None, ()
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:

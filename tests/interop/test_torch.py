@@ -96,6 +96,73 @@ def test_a_second_backward_and_narrower_ones_are_right(name):
     same(*found)
 
 
+#: Functions whose result is no number, with the number of values that their backward finds computed.
+HEAVY = {
+    "elementwise": (lambda a, w: ad.tanh(a) * w, 0),
+    "product": (lambda a, w: a @ w, 0),
+    "layer": (lambda a, w: ad.tanh(a @ w), 1),
+    "layers": (lambda a, w: ad.tanh(ad.tanh(a @ w) @ w), 2),
+    "softmax": (lambda a, w: ad.exp(a) / ad.sum(ad.exp(a @ w), axis=1, keepdims=True), 2),
+    "inverse": (lambda a, w: ad.linalg.inv(a @ a.T + 9.0 * ad.eye(3)) @ w, 1),
+    "an inverse itself": (lambda a, w: ad.linalg.inv(a * w), 1),
+    "cholesky": (lambda a, w: (ad.linalg.cholesky(a @ a.T + 9.0 * ad.eye(3)), {"w": w * w}), 1),
+    "eigenvalues": (lambda a, w: ad.linalg.eigh(a @ a.T + w + w.T).eigenvalues, None),
+    "counts beside it": (lambda a, w: (ad.argmax(a @ w, axis=0), ad.exp(a @ w)), 1),
+    "scan": (lambda a, w: ad.scan(lambda h, _: (ad.tanh(h @ w), h[0]), a, length=3), None),
+    "checkpoint": (lambda a, w: ad.checkpoint(lambda a: ad.tanh(a @ w))(a), None),
+    "custom": (lambda a, w: halved(ad.tanh(a @ w)) @ w, None),
+}
+
+
+@ad.function
+def halved(x): ...
+
+
+@halved.forward(ad.Tensor)
+def _(ctx, x):
+    return x / 2.0
+
+
+@halved.backward(ad.Tensor)
+def _(ctx, x_bar):
+    return x_bar / 2.0
+
+
+@pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_backward_with_what_forward_computed_is_the_backward_that_computes_it(name, wanted):
+    program, count = HEAVY[name]
+    f, rng = ad.interop.torch.wrap(program), np.random.default_rng(0)
+    leaves = [torch.from_numpy(rng.normal(size=(3, 3))).requires_grad_(w) for w in wanted]
+    moving = [x for x in leaves if x.requires_grad]
+
+    def called():
+        results = [y for y in torch.utils._pytree.tree_leaves(f(*leaves)) if y.requires_grad]
+        return results, [torch.cos(y.detach()) for y in results]
+
+    def gradients(xs, **options):
+        results, bars = called()
+        return torch.autograd.grad(results, xs, bars, allow_unused=True, materialize_grads=True, **options)
+
+    same(gradients(moving), gradients(moving, create_graph=True))
+    for i, x in enumerate(moving):
+        same(gradients([x]), gradients(moving)[i : i + 1])
+    results, bars = called()
+    first = torch.autograd.grad(results, moving, bars, retain_graph=True, allow_unused=True, materialize_grads=True)
+    same(torch.autograd.grad(results, moving, bars, allow_unused=True, materialize_grads=True), first)
+    if count is not None and all(wanted):
+        kept = called()[0][0].grad_fn.kept
+        assert len(kept) == count, [x.shape for x in kept]
+
+
+def test_a_result_may_be_changed_in_place_before_its_backward():
+    a = torch.ones(3, 3, dtype=torch.float64, requires_grad=True)
+    y = ad.interop.torch.wrap(lambda a: ad.linalg.inv(a + 3.0 * ad.eye(3)))(a)
+    expected = torch.autograd.grad(y, a, torch.ones_like(y), retain_graph=True)
+    y.mul_(2.0)
+    same(torch.autograd.grad(y, a, torch.ones_like(y) / 2), expected)
+
+
 def test_a_scalar_and_its_gradient_are_one_program_of_the_first_call():
     calls = []
 
