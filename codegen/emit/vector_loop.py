@@ -51,11 +51,13 @@ class VectorLoop(VectorMemory):
         #: Of a divisor that does not change: see `divisors`.  And how often the present phase repeats, at least.
         self.inverses: dict[Value, tuple[str, str, str]] = {}
         self.repeats = 0
-        self.mask, self.whole, self.active = "", "", 0
+        self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
         #: Places of extremes that the present loop carries as marks, and what they are in the present iteration.
         self.marks: dict[Reduction, Mark] = {}
         self.present: dict[str, str] = {}
         self._stored: set[Operation] = set()
+        self.late: set[Operation] = set()
+        self.stores: dict[Operation, tuple[str, str]] = {}
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
         self.updated = stored & {o.operands[0] for o in block.operations if o.name == "memref.load"}
         inside = {r for o in block.operations for r in o.results}
@@ -162,6 +164,7 @@ class VectorLoop(VectorMemory):
         body.start(f"loop.{number}")
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
+        self.is_from_zero = start == "0"
         self.active = 0 if phase.is_masked else self.lanes
         self.present = begun(self, counter, start) if self.marks else {}
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
@@ -243,8 +246,20 @@ class VectorLoop(VectorMemory):
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
             self.vectors[reduction.start] = name
-        for operation in self._ordered():
+        early, between, last = self._ordered()
+        waiting: dict[Operation, tuple[str, str]] = {}
+        for operation in early:
+            if any([x.owner in waiting for x in operation.operands]):
+                self.load_rows(waiting)
+            body.tell(operation)
+            if row := self.branching_row(operation):
+                waiting[operation] = row
+            else:
+                self._operation(operation)
+        self.load_rows(waiting)
+        for operation in (*between, *last):
             self._operation(operation)
+        self.store_deferred()
         body.offsets = outside
         ends = [*self.block.operations[-1].operands, *(r.store.operands[0] for r in plan.reductions if r.store)]
         return [
@@ -252,18 +267,19 @@ class VectorLoop(VectorMemory):
             for r, end, before in zip(plan.reductions, ends, partial, strict=True)
         ]
 
-    def _ordered(self) -> list[Operation]:
+    def _ordered(self) -> tuple[list[Operation], list[Operation], list[Operation]]:
         """The operations of an iteration: accesses that branch come first or last where nothing forbids it.
 
-        Arithmetic is one block between them then: of a product and a sum in two no fused one is made.
+        Arithmetic is one block between them then: of a product and a sum in two no fused one is made.  And LLVM's time
+        grows with the product of values and blocks: with a branch for each of 1,700 accesses it took 7.5 s.
         """
         operations = self.block.operations[:-1]
         stores = Counter(o.operands[1] for o in operations if o.name == "memref.store")
-        late = [
+        self.late = {
             o for o in operations
             if o.name == "memref.store" and (self.whole or self.goes_past_caches(o))
             and o.operands[1] not in self.updated and stores[o.operands[1]] == 1
-        ]  # fmt: skip
+        }  # fmt: skip
         early: dict[Operation, None] = {}
         pending = {r for o in operations for r in o.results} if self.whole else set()
         for o in operations if self.whole else ():
@@ -271,8 +287,8 @@ class VectorLoop(VectorMemory):
             if pending.isdisjoint(o.operands) and (is_load or (len(o.results) == 1 and o.result.type is INDEX)):
                 early[o] = None
                 pending.discard(o.result)
-        moved = {*early, *late}
-        return [*early, *[o for o in operations if o not in moved], *late] if moved else operations
+        moved = {*early, *self.late}
+        return list(early), [o for o in operations if o not in moved], [o for o in operations if o in self.late]
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
         """The same, written for iterations away from edges too."""

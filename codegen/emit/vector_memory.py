@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
@@ -32,14 +32,20 @@ class VectorMemory(VectorValues):
     whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
     rows      vectors that several loads take their elements of, by the first of these
     active    how many lanes are in use, the first ones; 0 where only the run knows
+    is_from_zero   True if the present loop begins at element 0
     updated   memory that the loop both reads and writes
+    late      stores that may come at the end of an iteration, where they share the branch by `whole`
     """
 
+    counter: Value
     rows: dict[Operation, list[str]]
     mask: str
     whole: str
     active: int
+    is_from_zero: bool
     updated: set[Value]
+    late: set[Operation]
+    stores: dict[Operation, tuple[str, str]]
     _stored: set[Operation]
 
     def load(self, operation: Operation) -> None:
@@ -110,19 +116,45 @@ class VectorMemory(VectorValues):
         """Adjacent elements."""
         type, alignment = self.spelled(element), ALIGNMENT[element]
         address = self._row_address(memory, element, indices, stride)
-        if not self.mask:
+        if not self.mask or self._has_room(memory, indices):
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
         if stride == 1 and memory in self.updated and self._is_in_pieces(memory, element):
             return self._load_pieces(element, address)
         mask = self._turned(self.mask, self.spelled(I1), stride)
-        bits = self.spelled(I1)
-        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        under = f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
-        without = f"load {type}, ptr {address}, align {alignment}"
-        if not self.whole:
-            return self._turned(self.value(under), type, stride)
-        found = self.either_way("whole", self.whole, lambda: self.value(without), lambda: self.value(under))
-        return self._turned(self.value(f"phi {type} {', '.join(found)}"), type, stride)
+        return self._turned(self._masked_load(type, element, address, mask), type, stride)
+
+    def branching_row(self, operation: Operation) -> tuple[str, str] | None:
+        """The load of adjacent elements without the mask and under it, where the loop branches by that; else None."""
+        if operation.name != "memref.load" or operation in self.plan.pairs or operation in self.plan.in_memory:
+            return None
+        memory, *indices = operation.operands
+        if self.plan.places[operation] != 1 or self._has_room(memory, indices):
+            return None
+        element = memory.type.element
+        type, address = self.spelled(element), self._row_address(memory, element, indices, 1)
+        without = f"load {type}, ptr {address}, align {ALIGNMENT[element]}"
+        return without, self._masked(type, element, address, self.mask)
+
+    def load_rows(self, rows: dict[Operation, tuple[str, str]]) -> None:
+        """Load all of them behind one branch."""
+        if not rows:
+            return
+        found: dict[str, list[str]] = {}
+
+        def load(each: Iterable[str]) -> None:
+            names = found[self.body.label] = []
+            for operation, one in zip(rows, each, strict=True):
+                self.body.tell(operation)
+                names.append(self.value(one))
+
+        without, under = zip(*rows.values(), strict=True)
+        self.either_way("whole", self.whole, lambda: load(without), lambda: load(under))
+        for operation, *names in zip(rows, *found.values(), strict=True):
+            self.body.tell(operation)
+            ways = ", ".join([f"[ {name}, %{label} ]" for name, label in zip(names, found, strict=True)])
+            result = operation.result
+            self.vectors[result] = self.value(f"phi {self.spelled(result.type)} {ways}")
+        rows.clear()
 
     def either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
         """Write one or the other, by a test; gives what a phi takes of both."""
@@ -202,11 +234,12 @@ class VectorMemory(VectorValues):
         return taken(self, element, self.rows[member.first], member.column)
 
     def _masked_load(self, type: str, element: ScalarType, address: str, mask: str) -> str:
+        return self.value(self._masked(type, element, address, mask))
+
+    def _masked(self, type: str, element: ScalarType, address: str, mask: str) -> str:
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        return self.value(
-            f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
-        )
+        return f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
 
     def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
         """Of the lowest of the adjacent elements."""
@@ -272,7 +305,7 @@ class VectorMemory(VectorValues):
             return
         address = self._row_address(memory, element, indices, stride)
         name = self._turned(name, type, stride)
-        if not self.mask:
+        if not self.mask or self._has_room(memory, indices):
             self._store_all(operation, element, name, address)
             return
         if stride == 1 and self._is_in_pieces(memory, element):
@@ -282,10 +315,24 @@ class VectorMemory(VectorValues):
         callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
         under = f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})"
         without = f"store {type} {name}, ptr {address}, align {alignment}"
-        if self.whole:
+        if operation in self.late:
+            self.stores[operation] = without, under
+        elif self.whole:
             self.either_way("whole", self.whole, lambda: self.line(without), lambda: self.line(under))
         else:
             self.line(under)
+
+    def store_deferred(self) -> None:
+        """Write the stores that were put off to the end of the iteration, behind one branch."""
+        if self.stores:
+            without, under = zip(*self.stores.values(), strict=True)
+            self.either_way("whole", self.whole, lambda: self._store_each(without), lambda: self._store_each(under))
+            self.stores = {}
+
+    def _store_each(self, instructions: Iterable[str]) -> None:
+        for operation, instruction in zip(self.stores, instructions, strict=True):
+            self.body.tell(operation)
+            self.line(instruction)
 
     def _store_all(self, operation: Operation, element: ScalarType, name: str, address: str) -> None:
         """A store of all lanes; past the caches where that is asked for, and the place is one of a register."""
@@ -305,6 +352,13 @@ class VectorMemory(VectorValues):
     def goes_past_caches(self, operation: Operation) -> bool:
         """True if a store is asked to go past the caches, and its loop waits for memory."""
         return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
+
+    def _has_room(self, memory: Value, indices: list[Value]) -> bool:
+        """True if a loop that branches by its mask may access scratch without it: the scratch holds whole vectors."""
+        if not (self.whole and self.is_from_zero and indices == [self.counter]):
+            return False
+        extent = memory.type.shape[-1]
+        return isinstance(memory.owner, Operation) and isinstance(extent, int) and extent % self.lanes == 0
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.

@@ -1,11 +1,16 @@
 """Numbers that are computed on a long way are handed on between kernels: no kernel computes all of their ways again."""
 
+import re
+
 import numpy as np
 import pytest
 
 import autodiff as ad
+from codegen.compiler import make_program
+from codegen.emit import emit_module
 from codegen.kernel.scalar import Scalar
-from codegen.passes import reach
+from codegen.passes import reach, segments
+from codegen.program import Kernel
 
 X = np.array([0.3, 0.7])
 
@@ -63,3 +68,28 @@ def test_kernels_grow_as_their_program_does(program, transformed, built):
         expected = [(value(program, n, X + 1e-6 * e) - value(program, n, X - 1e-6 * e)) / 2e-6 for e in np.eye(2)]
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     assert sizes[-1] < 1.6 * sizes[0], sizes
+
+
+@pytest.mark.parametrize("features", ["+avx2,+fma", "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"])
+@pytest.mark.parametrize("n", [10, 1001])
+def test_blocks_of_a_kernel_grow_with_its_loops_only(n, features, monkeypatch):
+    """LLVM's time to give out registers grows with the product of values and blocks."""
+    monkeypatch.setattr(segments, "_COST_LIMIT", 1024)  # so that few steps are cut into loops that hand values on
+
+    def chain(x):
+        for _ in range(30):
+            x = x - 0.01 * ad.sin(x) * (1 + 0.1 * x)
+        return ad.sum(x * x)
+
+    x = np.linspace(0.1, 0.9, n)
+    hvp = ad.jit(lambda x, v: ad.hvp(chain, x, v))
+    program = make_program(hvp.traced.entry((x, x), {})[0].graph)
+    functions = [step.work.function for step in program.steps if isinstance(step.work, Kernel)]
+    loads = 0
+    for function in functions:
+        for body in emit_module([function], features).split("\ndefine ")[1:]:
+            labels = re.findall(r"^([a-z]+)\.?\d*:", body, re.MULTILINE)
+            loads += len(re.findall(r"= load <|masked.load", body))
+            # A loop begins and ends, its accesses are behind two branches of three blocks each.
+            assert len(labels) <= 4 + 9 * labels.count("loop"), function.name
+    assert loads > 100

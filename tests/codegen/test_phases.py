@@ -98,16 +98,48 @@ def test_a_short_sum_has_fewer():
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
 
 
+def several(width, tile):
+    """z[k][i] of x[k][i], `width` of each; between two loops values are kept in scratch of `tile` elements."""
+    memories = {f"{name}{k}": memref(F64, Extent(0)) for name in "xz" for k in range(width)}
+    nest = Nest("several", writes=[f"z{k}" for k in range(width)], **memories, n=INDEX)
+    kept = [nest.scratch(F64, tile) for _ in range(width)]
+    with nest.parallel(nest.n) as (i,):
+        for k in range(width):
+            x = nest.load(getattr(nest, f"x{k}"), i)
+            nest.store(nest.op("math.exp", nest.op("math.tanh", x)), kept[k], i)
+    with nest.parallel(nest.n) as (i,):
+        for k in range(width):
+            y = nest.op("arith.addf", nest.load(kept[k], i), nest.load(kept[k - 1], i))
+            nest.store(nest.op("math.exp", nest.op("math.tanh", y)), getattr(nest, f"z{k}"), i)
+    return nest.end()
+
+
 @pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
-def test_masks_that_are_dear_are_used_where_not_all_lanes_are(features):
-    text = emit_module([program(6, 1)], features)
+def test_accesses_of_a_masked_loop_share_branches_where_masks_are_dear(features):
     target = Target.of(features)
-    assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
-    branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %else\.\1", text)
-    assert len(branches) == (2 if target.masks_are_dear else 0)  # a load and a store
-    for number in branches:
-        whole, part = (text.partition(f"\n{label}.{number}:\n")[2].partition("br ")[0] for label in ("whole", "else"))
-        assert "masked" not in whole and "masked" in part
+    for function, shared in ((program(6, 1), [1, 1]), (several(8, 64), [8, 8]), (several(8, 65), [8, 8, 16, 8])):
+        text = emit_module([function], features)
+        assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
+        branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %else\.\1", text)
+        assert len(branches) == (len(shared) if target.masks_are_dear else 0)
+        for number, accesses in zip(branches, shared, strict=False):
+            whole, part = (
+                text.partition(f"\n{label}.{number}:\n")[2].partition("\n  br ")[0] for label in ("whole", "else")
+            )
+            assert len(whole.splitlines()) == len(part.splitlines()) == accesses
+            assert "masked" not in whole and part.count("masked") == accesses
+
+
+@pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 16, 33, 63, 64])
+def test_scratch_that_holds_whole_vectors_is_accessed_without_masks(n, features, rng):
+    function = several(3, 64)
+    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    xs = rng.normal(size=(3, n + 8))
+    ours, right = np.full((3, n + 8), 9.0), np.full((3, n + 8), 9.0)
+    interpret(function, [*xs[:, :n], *right[:, :n], n])
+    assert call(code, function, (*xs, *ours, n)) == 0
+    np.testing.assert_allclose(ours, right, rtol=1e-13)
 
 
 @pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
