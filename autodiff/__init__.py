@@ -39,9 +39,10 @@ with _Lasting():
         WorkerError,
     )
     from .jit import jit
+    from .named_types import Matrix, Number, Scalar, Vector
     from .ops import *  # noqa: F403  every public operation, under its own name
     from .tape.misses import explain
-    from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
+    from .tensor import AbstractTensor, Tensor
     from .transforms import (
         backward,
         detect_anomaly,

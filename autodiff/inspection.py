@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import html
 import os
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
-from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import DTYPES, Aval, Graph, print_dot
+from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
-from .config import config
+from .descriptions import aval_of
 from .errors import DispatchError, Error, caller, check_callable, check_path, in_short
 from .frames import user_frame, user_line
 from .inspected import GraphText, inspected, lines_of_step
@@ -39,8 +36,9 @@ from .tape.leaves import leaf
 from .tape.lines import Lines
 from .tape.node import Node, new_number
 from .tape.plan import freeze, is_number, source
-from .tape.record import argument, state
+from .tape.record import argument
 from .tape.text import tape_text
+from .tape.tracing import looking
 from .tape.variables import variable_of
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
@@ -323,11 +321,10 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         return Inspection("f", [f.node], lines=_variables_of(f.node))
     check_callable(f, "inspect")
     arguments: list[Node] = []
-
     since = new_number()
 
     def traced(x: Any) -> Any:
-        aval = _aval_of(x)
+        aval = aval_of(x, "inspect")
         if aval is None:
             return x
         number = isinstance(x, np.generic)
@@ -339,12 +336,11 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     name = name if name.isidentifier() else "f"
     leaves, structure = tree.flatten((args, kwargs))
     made = [traced(x) for x in leaves]
-    values = [x for x in leaves if _aval_of(x) is not None]
-    given = {n: x for n, x in zip(arguments, values, strict=True) if not isinstance(x, (str, Aval))}
-    labels = [n for n, x in zip(argument_names(f, structure), leaves, strict=True) if _aval_of(x) is not None]
+    named = [(n, x) for n, x, t in zip(argument_names(f, structure), leaves, made, strict=True) if t is not x]
+    given = {n: x for n, (_, x) in zip(arguments, named, strict=True) if not isinstance(x, (str, Aval))}
     args, kwargs = tree.unflatten(structure, made)
-    with _Tracing(since) as lines:
-        lines.name([*arguments], lambda: labels, f)
+    with looking(since) as lines:
+        lines.name([*arguments], lambda: [label for label, _ in named], f)
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name, lines, given)
         result = applied(f, args, kwargs)
@@ -360,30 +356,6 @@ def _variables_of(node: Node) -> Lines:
         if frame is not None and not n.inputs and n.value is not None and (label := variable_of(n, frame)):
             lines.labels[n.number] = label
     return lines
-
-
-#: A text that can hardly be meant as an argument by itself.
-_LIKE_AN_AVAL = re.compile(rf"\w+\[.*|{'|'.join(DTYPES)}")
-
-
-def _aval_of(x: Any) -> Aval | None:
-    """The aval that an argument stands for; None when it is no array."""
-    from codegen.ir import parse_aval
-
-    if isinstance(x, Aval):
-        return x
-    if isinstance(x, str):
-        try:
-            return parse_aval(x)
-        except ValueError as error:
-            if _LIKE_AN_AVAL.fullmatch(x):
-                raise Error(f"inspect: {error}\n  called at {caller()}") from None
-            return None
-    if isinstance(x, (np.ndarray, np.generic)):
-        return Aval(x.shape, x.dtype)
-    if isinstance(x, Tensor):
-        return x.aval
-    return Aval((), np.asarray(x).dtype) if type(x) in (bool, int, float, complex) else None
 
 
 def _backward(
@@ -426,34 +398,3 @@ def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
             f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at\n"
             f"  called at {caller()}"
         )
-
-
-class _Tracing:
-    """Trace as inside jit: arguments have no values, and evaluating one raises.  Every node keeps the user's line."""
-
-    def __init__(self, since: float) -> None:
-        self._since = since
-
-    def __enter__(self) -> Lines:
-        now = state.now
-        now.tracing += 1
-        self._inside, now.inside = now.inside, self._since
-        self._outside, now.outside = now.outside, now.outside or self._since
-        self._mark, thread = object(), get_ident()
-        config.open[self._mark], config.careful, config.watching = thread, True, True
-        self._start, now.start = now.start, 0
-        self._small, now.small = now.small, []
-        self._lines, now.lines = now.lines, Lines(sys._getframe(1), is_whole=True)
-        return now.lines
-
-    def __exit__(self, *_: object) -> None:
-        now = state.now
-        now.tracing -= 1
-        now.inside = self._inside
-        now.outside = self._outside
-        now.start = self._start
-        now.small = self._small
-        del config.open[self._mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
-        now.lines.end()
-        now.lines = self._lines

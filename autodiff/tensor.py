@@ -24,13 +24,11 @@ import numpy as np
 
 from codegen.ir import DTYPES, Aval
 
-from .dispatch import NamedUnion, complete, is_own
+from .dispatch import complete, is_own
 from .elsewhere import OF_TENSORS, Missing
 from .errors import caller
 
-__all__ = [
-    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "tensor_class",
-]  # fmt: skip
+__all__ = ["AbstractTensor", "Tensor", "handle", "tensor_class"]
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
 _sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
@@ -369,52 +367,6 @@ for _name in OF_TENSORS:
     setattr(Tensor, _name, Missing(_name))
 Tensor._parameters_ = (Tensor, ..., ...)
 AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
-
-
-
-def _of_rank(rank: int, axes: str, example: str) -> type:
-    """A class of the lattice that has a name and a documentation of its own."""
-    cls = _class_of(Tensor, ..., rank)
-    cls.__doc__ = f"""A tensor with {axes}, of any dtype: `ad.Tensor[..., {rank}]`.
-
-    A type for signatures and annotations; made by `ad.tensor` and by operations, never by calling the class.
-
-    >>> import autodiff as ad
-    >>> {example}
-    True
-    """
-    return cls
-
-
-if TYPE_CHECKING:
-    Scalar = Tensor
-    Vector = Tensor
-    Matrix = Tensor
-else:
-    Scalar = _of_rank(0, "no axes", "isinstance(ad.tensor(2.0), ad.Scalar)")
-    Vector = _of_rank(1, "one axis", "isinstance(ad.ones(3), ad.Vector)")
-    Matrix = _of_rank(2, "two axes", "isinstance(ad.ones((3, 2)), ad.Matrix)")
-
-
-class Number(metaclass=NamedUnion):
-    """A Python or NumPy scalar, bool included: bool, int, float, complex or np.generic.
-
-    A type for signatures and annotations: such arguments dispatch as numbers, not as tensors, also where `jit` makes
-    run-time values of them.  A 0-d array or tensor is an `ad.Scalar`.  Raises TypeError when it is called.
-
-    >>> import autodiff as ad, numpy as np
-    >>> isinstance(2, ad.Number), isinstance(np.float32(2), ad.Number), isinstance(ad.tensor(2), ad.Number)
-    (True, True, False)
-    >>> @ad.function
-    ... def times(x, c): ...
-    >>> @times.method
-    ... def _(x: ad.Tensor, c: ad.Number):
-    ...     return x * c
-    >>> times(ad.tensor([1.0, 2.0]), 3)
-    f64[2] [3. 6.]
-    """
-
-    members = (bool, int, float, complex, np.generic)
 
 
 _new = object.__new__

@@ -16,6 +16,7 @@ from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
+from ..descriptions import aval_of
 from ..errors import DispatchError, Error, caller, check_callable
 from ..signature import argument_names
 from ..tensor import AbstractTensor
@@ -101,7 +102,7 @@ def export(
     name = _checked_name(f, name)
     folder = _checked_folder(out)
     leaves, structure = tree.flatten((args, {}))
-    avals = [_aval_of(x) for x in leaves]
+    avals = [_described(x) for x in leaves]
     given = [a for a in avals if a is not None]
     labels = [label for label, a in zip(argument_names(f, structure), avals, strict=True) if a is not None]
     roots = argument_names(f, tree.flatten(((0,) * len(args), {}))[1])
@@ -164,23 +165,18 @@ def _named(x: Any, root: str) -> list[tuple[str, Any]]:
     return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float))]
 
 
-def _aval_of(x: Any) -> Aval | SizedAval | None:
-    """The aval of an argument; None for one that is no array, which stays as it is."""
-    if isinstance(x, Aval):
-        return x
-    if isinstance(x, str):
-        try:
-            found = parse_sized(x)
-            if found is None and re.fullmatch(r"\w+\[.*", x):
-                parse_aval(x)
-        except ValueError as error:
-            hint = "extents are numbers and names of sizes: f64[3], f64[batch,3], f64[4 * batch + 1]"
-            raise Error(f"export: {error}\n  called at {caller()}\n  {hint}") from None
-        return found if found is None or found.names else found.at({})
-    if isinstance(x, (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)):
-        t = asarray(x)
-        return Aval(t.shape, t.dtype)
-    return None
+def _described(x: Any) -> Aval | SizedAval | None:
+    """The aval of an argument, of which a text may name sizes; None for no array, which stays as it is."""
+    if not isinstance(x, str):
+        return aval_of(x, "export")
+    try:
+        found = parse_sized(x)
+        if found is None and re.fullmatch(r"\w+\[.*", x):
+            parse_aval(x)
+    except ValueError as error:
+        hint = "extents are numbers and names of sizes: f64[3], f64[batch,3], f64[4 * batch + 1]"
+        raise Error(f"export: {error}\n  called at {caller()}\n  {hint}") from None
+    return found if found is None or found.names else found.at({})
 
 
 def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:

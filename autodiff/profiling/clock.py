@@ -21,7 +21,7 @@ PHASES = ("tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumP
 
 #: (module, name in it, phase): the functions that are timed.
 POINTS = (
-    ("autodiff.jit", "_Traced._traced", "tracing"),
+    ("autodiff.traces", "Traces._traced", "tracing"),
     ("autodiff.transforms.reverse", "pull_back", "rules"),
     ("autodiff.transforms.reverse", "pull_back_masked", "rules"),
     ("codegen.compiler", "make_program", "passes"),

@@ -18,9 +18,10 @@ from codegen.ir import Aval
 
 from .. import tree
 from ..errors import ShapeError, caller
+from ..named_types import Number, Scalar
 from ..ops import as_tensor, cast_to, dense
 from ..ops.shaping import reshaped
-from ..tensor import AbstractTensor, Number, Scalar, Tensor
+from ..tensor import AbstractTensor, Tensor
 
 __all__ = [
     "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "aval_of_one", "check_inner", "check_same", "column",

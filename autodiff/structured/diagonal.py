@@ -9,9 +9,10 @@ from codegen.ir import Aval
 
 from .. import ops
 from ..errors import ShapeError, caller
+from ..named_types import Matrix
 from ..ops import linalg
 from ..ops.linalg.determinant import SlogdetResult
-from ..tensor import Matrix, Tensor
+from ..tensor import Tensor
 from .base import StructuredMatrix, aval_of_one, check_inner, column, cotangent_of, of_rank, order_of
 
 __all__ = ["Diagonal", "UniformScaling"]

@@ -15,9 +15,10 @@ from codegen.ir import Aval
 
 from .. import ops
 from ..errors import ShapeError, caller
+from ..named_types import Matrix, Vector
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
-from ..tensor import Matrix, Tensor, Vector
+from ..tensor import Tensor
 from .base import Structured, StructuredMatrix, aval_of_one, check_inner, order_of
 
 __all__ = ["OneHot", "Permutation"]

@@ -1,4 +1,4 @@
-"""Recording a function on arguments that have no values where nodes are all that is wanted: loops' bodies, `vmap`."""
+"""Recording a function on arguments without values where nodes are all that is wanted: loops, `vmap`, `inspect`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..config import config
 from .lines import Lines
 from .record import state
 
-__all__ = ["told", "tracing"]
+__all__ = ["looking", "told", "tracing"]
 
 
 @contextmanager
@@ -29,6 +29,25 @@ def told() -> Iterator[None]:
         now.lines = before
         del config.open[mark]
         config.careful, config.watching = config.open != {}, config.open != config.light
+
+
+@contextmanager
+def looking(since: float) -> Iterator[Lines]:
+    """Trace as inside `jit`, where evaluating an argument raises; gives the lines, which every node keeps.
+
+    since    a number: nodes that were made after it belong to the function
+    """
+    now = state.now
+    before = now.inside, now.outside, now.start, now.small, now.tracing
+    with told():
+        assert now.lines is not None
+        now.lines.stop = sys._getframe(2)
+        try:
+            now.inside, now.outside, now.tracing = since, now.outside or since, now.tracing + 1
+            now.start, now.small = 0, []
+            yield now.lines
+        finally:
+            now.inside, now.outside, now.start, now.small, now.tracing = before
 
 
 @contextmanager

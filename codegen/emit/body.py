@@ -1,4 +1,4 @@
-"""The body of one function: control flow and memory.  Innermost loops are the work of `vector_loop` where they can be.
+"""The body of one function: its control flow.  Innermost loops are the work of `vector_loop` where they can be.
 
     nest.Function  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
 
@@ -24,25 +24,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
+from ..kernel.nest import F32, Block, Function, MemRef, Operation, ScalarType, Value
 from .debug import PlaceOf, Places, ToldLines
 from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
-from .operations import SCALAR, Writer
+from .memory import Memory
+from .operations import SCALAR
 from .phases import phases
 from .runs import write_in_runs
 from .target import Target
 from .tiles import write_tiles
-from .types import ALIGNMENT, LLVM_TYPES, llvm_type
+from .types import llvm_type
 from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
 
 __all__ = ["Body", "Needs", "argument_names"]
-
-
-#: Scratch of a kernel starts on a cache line, so that vectors never straddle two.
-_SCRATCH_ALIGNMENT_BYTES = 64
 
 
 class Needs:
@@ -75,7 +72,7 @@ def argument_names(function: Function) -> list[str]:
     return list(names)
 
 
-class Body(Writer):
+class Body(Memory):
     """Writes one function's operations as lines."""
 
     def __init__(self, function: Function, needs: Needs, target: Target) -> None:
@@ -179,83 +176,6 @@ class Body(Writer):
             self.names[operation.results[0]] = self.value(text)
         else:
             self.lines.append(f"  {text}")
-
-    # ---- memory ----
-
-    def load(self, operation: Operation) -> None:
-        """A memref.load of one element."""
-        self._load(operation, [self.names[v] for v in operation.operands])
-
-    def store(self, operation: Operation) -> None:
-        """A memref.store of one element."""
-        self._store(operation, [self.names[v] for v in operation.operands])
-
-    def _load(self, operation: Operation, operands: list[str]) -> None:
-        memory = operation.operands[0].type
-        assert isinstance(memory, MemRef)
-        address = self.address(memory, operands[0], operands[1:])
-        type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
-        self.names[operation.results[0]] = self.value(f"load {type}, ptr {address}, align {alignment}")
-
-    def _store(self, operation: Operation, operands: list[str]) -> None:
-        memory = operation.operands[1].type
-        assert isinstance(memory, MemRef)
-        address = self.address(memory, operands[1], operands[2:])
-        type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
-        self.lines.append(f"  store {type} {operands[0]}, ptr {address}, align {alignment}")
-
-    def address(self, memory: MemRef, pointer: str, indices: Sequence[str]) -> str:
-        """Of one element."""
-        offset = self._offset(memory.shape, indices)
-        if offset == "0":
-            return pointer
-        return self.value(f"getelementptr inbounds {LLVM_TYPES[memory.element]}, ptr {pointer}, i64 {offset}")
-
-    def _offset(self, shape: tuple[int | Extent, ...], indices: Sequence[str]) -> str:
-        """The row-major place of an element.
-
-        Nothing wraps: an index outside of its memory is undefined already, and a place inside is
-        less than the 2^63 bytes an object may have.
-        """
-        key = (shape[1:], tuple(indices))
-        known = self.offsets.get(key)
-        if known is not None:
-            return known
-        offset = "0"
-        for extent, index in zip(shape, indices, strict=True):
-            if offset != "0" and extent != 1:
-                offset = self.value(f"mul nuw nsw i64 {offset}, {self._extent(extent)}")
-            if offset == "0":
-                offset = index
-            elif index != "0":
-                offset = self.value(f"add nuw nsw i64 {offset}, {index}")
-        self.offsets[key] = offset
-        return offset
-
-    def _extent(self, extent: int | Extent) -> str:
-        return self.extents[extent.position] if isinstance(extent, Extent) else str(extent)
-
-    def _alloca(self, operation: Operation, operands: list[str]) -> None:
-        memory = operation.results[0].type
-        assert isinstance(memory, MemRef)
-        self.count += 1
-        name = f"%scratch.{self.count}"
-        self.names[operation.results[0]] = name
-        static, dynamic = 1, "1"
-        for extent in memory.shape:
-            if isinstance(extent, int):
-                static *= extent
-            else:
-                number = self._extent(extent)
-                if dynamic != "1":
-                    self.count += 1
-                    self.scratch.append(f"  %size.{self.count} = mul nuw nsw i64 {dynamic}, {number}")
-                    number = f"%size.{self.count}"
-                dynamic = number
-        self.scratch.append(
-            f"  {name} = alloca [{static} x {LLVM_TYPES[memory.element]}], i64 {dynamic}, "
-            f"align {_SCRATCH_ALIGNMENT_BYTES}"
-        )
 
     # ---- control flow ----
 
@@ -414,9 +334,9 @@ class Body(Writer):
     _structured: ClassVar[dict[str, Callable]] = {
         "func.call": _call,
         "func.return": _return,
-        "memref.alloca": _alloca,
-        "memref.load": _load,
-        "memref.store": _store,
+        "memref.alloca": Memory.allocate,
+        "memref.load": Memory.load_from,
+        "memref.store": Memory.store_to,
         "scf.for": _for,
         "scf.if": _if,
         "scf.parallel": _parallel,

@@ -1,0 +1,322 @@
+"""The traces of one function that `jit` was given: an entry for each call signature, and callers of the latest ones.
+
+A trace runs the function on arguments that have no values (`_traced`); a call with tensors that track, or in another
+trace, replays its nodes onto the tape.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from codegen.forks import in_child
+from codegen.ir import Aval
+from codegen.lazily import later
+from codegen.runtime.cache import LRU
+from codegen.symbols import typical
+
+from . import tree
+from .config import config
+from .dispatch import include, observed
+from .ops.conversion import numpys
+from .stand_ins import standing
+from .tape.leaves import leaf
+from .tape.lines import Lines
+from .tape.lost import note_lost
+from .tape.misses import note
+from .tape.node import Node, new_number
+from .tape.record import argument, grad_mode, state
+from .tensor import AbstractTensor, Tensor
+from .transforms.anomaly import runs_as_written
+from .transforms.arguments import applied, copied_constant, own, plain_results
+
+if TYPE_CHECKING:
+    from codegen.runtime import entered
+    from codegen.runtime.entered import Entry as Native
+
+    from . import entry as entries
+    from . import signature as signatures
+    from . import tensor_calls
+    from .custom import host
+    from .entry import Entry
+    from .signature import Leaf, Statics
+else:  # for the first function that is called
+    entered = later("codegen.runtime.entered")
+    entries = later("autodiff.entry")
+    host = later("autodiff.custom.host")
+    signatures = later("autodiff.signature")
+    tensor_calls = later("autodiff.tensor_calls")
+
+__all__ = ["Traces"]
+
+#: Entries kept per function.
+ENTRIES = 256
+#: Entries whose callers are tried one after the other: each costs .04 µs natively, .15 for tensors, that are lost when
+#: another fits; a call that none of them fits takes 12, for tensors 27.
+CALLERS = 16
+#: So many calls of an entry that none of them fitted put its own first again.  Of more than CALLERS entries in turn
+#: each is then put there once in so many calls, which costs next to nothing.
+MISSED = 8
+
+_functions: set[ref[Traces]] = set()
+
+
+def _forget_entries() -> None:
+    """All functions are traced again: what was compiled for them was compiled in another mode."""
+    for reference in list(_functions):
+        if (function := reference()) is not None:
+            function.forget()
+
+
+config.forgetting.append(_forget_entries)
+
+
+@in_child
+def _renew_locks() -> None:
+    """A forked child has no thread that would end a trace that was going on: it makes its own."""
+    for reference in list(_functions):
+        if (function := reference()) is not None:
+            function.lock = threading.RLock()
+
+
+class Traces:
+    """The entries of one function, by call signature.
+
+    function  a weak reference to what `jit` gave for it
+    front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
+    callers   of these, for plain code: see `autodiff.calling`
+    natives   of these the ones for machine code: see `autodiff.entering`
+    tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
+    enters    lets calls go by machine code, and says whether they can
+    gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
+    """
+
+    def __init__(self, f: Callable, statics: Statics, enters: Callable[[], bool]) -> None:
+        self.f = f
+        self.enters = enters
+        self.statics = statics
+        self.entries = LRU(ENTRIES)
+        self.function: Callable[[], Any] = lambda: None
+        self.front: dict[Any, Entry] = {}
+        self.callers: tuple[Callable, ...] = ()
+        self.natives: tuple[Native, ...] = ()
+        self.gone: list[signatures.Watch] = []
+        self.traced_last: tuple | None = None
+        self.tells_arrays = False
+        self.lock = threading.RLock()
+        _functions.add(ref(self, _functions.discard))
+
+    def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Find or make the entry of this call, and run it."""
+        if runs_as_written():
+            return _eagerly(self.f, args, kwargs)
+        entry, values = self.entry(args, kwargs)
+        now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
+        if now.tracing or (entry.tracks and (tensors or now.transforming)):
+            return entries.replayed(entry, values)
+        if not tensors and entry.tensors:
+            now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
+        found = entries.run(entry, values)
+        leaves = []
+        for position, given in zip(entry.outputs, entry.leaves, strict=True):
+            if position is None:
+                leaves.append(given)
+            else:
+                value = found[position]
+                leaves.append(leaf(value) if tensors else value if value.shape else value[()])
+        if not tensors and entry.loses and grad_mode.get():
+            leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
+        return tree.unflatten(entry.structure, leaves)
+
+    def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
+        """The entry of a call signature, and the values of its run-time leaves."""
+        args, kwargs = self.statics.marked(args, kwargs)
+        leaves, structure = tree.flatten((args, kwargs))
+        leaves = [numpys(x) for x in leaves]
+        parts = signatures.leaves_of(self.f, leaves, structure)
+        key = self._key(structure, parts, leaves)
+        values = [p.value for p in parts if p.value is not None]
+        while self.gone:
+            self._drop(self.gone.pop().key)
+        entry = self.entries.get(key) or self._forgotten(key)
+        if entry is not None and not entry.fits:
+            self._drop(key)
+            entry = None
+        if entry is None:
+            with self.lock:
+                entry = self.entries.get(key)
+                if entry is None:
+                    entry = self._trace(parts, leaves, structure)
+                    if entry.enclosing:
+                        return entry, values
+                    if not self.tells_arrays and signatures.tells_arrays(entry.choices):
+                        self.tells_arrays = True
+                        key = self._key(structure, parts, leaves)
+                    self.entries.put(key, entry)
+                    why = signatures.why_traced(self.f, key, self.traced_last)
+                    note(f"jit {getattr(self.f, '__name__', 'f')}", why)
+                    self.traced_last = key
+                    entry.choices.on_change(lambda: self._drop(key))
+                    signatures.watch(key[1], key, self.gone)
+        else:
+            include(entry.choices)
+            if self._repeat(entry, structure, parts, leaves):
+                self._put_first(key, entry)
+        return entry, values
+
+    def _key(self, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> tuple:
+        """The signature of a call."""
+        arrays = signatures.arrays_among(leaves) if self.tells_arrays else ()
+        return structure, tuple([p.key for p in parts]), grad_mode.get(), arrays
+
+    def _forgotten(self, key: Any) -> Entry | None:
+        """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
+        entry = self.front.get(key)
+        if entry is not None:
+            self.entries.put(key, entry)
+        return entry
+
+    def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
+        """Another call of an entry: from now on it goes from plain code straight into the launcher.
+
+        Whether its callers are new, or to be put first again.
+        """
+        if any([isinstance(x, AbstractTensor) for x in leaves]):
+            return self._repeat_tensors(entry, structure, parts, leaves)  # calls from plain code may follow
+        with self.lock:
+            if entry.is_repeated:
+                return entry.caller is not None and self._is_missed(entry, entry.caller)
+            entry.is_repeated = True
+            entry.caller = entries.caller_of(entry, structure, parts, leaves)
+            if entry.caller is not None and self.enters():
+                entry.native = entries.native_of(entry, structure, parts, leaves)
+            return entry.caller is not None
+
+    def _repeat_tensors(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
+        """Another call of an entry, with tensors."""
+        with self.lock:
+            if entry.of_tensors is not None:
+                return bool(entry.of_tensors) and self._is_missed(entry, entry.of_tensors)
+            if config.careful:
+                return False
+            entry.of_tensors = tensor_calls.tensor_caller(entry, structure, parts, leaves) or False
+            return bool(entry.of_tensors)
+
+    def _is_missed(self, entry: Entry, caller: Callable) -> bool:
+        """True if a caller that is not tried any more would have served several calls by now."""
+        if caller in self.callers:
+            return False
+        entry.missed = (entry.missed + 1) % MISSED
+        return not entry.missed
+
+    def _put_first(self, key: Any, entry: Entry) -> None:
+        """Try the callers of an entry before all others."""
+        with self.lock:
+            self.front.pop(key, None)
+            self.front[key] = entry
+            while len(self.front) > CALLERS:
+                del self.front[next(iter(self.front))]
+            self._enter()
+
+    def forget(self) -> None:
+        """Drop all entries."""
+        with self.lock:
+            self.entries.clear()
+            self.front.clear()
+            self._enter()
+
+    def _drop(self, key: Any) -> None:
+        """A method was registered that changes what the trace of this entry would do."""
+        self.entries.pop(key)
+        if self.front.pop(key, None) is not None:
+            self._enter()
+
+    def _enter(self) -> None:
+        """Let Python and machine code try the entries of the front."""
+        found = list(self.front.values())[::-1]
+        self.callers = tuple([c for e in found for c in (e.caller, e.of_tensors) if c])
+        natives = self.natives = tuple([e.native for e in found if e.native is not None])
+        function = self.function()
+        if function is not None and natives:
+            function.site = entered.site(natives)
+        elif function is not None and hasattr(function, "site"):
+            del function.site
+
+    def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool = True) -> Entry:
+        """Trace the function; where a host forward has to be known by its values first, run it once on them."""
+        try:
+            return self._traced(parts, leaves, structure, compiles)
+        except host.Unlearnt:
+            if state.now.tracing:
+                raise  # the outermost trace has values
+        values = [signatures.as_value(p, x) for p, x in zip(parts, leaves, strict=True)]
+        args, kwargs = tree.unflatten(structure, values)
+        applied(self.f, args, kwargs)
+        return self._traced(parts, leaves, structure, compiles)
+
+    def frozen(self, avals: Sequence[Aval]) -> Entry:
+        """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
+        leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
+        parts = [signatures.Leaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)]
+        return self._trace(parts, leaves, tree.flatten((tuple(leaves), {}))[1], compiles=False)
+
+    def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool) -> Entry:
+        """Run the function once on arguments without values."""
+        now = state.now
+        before = new_number()
+        arguments: list[Node] = []
+        given = []
+        for part, x in zip(parts, leaves, strict=True):
+            if part.value is None:
+                given.append(x.value if isinstance(x, signatures.Static) else x)
+                continue
+            kind, shape, dtype, tracks = part.key
+            weak = kind not in ("array", signatures.SCALAR)
+            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == signatures.SCALAR)
+            arguments.append(t.node)
+            given.append(standing(t, x))
+        args, kwargs = tree.unflatten(structure, given)
+        captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
+        start, small, lines = now.start, now.small, now.lines
+        has_own_lines = lines is None or lines.is_lasting
+        mark, thread = object(), threading.get_ident()
+        config.open[mark], config.careful, config.watching = thread, True, True
+        try:  # an interrupt may come at any call from here on
+            now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
+            now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
+            if has_own_lines or lines.is_whole:
+                are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
+                now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, are_given), self.f)
+            with observed() as choices:
+                result = applied(self.f, args, kwargs)
+            name = getattr(self.f, "__name__", "f")
+            entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0, compiles)
+            entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
+            entry.choices = choices
+            return entry
+        finally:
+            if has_own_lines and now.lines is not None:
+                now.lines.end()
+            now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
+            # What a trace has left behind is no small result to compute along: it has no value.
+            now.tracing, now.start, now.small, now.lines = depth, start, small, lines
+            del config.open[mark]
+            config.careful, config.watching = config.open != {}, config.open != config.light
+
+
+def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The function itself: eager mode, so that a debugger finds values in it, or a search for anomalies."""
+    leaves, structure = tree.flatten((args, kwargs))
+    is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
+    leaves = [own(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]
+    args, kwargs = tree.unflatten(structure, leaves)
+    result = applied(f, args, kwargs)
+    if not is_plain or state.now.transforming:
+        return result
+    leaves, structure = tree.flatten(result)
+    return tree.unflatten(structure, plain_results(leaves))
