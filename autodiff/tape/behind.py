@@ -27,8 +27,8 @@ from .machine import asks
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
 from .walk import by_number, gradient_inputs, history
 
-__all__ = ["NOTHING", "Behind", "Found", "Hooked", "Recorded", "Since", "clear_emissions", "emissions", "is_hooked",
-           "look", "remember"]  # fmt: skip
+__all__ = ["NOTHING", "Behind", "FoundBehind", "Hooked", "Recorded", "Since", "clear_emissions", "emissions",
+           "is_hooked", "look", "remember"]  # fmt: skip
 
 #: What rules recorded, by the purpose and what they went through: as many as there are plans.
 emissions = LRU(256)
@@ -57,7 +57,7 @@ class Recorded:
     reads: Sequence[int]
 
 
-class Found(NamedTuple):
+class FoundBehind(NamedTuple):
     """What is known of a recording.
 
     key      what `emissions` has the entry under, where that is not what rules recorded
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 
 def look(
     sees: type[Behind], purpose: tuple, roots: Sequence[Node], results: int, targets: int, is_cut: bool
-) -> Found | None:
+) -> FoundBehind | None:
     """Look up what is known of what lies behind the first `results` roots: see `Behind.of`.
 
     None where no key says what rules do, and for `Hooked` where there are no hooks.
@@ -92,7 +92,7 @@ def look(
     if found is None:
         return None
     if len(found) == 2:
-        return Found(None, found[0].entry, found[1])
+        return FoundBehind(None, found[0].entry, found[1])
     key, order, calls, _ = found
     if calls:
         keys = tuple([n.call.emission_key() for n in calls])
@@ -102,10 +102,10 @@ def look(
     return _found(key, order)
 
 
-def _found(key: Any, order: Sequence[Node]) -> Found:
+def _found(key: Any, order: Sequence[Node]) -> FoundBehind:
     entry = emissions.get(key, NOTHING)
     nodes = [order[place] for place in entry.reads] if isinstance(entry, Recorded) else ()
-    return Found(key, entry, nodes)
+    return FoundBehind(key, entry, nodes)
 
 
 def remember(key: Any, entry: Any) -> None:

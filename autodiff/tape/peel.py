@@ -71,7 +71,7 @@ def _looks_of(root: Node) -> tuple:
 
 
 class Part(NamedTuple):
-    """A stretch that was recognised: its roots, latest first, and what its piece holds (`piece.Found`)."""
+    """A stretch that was recognised: its roots, latest first, and what its piece holds (`piece.FoundPiece`)."""
 
     stretch: Stretch
     roots: tuple[Node, ...]

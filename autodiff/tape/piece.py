@@ -22,13 +22,13 @@ from .machine import asks
 from .node import Node, released
 from .plan import drops_inputs, settle
 
-__all__ = ["Found", "Piece", "described", "finish_in_python"]
+__all__ = ["FoundPiece", "Piece", "described", "finish_in_python"]
 
 #: Under AUTODIFF_NATIVE_CHECKS=1 each hash is compared with what plain Python says.
 _is_compared = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
 
 
-class Found(NamedTuple):
+class FoundPiece(NamedTuple):
     """What was found in a recording.
 
     values    of nodes that are read;   stored: nodes that are given values
@@ -82,7 +82,7 @@ def _bounds_of(roots: Sequence[Node], inside: AbstractSet[Node]) -> list[bool]:
 class Piece:
     """A piece, learnt from one recording.
 
-    accepts(roots)      what a recording holds that ends in the same piece (`Found`), else None
+    accepts(roots)      what a recording holds that ends in the same piece (`FoundPiece`), else None
     finish(results, stored, past, is_released)    values are kept; the history of `past` is given up if it is released
     """
 
@@ -94,7 +94,7 @@ class Piece:
     ) -> None:  # fmt: skip
         """Learn a piece.  Raises KeyError where another thread changes it meanwhile.
 
-        inside    its own nodes;   values: nodes whose values are read;   stored, outer, past: see `Found`
+        inside    its own nodes;   values: nodes whose values are read;   stored, outer, past: see `FoundPiece`
         """
         self._bounds = _bounds_of(roots, inside)
         found = described(roots, self._bounds)
@@ -120,14 +120,14 @@ class Piece:
         if _is_compared:
             self.accepts = partial(self._compared, self.accepts)
 
-    def accepts_in_python(self, roots: Sequence[Node]) -> Found | None:
+    def accepts_in_python(self, roots: Sequence[Node]) -> FoundPiece | None:
         """The same in plain Python."""
         found = described(roots, self._bounds)
         if found is None or found[0] != self._parts:
             return None
         order = found[1]
         values, stored, outer, past = [tuple([order[i] for i in places]) for places in self._places]
-        return Found(tuple([n.value for n in values]), stored, outer, past)
+        return FoundPiece(tuple([n.value for n in values]), stored, outer, past)
 
     def _compared(self, accepts: Callable, roots: tuple[Node, ...]) -> tuple | None:
         """What machine code finds, compared with that."""

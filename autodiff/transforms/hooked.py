@@ -28,7 +28,7 @@ from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.ask import evaluate
-from ..tape.behind import NOTHING, Found, Hooked, Recorded, emissions, look, remember
+from ..tape.behind import NOTHING, FoundBehind, Hooked, Recorded, emissions, look, remember
 from ..tape.machine import native_put
 from ..tape.node import Leaf, Node, new_number
 from ..tape.plan import data, source
@@ -103,7 +103,7 @@ def _identity(owner: Node) -> Leaf:
     return found
 
 
-def _look(root: Node) -> Found | None:
+def _look(root: Node) -> FoundBehind | None:
     return look(Hooked, ("hooked",), (root,), 1, 0, False)
 
 

@@ -1,6 +1,6 @@
 """A whole program as C calls it, in native Python (`codegen.native`).
 
-    i64 call_program(const Described *program, void **arguments, void **results, void *workspace)
+    i64 call_program(const DescribedProgram *program, void **arguments, void **results, void *workspace)
 
 runs it, and gives 0 or step << 32 | status.  `xla_call` is the same for XLA's foreign function interface, which JAX
 has: it finds pointers and the program in what XLA passes, and takes memory for the workspace.
@@ -23,7 +23,7 @@ METADATA = 1
 INTERNAL_ERROR = 13
 
 
-class Described(Struct):
+class DescribedProgram(Struct):
     """A program as `c_entries` writes it for these functions.
 
     run        `run_program` of the launcher
@@ -134,7 +134,7 @@ forget_exception = extern("PyErr_Clear", void)
 
 
 @native
-def call_program(program: ptr[Described], arguments: ptr[u64], results: ptr[u64], workspace: u64) -> i64:
+def call_program(program: ptr[DescribedProgram], arguments: ptr[u64], results: ptr[u64], workspace: u64) -> i64:
     """Run a program on these pointers."""
     count = program.arguments + program.hidden + program.results + program.temporaries
     slots = local(u64, count + program.scratch)
@@ -165,7 +165,7 @@ def xla_call(frame: ptr[Frame]) -> ptr:
         metadata.version.minor = frame.api.version.minor
         metadata.traits = 0
         return None
-    program = ptr[Described](frame.attributes.each[0].value[0])
+    program = ptr[DescribedProgram](frame.attributes.each[0].value[0])
     arguments = local(u64, program.arguments)
     for i in range(program.arguments):
         arguments[i] = frame.arguments.each[i].data

@@ -3,7 +3,7 @@
 Which kind the leaf of an array has is found by its descr and extents, in a small table that Python fills.  An array of
 more extents, of another class, or met where machine code may not record is left to Python: the answer is None.
 
-    new_leaf      a handle on a new node that has a value (`recording_answer`)
+    new_leaf      a handle on a new node that has a value (`recording_run`)
     array_node    the leaf of an operand that is an array: a copy; where the recording lends, a large array that owns
                   its memory is lent (`record_loan_ir`) or, if nobody can write to it, the value itself
 """

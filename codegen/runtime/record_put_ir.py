@@ -209,7 +209,6 @@ drop:
 no:
   ret ptr null
 }
-
 ; The same for native Python (`recording_program`).
 define ptr @new_step(ptr %step, ptr %nodes) {
   %node = call ptr @put_step(ptr %step, ptr %nodes)

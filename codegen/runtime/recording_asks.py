@@ -1,7 +1,7 @@
 """Known recordings in machine code: what sets up `recording_answer` for the classes of a recorder (`record`).
 
     asks = Asks(layout, code)
-    asks.key_of(...), asks.ask(...)       see `recording_answer`
+    asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
     asks.behind_of(...), asks.history_of(...)      see `recording_behind`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.put(...)       see `recording_program`
@@ -29,21 +29,22 @@ from . import (
     recording_behind,
     recording_exact,
     recording_families,
+    recording_keys,
     recording_piece,
     recording_program,
     recording_reverse,
-    recording_walk,
+    recording_run,
+    recording_structs,
 )
 from .native import Self
 from .record_layout import Layout
 from .slots import offset_of
 
-__all__ = ["Answer", "Asks", "Group", "Reads", "Steps", "asks_code", "has_known_slots"]
+__all__ = ["Asks", "Group", "NativeAnswer", "NativeReads", "NativeSteps", "asks_code", "has_known_slots"]
 
 _BUILTINS = (
-    recording_answer.ask, recording_answer.key_of, recording_answer.remember, recording_answer.place_slots,
-    recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of,
-    recording_families.family_of, recording_families.remember_types,
+    recording_answer.ask, recording_keys.key_of, recording_structs.remember, recording_structs.place_slots,
+    recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.put, recording_reverse.go_back, recording_reverse.opened,
 )  # fmt: skip
@@ -52,8 +53,8 @@ _BUILTINS = (
 Group = tuple[int, int, Any, Any]
 
 
-class Answer(Self):
-    """The way a known ask is answered: the address of a block of `recording_answer.Answer`.
+class NativeAnswer(Self):
+    """The way a known ask is answered: the address of a `recording_run.AnswerBlock`.
 
     plan     what is run
     ranks    of gradients of tensors: in which order the plan has them
@@ -66,8 +67,8 @@ class Answer(Self):
     calls: Sequence[int]
 
 
-class Reads(Self):
-    """Which nodes of a recording are read, by canonical numbers: the address of their count, and where these are.
+class NativeReads(Self):
+    """The nodes of a recording that are read, by canonical numbers: the address of their count, and where these are.
 
     entry    what reads them
     """
@@ -75,8 +76,8 @@ class Reads(Self):
     entry: Any
 
 
-class Steps(Self):
-    """Nodes to put down, the program of a rule say: the address of a block of `recording_program.Steps`.
+class NativeSteps(Self):
+    """Nodes to put down, the program of a rule say: the address of a `recording_program.StepsBlock`.
 
     entry    what it is made from
     """
@@ -95,20 +96,36 @@ def _text(module: Translation) -> str:
 
 
 def has_known_slots(layout: Layout) -> bool:
-    """True if objects have their slots where the structs of the walk have fields."""
-    walk, answer = recording_walk, recording_answer
+    """True if objects have their slots where the structs of `recording_structs` have fields."""
+    raw = recording_structs
     pairs: list[tuple[type[Struct], type]] = [
-        (walk.Out, layout.out), (walk.Kind, layout.kind), (walk.Rich, layout.rich), (walk.Leaf, layout.leaf),
-        (walk.Handle, layout.handle), (answer.Plans, type(layout.plans)), (answer.Plans, type(layout.emissions)),
-        (answer.Counts, type(layout.counts)),
+        (raw.RawOut, layout.out), (raw.RawKind, layout.kind), (raw.RawRich, layout.rich), (raw.RawLeaf, layout.leaf),
+        (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)), (raw.RawTable, type(layout.emissions)),
+        (raw.RawCounts, type(layout.counts)),
     ]  # fmt: skip
-    there = [offset_of(layout.recording, name) for name in answer.RECORDING_SLOTS]
+    there = [offset_of(layout.recording, name) for name in raw.RecordingSlots.fields()]
     return None not in there and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
         for fields, cls in pairs
         for name, field in fields.fields().items()
         if name not in ("head", "references", "rest", "type")
     ])
+
+
+def _objects(layout: Layout) -> dict[str, Any]:
+    """The objects of `recording_structs.Tape`, by name."""
+    leaf_op, constant_op = layout.operations
+    pending_limit, first_limit = layout.limits[:2]
+    return {
+        "none": None, "true": True, "false": False, "empty": (), "plain_type": layout.node,
+        "handle_type": layout.handle, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
+        "str_type": str, "answer_type": NativeAnswer, "reads_type": NativeReads, "steps_type": NativeSteps,
+        "leaf_op": leaf_op, "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases,
+        "plans": layout.plans, "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock,
+        "counter": layout.counter, "out_of_range": OutOfRange, "first_limit": first_limit,
+        "pending_limit": pending_limit, "told": layout.told, "call_name": "call", "acquire_name": "acquire",
+        "release_name": "release",
+    }  # fmt: skip
 
 
 class Asks:
@@ -127,21 +144,15 @@ class Asks:
         )  # fmt: skip
         self.answer_value = 0 if os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1" else code.address("answer_value")
         self._plan = [offset_of(layout.plan, name) or 0 for name in ("valid", "executable")]
-        given = (
-            None, True, layout.node, layout.handle, int, *layout.operations, layout.plans, layout.emissions,
-            layout.counts, Answer, Reads, "call", "acquire", "release", layout.lock, layout.counter,
-            OutOfRange, layout.limits[1], layout.limits[0], (), layout.told, layout.aliases, layout.argument,
-            Steps, False,
-        )  # fmt: skip
-        self._given = given
-        library.remember(*given)
-        library.remember_types(tuple, bool, float, str)
-        library.place_slots(*[(offset_of(layout.recording, n) or 0) // 8 for n in recording_answer.RECORDING_SLOTS])
+        self._given = tuple([_objects(layout)[name] for name in recording_structs.Tape.fields()])
+        library.remember(self._given)
+        slots = recording_structs.RecordingSlots.fields()
+        library.place_slots(tuple([(offset_of(layout.recording, name) or 0) // 8 for name in slots]))
 
     def answer(
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
         groups: Sequence[Group], past: Sequence[int] | None, is_whole: bool,
-    ) -> Answer:  # fmt: skip
+    ) -> NativeAnswer:  # fmt: skip
         """Make the answer of an ask by this plan.
 
         arguments   (place, None), (-1, object), or (-2, which of the inputs that are computed)
@@ -163,19 +174,19 @@ class Asks:
         counts = [len(arguments), len(stored), len(groups), -1 if past is None else len(past)]
         pairs = [word for pair in zip(counts, addresses, strict=True) for word in pair]
         words = [valid, executable, *pairs, int(is_whole), 0]
-        assert len(words) == len(recording_answer.ANSWER_WORDS)
+        assert len(words) == len(recording_run.ANSWER_WORDS)
         block = (ctypes.c_int64 * len(words))(*words)
-        made = Answer(struct.pack("P", ctypes.addressof(block)))
+        made = NativeAnswer(struct.pack("P", ctypes.addressof(block)))
         block[-1] = id(made)
         made.owned = (block, arrays, tuple(arguments), tuple(groups))
         made.plan = plan
         return made
 
-    def reads(self, places: Sequence[int], entry: Any) -> Reads:
-        """What says that the nodes at these places are read."""
+    def reads(self, places: Sequence[int], entry: Any) -> NativeReads:
+        """Note that the nodes at these places are read."""
         table = (ctypes.c_int64 * len(places))(*places)
         block = (ctypes.c_int64 * 2)(len(places), ctypes.addressof(table))
-        made = Reads(struct.pack("P", ctypes.addressof(block)))
+        made = NativeReads(struct.pack("P", ctypes.addressof(block)))
         made.owned = (block, table)
         made.entry = entry
         return made
@@ -183,7 +194,7 @@ class Asks:
     def steps(
         self, given: int, steps: Sequence[tuple[Any, Any, Sequence[int]]], results: Sequence[int | None],
         masks: bool = False, has_zeros: bool = False, entry: Any = None,
-    ) -> Steps:  # fmt: skip
+    ) -> NativeSteps:  # fmt: skip
         """Nodes to put down behind so many that are given: see `recording_program`, of rules `recording_reverse`.
 
         steps      kind, value and inputs of each node: the given nodes come first in the numbering
@@ -198,7 +209,7 @@ class Asks:
         words = [given, len(steps), at, len(places), places_at, int(masks), int(has_zeros), 0]
         assert len(words) == len(recording_program.STEPS_WORDS)
         block = (ctypes.c_int64 * len(words))(*words)
-        made = Steps(struct.pack("P", ctypes.addressof(block)))
+        made = NativeSteps(struct.pack("P", ctypes.addressof(block)))
         made.owned = (block, arrays, tuple(steps))
         made.entry = entry
         return made

@@ -9,72 +9,30 @@ key says nothing of values, or of what is asked for beside.
 
 from __future__ import annotations
 
-from ..native import (
-    borrowed,
-    extern,
-    i32,
-    i64,
-    likely,
-    local,
-    native,
-    obj,
-    ptr,
-    u32,
-    u64,
-    unlikely,
-    void,
-)
-from .recording_answer import (
+from ..native import borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely, void
+from .recording_entries import OWN, PAST, READ, WIDE, Hot, begin, has_room, hold, load, note_own, reach, save, walk
+from .recording_hash import Digest, copy, identity_of, make_room_for_versions, mix, start, take_place, wires_of
+from .recording_keys import found_in, key_object, list_of_found
+from .recording_objects import (
     FEW,
-    allocated,
     bytes_at,
+    clear_error,
     dec,
-    entry_of_table,
     failed,
-    found_of,
-    free,
     inc,
-    key_object,
-    let_go,
-    names,
-    new_list,
-    no_memory,
+    int_value,
+    leave,
+    list_of,
     object_of,
-    set_list,
+    room,
+    slice_ends,
     tuple_item,
+    tuple_of,
     tuple_size,
 )
-from .recording_walk import (
-    OWN,
-    PAST,
-    READ,
-    WIDE,
-    Digest,
-    Hot,
-    Node,
-    Rich,
-    begin,
-    body_of,
-    copy,
-    count_of,
-    has_room,
-    identity_of,
-    input_at,
-    is_filled,
-    load,
-    make_room_for_versions,
-    mix,
-    note_own,
-    number_word,
-    put_in_order,
-    reach,
-    root,
-    save,
-    slice_ends,
-    take_place,
-    tape,
-    walk,
-)
+from .recording_order import number_word, put_in_order
+from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
+from .recording_walk import root, roots
 
 __all__ = ["ANY", "HOOKED", "PLAIN", "SINCE", "behind_of", "history_of"]
 
@@ -85,19 +43,14 @@ PLAIN, HOOKED, SINCE, ANY = 0, 1, 2, 3
 STOP = READ
 
 
-new_tuple = extern("PyTuple_New", ptr, i64)
-set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
-slot_value = extern("PyLong_AsLongLong", i64, ptr, runs_python=False)
-
-
 @native(inline=True)
-def word_of(q: ptr[Node]) -> u64:
+def word_of(q: ptr[RawNode]) -> u64:
     """Twice a node's number, and one."""
     return q.number if likely(q.number & 1 != 0) else number_word(q)
 
 
 @native(inline=True)
-def is_behind(q: ptr[Node], sort: u64, oldest: u64) -> bool:
+def is_behind(q: ptr[RawNode], sort: u64, oldest: u64) -> bool:
     """True if rules go through a node."""
     if unlikely(sort == SINCE):
         return word_of(q) >= oldest and count_of(q) > 0
@@ -105,7 +58,7 @@ def is_behind(q: ptr[Node], sort: u64, oldest: u64) -> bool:
 
 
 @native(inline=True)
-def read_by(h: ptr[Hot], q: ptr[Node], flows: bool, sort: u64, oldest: u64) -> u32:
+def follow_input(h: ptr[Hot], q: ptr[RawNode], flows: bool, sort: u64, oldest: u64) -> u32:
     """Meet an input that is there, or not: the place of its entry."""
     if q is None:
         return 0
@@ -119,13 +72,13 @@ def follow_plain(h: ptr[Hot], at: u64, sort: u64, oldest: u64) -> bool:
     n = e.node
     note_own(h, e)
     flows = e.flags & STOP == 0
-    e.first = read_by(h, n.first, flows, sort, oldest)
-    e.second = read_by(h, n.second, flows, sort, oldest)
+    e.first = follow_input(h, n.first, flows, sort, oldest)
+    e.second = follow_input(h, n.second, flows, sort, oldest)
     return n.kind.released is not tape.true or sort == ANY
 
 
 @native(inline=True)
-def has_hooks(r: ptr[Rich]) -> bool:
+def has_hooks(r: ptr[RawRich]) -> bool:
     if is_filled(r.hooks) or r.retained is not tape.none:
         return True
     return ptr(r.leaf) is not tape.none and is_filled(r.leaf.hooks)
@@ -133,7 +86,7 @@ def has_hooks(r: ptr[Rich]) -> bool:
 
 @native(inline=False)
 def follow(at: u64, sort: u64, oldest: u64) -> bool:
-    """The same of any node."""
+    """Meet the inputs of any such node.  False where no key says what rules do."""
     n = walk.met[at].node
     count = count_of(n)
     if (n.kind.released is tape.true and sort != ANY) or not has_room(count):
@@ -142,17 +95,13 @@ def follow(at: u64, sort: u64, oldest: u64) -> bool:
     load(h)
     e = h.met[at]
     note_own(h, e)
-    walk.own = h.own
-    walk.most = h.most
-    walk.least = h.least
     e.flags |= u32(n.type is not tape.plain_type or count > 2) * WIDE
     e.first = 0
     e.second = 0
     ends = local(i64, 3)
-    ends[0] = 0
-    ends[1] = count
+    flow_of(n, count, ends)
     if unlikely(n.type is not tape.plain_type):
-        r = ptr[Rich](n)
+        r = ptr[RawRich](n)
         has_leaf = ptr(r.leaf) is not tape.none
         if has_leaf and sort == SINCE:
             return False
@@ -165,13 +114,15 @@ def follow(at: u64, sort: u64, oldest: u64) -> bool:
             return False
         if has_leaf:
             walk.n_versions += 1
+            save(h)
             return True
-        if r.flow is not tape.none and sort != SINCE:
-            slice_ends(r.flow, ends, ends + 1, ends + 2)
+        if sort == SINCE:
+            ends[0] = 0
+            ends[1] = count
     if e.flags & STOP != 0:
         ends[1] = 0
     for i in range(count):
-        read = read_by(h, input_at(n, i), i >= ends[0] and i < ends[1], sort, oldest)
+        read = follow_input(h, input_at(n, i), i >= ends[0] and i < ends[1], sort, oldest)
         if i == 0:
             e.first = read
         elif i == 1:
@@ -194,12 +145,12 @@ def place_told(d: ptr[Digest], at: u64, sort: u64) -> void:
 
 @native(inline=False)
 def place_inputs(d: ptr[Digest], at: u64, sort: u64) -> void:
-    """Place those inputs of a plain node that have no place yet."""
-    e = d.met[at]
-    if d.met[e.first].place < 0:
-        place_told(d, u64(e.first), sort)
-    if d.met[e.second].place < 0:
-        place_told(d, u64(e.second), sort)
+    """Place those inputs of a node that have no place yet."""
+    n = d.met[at].node
+    for i in range(count_of(n)):
+        read = input_at(n, i).mark
+        if d.met[read].place < 0:
+            place_told(d, read, sort)
 
 
 @native(inline=False)
@@ -208,7 +159,7 @@ def place_behind(d: ptr[Digest], at: u64, sort: u64) -> void:
     e = walk.met[at]
     n = e.node
     is_plain = n.type is tape.plain_type
-    r = ptr[Rich](n)
+    r = ptr[RawRich](n)
     if not is_plain and ptr(r.leaf) is not tape.none:
         take_place(d, e, at)
         mix(d, u64(n.kind.out), 0x61)
@@ -217,14 +168,9 @@ def place_behind(d: ptr[Digest], at: u64, sort: u64) -> void:
             hooks = u64(is_filled(r.hooks)) | u64(r.retained is not tape.none) << 1 | u64(is_filled(r.leaf.hooks)) << 2
         mix(d, u64(identity_of(r.leaf, e.place)), hooks)
         return
-    wires = u64(count_of(n))
-    for i in range(count_of(n)):
-        q = input_at(n, i)
-        if walk.met[q.mark].place < 0:
-            place_told(d, q.mark, sort)
-        wires = wires * 0x2545F4914F6CDD1D + u64(walk.met[q.mark].place) + 1
+    place_inputs(d, at, sort)
     take_place(d, e, at)
-    mix(d, u64(n.kind) | u64(not is_plain) << 56, wires)
+    mix(d, u64(n.kind) | u64(not is_plain) << 56, wires_of(n, -1))
     if not is_plain:
         if r.call is not tape.none:
             walk.calls[walk.n_calls] = u32(at)
@@ -234,7 +180,7 @@ def place_behind(d: ptr[Digest], at: u64, sort: u64) -> void:
         ends[1] = -1
         if r.flow is not tape.none:
             slice_ends(r.flow, ends, ends + 1, ends + 2)
-        slot = u64(0) if r.slot is tape.none else u64(slot_value(r.slot) + 1)
+        slot = u64(0) if r.slot is tape.none else u64(int_value(r.slot) + 1)
         hooks = u64(is_filled(r.hooks)) | u64(r.retained is not tape.none) << 1
         mix(d, u64(body_of(r, 1) + 1) | slot << 24 | hooks << 48, u64(ends[0]) ^ u64(ends[1]) << 32)
 
@@ -269,6 +215,8 @@ def place_all(d: ptr[Digest], sort: u64) -> void:
     """Give nodes their places, and add them to the hash."""
     make_room_for_versions()
     own = put_in_order()
+    d.met = walk.met
+    d.order = walk.order
     h = local(Digest, 1)[0]
     copy(h, d)
     queue = walk.queue
@@ -290,69 +238,54 @@ def place_all(d: ptr[Digest], sort: u64) -> void:
 
 
 @native
-def nodes_read(reads: ptr) -> obj:
-    """[what says which nodes are read, these nodes], by the walk that was made."""
+def nodes_read(reads: ptr) -> ptr:
+    """[what says which nodes are read, these nodes], by the walk that was made; null with an exception."""
     block = ptr[i64](bytes_at(reads)[0])
     count = block[0]
     places = ptr[i64](block[1])
     nearby = local(ptr, FEW)
-    held = nearby
-    if count > FEW:
-        held = ptr[ptr](allocated(u64(8 * count)))
+    held = room(nearby, FEW, count)
     if held is None:
-        no_memory()
-        return failed()
+        return None
     for i in range(count):
         held[i] = ptr(walk.met[walk.order[places[i]]].node)
         inc(held[i])
     inc(reads)
     # A list and a tuple are made now: that may run any Python.
-    whole = new_list(2)
-    nodes = new_tuple(count)
-    if whole is None or nodes is None:
-        dec(whole)
-        dec(nodes)
-        dec(reads)
-        let_go(held, count)
-        if count > FEW:
-            free(ptr(held))
-        return failed()
-    for i in range(count):
-        set_tuple(nodes, i, held[i])
-    set_list(whole, 0, reads)
-    set_list(whole, 1, nodes)
-    if count > FEW:
-        free(ptr(held))
-    return object_of(whole)
+    both = local(ptr, 2)
+    both[0] = reads
+    both[1] = tuple_of(held, count)
+    leave(held, nearby)
+    return list_of(both, 2)
 
 
 @native
-def behind_of(roots: borrowed, results: i64, targets: i64, is_cut: bool, sort: u64, purpose: u64) -> obj:
-    """[key, nodes in canonical order, calls, states] of what lies behind the first roots; None where no key says all.
+def behind_of(nodes: borrowed, results: i64, targets: i64, is_cut: bool, sort: u64, purpose: u64) -> obj:
+    """[key, nodes in canonical order, calls, states] of what lies behind the first nodes; None where no key says all.
 
-    results, targets    so many of the roots are results; behind them so many are targets
+    results, targets    so many of the nodes are results; behind them so many are targets
     is_cut    histories end at the targets, and at what is older;   sort: a word of this module
     purpose   a number that belongs to the key
 
     Where the table of emissions says which nodes are read, [what says it, these nodes].
     """
-    given = ptr(roots)
+    given = ptr(nodes)
     begin()
     oldest = u64(0)
     if is_cut or sort == SINCE:
         oldest = ~u64(0)
         for i in range(results, results + targets):
-            word = number_word(ptr[Node](tuple_item(given, i)))
+            word = number_word(ptr[RawNode](tuple_item(given, i)))
             oldest = word if word < oldest else oldest
     for i in range(tuple_size(given)):
-        n = ptr[Node](tuple_item(given, i))
+        n = ptr[RawNode](tuple_item(given, i))
         root(n, u32(STOP) if is_cut and sort != SINCE and i >= results and i < results + targets else u32(0))
     if not has_room(results):
         return borrowed(tape.none)
     h = local(Hot, 1)[0]
     load(h)
     for i in range(results):
-        n = ptr[Node](tuple_item(given, i))
+        n = ptr[RawNode](tuple_item(given, i))
         if is_behind(n, sort, oldest):
             reach(h, n, PAST)
     save(h)
@@ -362,18 +295,14 @@ def behind_of(roots: borrowed, results: i64, targets: i64, is_cut: bool, sort: u
         return borrowed(tape.none)
     if not is_cut and sort != SINCE:
         for i in range(results, results + targets):
-            n = ptr[Node](tuple_item(given, i))
+            n = ptr[RawNode](tuple_item(given, i))
             if walk.met[n.mark].flags & PAST == 0:
                 return borrowed(tape.none)
     d = local(Digest, 1)[0]
-    d.low = 0xA4093822299F31D0
-    d.high = 0x082EFA98EC4E6C89
-    d.count = 0
-    d.met = walk.met
-    d.order = walk.order
+    start(d, 0xA4093822299F31D0, 0x082EFA98EC4E6C89)
     place_all(d, sort)
     for i in range(tuple_size(given)):
-        at = ptr[Node](tuple_item(given, i)).mark
+        at = ptr[RawNode](tuple_item(given, i)).mark
         if walk.met[at].place < 0:
             place_told(d, at, sort)
         mix(d, u64(walk.met[at].place), u64(i))
@@ -383,37 +312,28 @@ def behind_of(roots: borrowed, results: i64, targets: i64, is_cut: bool, sort: u
     if key is None:
         return failed()
     if walk.n_calls == 0:
-        reads = entry_of_table(names.emissions, key, names.reads_type)
+        reads = found_in(tape.emissions, key, tape.reads_type)
         if reads is not None:
             dec(key)
-            return nodes_read(reads)
-    return found_of(walk.calls, walk.n_calls, key, d.count)
+            return object_of(nodes_read(reads))
+    return object_of(list_of_found(walk.calls, walk.n_calls, key, d.count))
 
 
 @native
-def history_of(roots: borrowed) -> obj:
+def history_of(nodes: borrowed) -> obj:
     """The nodes through which gradients of some nodes flow, by creation: a list; None where there is no memory."""
     begin()
-    count = tuple_size(ptr(roots))
-    for i in range(count):
-        n = ptr[Node](tuple_item(ptr(roots), i))
-        root(n, PAST)
+    roots(ptr(nodes), PAST)
     if walk.is_full or not followed(ANY, 0):
         return borrowed(tape.none)
     own = put_in_order()
-    held = ptr[ptr](allocated(8 * own + 8))
+    nearby = local(ptr, FEW)
+    held = room(nearby, FEW, i64(own))
     if held is None:
+        clear_error()
         return borrowed(tape.none)
-    for i in range(own):
-        held[i] = ptr(walk.met[walk.queue[i]].node)
-        inc(held[i])
+    hold(held, walk.queue, own)
     # A list is made now: that may run any Python.
-    nodes = new_list(i64(own))
-    if nodes is None:
-        let_go(held, i64(own))
-        free(ptr(held))
-        return failed()
-    for i in range(own):
-        set_list(nodes, i64(i), held[i])
-    free(ptr(held))
-    return object_of(nodes)
+    made = list_of(held, i64(own))
+    leave(held, nearby)
+    return object_of(made)

@@ -9,89 +9,35 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import (
-    Struct,
-    bit_cast,
-    borrowed,
-    extern,
-    f64,
-    i32,
-    i64,
-    likely,
-    local,
-    native,
-    obj,
-    ptr,
-    static,
-    u32,
-    u64,
-    void,
-)
-from .recording_answer import (
-    allocated,
+from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u32, u64
+from .recording_entries import OWN, PAST, PENDING, WIDE, Met, walk
+from .recording_hash import Digest, copy, mix, state, wires_of
+from .recording_keys import key_object, list_of_found, mix_asked, walked
+from .recording_objects import (
+    FEW,
     clear_error,
-    dec,
     failed,
-    free,
+    float_value,
     inc,
     int_of,
     int_value,
-    is_plain_or_no_leaf,
-    key_object,
-    let_go,
-    list_of_found,
-    mix_asked,
-    new_list,
-    no_memory,
+    leave,
+    list_of_three,
     object_of,
-    set_list,
+    room,
     tuple_item,
+    tuple_of,
     tuple_size,
-    walked,
 )
-from .recording_walk import (
-    OWN,
-    PAST,
-    PENDING,
-    WIDE,
-    Digest,
-    Kind,
-    Met,
-    Object,
-    Out,
-    Rich,
-    copy,
-    count_of,
-    input_at,
-    is_filled,
-    mix,
-    state,
-    tape,
-    walk,
-)
+from .recording_structs import RawKind, RawObject, RawOut, RawRich, is_filled, is_plain_or_no_leaf, tape
 
-__all__ = ["family_of", "remember_types"]
+__all__ = ["family_of"]
 
-new_tuple = extern("PyTuple_New", ptr, i64)
-set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
-float_value = extern("PyFloat_AsDouble", f64, ptr, runs_python=False)
 hash_of = extern("PyObject_Hash", i64, ptr, runs_python=False)  # of strings alone
 occurred = extern("PyErr_Occurred", ptr, runs_python=False)
 
 #: A constant that is larger is no count.
 MOST_COUNT = 2.0**53
-
-
-class Types(Struct):
-    """The types that parameters have, beside those of `tape`."""
-
-    tuple: ptr
-    bool: ptr
-    float: ptr
-    str: ptr
-
-
-types = static(Types)
 
 
 @native(inline=True)
@@ -101,7 +47,7 @@ def is_given(e: ptr[Met]) -> bool:
         return False
     if e.flags & WIDE == 0:
         return True
-    r = ptr[Rich](e.node)
+    r = ptr[RawRich](e.node)
     is_rich = e.node.type is not tape.plain_type
     return e.flags & PENDING == 0 and is_rich and (ptr(r.leaf) is not tape.none or e.node.kind.op is tape.leaf_op)
 
@@ -109,8 +55,8 @@ def is_given(e: ptr[Met]) -> bool:
 @native
 def mix_value(d: ptr[Digest], value: ptr) -> bool:
     """Add a parameter without its whole numbers.  False where it is of a type that has no hash."""
-    cls = ptr[Object](value).type
-    if cls is types.tuple:
+    cls = ptr[RawObject](value).type
+    if cls is tape.tuple_type:
         mix(d, u64(tuple_size(value)), 0x79)
         is_hashed = True
         for i in range(tuple_size(value)):
@@ -118,11 +64,11 @@ def mix_value(d: ptr[Digest], value: ptr) -> bool:
         return is_hashed
     if cls is tape.int_type:
         mix(d, 0x83, 0x8B)
-    elif value is tape.none or cls is types.bool:
+    elif value is tape.none or cls is tape.bool_type:
         mix(d, u64(value), 0x89)
-    elif cls is types.float:
+    elif cls is tape.float_type:
         mix(d, bit_cast(u64, float_value(value) + 0.0), 0x97)
-    elif cls is types.str:
+    elif cls is tape.str_type:
         mix(d, u64(hash_of(value)), 0xA1)
     else:
         return False
@@ -140,8 +86,8 @@ def is_count(value: f64) -> bool:
 def mix_constant(d: ptr[Digest], params: ptr) -> bool:
     """Add the value and dtype of a constant: a float that is a whole number may be the count of a mean."""
     value = tuple_item(params, 0)
-    cls = ptr[Object](value).type
-    if cls is types.float:
+    cls = ptr[RawObject](value).type
+    if cls is tape.float_type:
         number = float_value(value)
         mix(d, u64(0) if is_count(number) else bit_cast(u64, number), u64(is_count(number)))
     elif cls is tape.int_type:
@@ -149,7 +95,7 @@ def mix_constant(d: ptr[Digest], params: ptr) -> bool:
         if occurred() is not None:
             clear_error()  # it is too large
             return False
-    elif cls is types.bool:
+    elif cls is tape.bool_type:
         mix(d, u64(value), 0x89)
     else:
         return False
@@ -157,12 +103,12 @@ def mix_constant(d: ptr[Digest], params: ptr) -> bool:
 
 
 @native(inline=True)
-def flags_of(out: ptr[Out]) -> u64:
+def flags_of(out: ptr[RawOut]) -> u64:
     return u64(out.requires_grad is tape.true) | u64(out.weak is tape.true) << 1
 
 
 @native(inline=True)
-def mix_out(d: ptr[Digest], out: ptr[Out], said: u64) -> bool:
+def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
     """Add an Out without its extents, and what is said of the node above the bits of an address.
 
     False where an extent is no number: a symbol.
@@ -172,7 +118,7 @@ def mix_out(d: ptr[Digest], out: ptr[Out], said: u64) -> bool:
 
 
 @native(inline=True)
-def mix_kind(d: ptr[Digest], kind: ptr[Kind]) -> bool:
+def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
     """Add a kind without its numbers, beside its operation.  False where a parameter has no hash."""
     mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(tuple_size(kind.params)))
     if tuple_size(kind.params) == 0:
@@ -184,9 +130,7 @@ def mix_kind(d: ptr[Digest], kind: ptr[Kind]) -> bool:
 def mix_wide_family(d: ptr[Digest], e: ptr[Met]) -> bool:
     """Add a node that has more than two inputs, or room for more.  False where no plan is for any size."""
     n = e.node
-    wires = u64(count_of(n))
-    for i in range(count_of(n)):
-        wires = wires * 0x2545F4914F6CDD1D + u64(d.met[input_at(n, i).mark].place) + 1
+    wires = wires_of(n, -1)
     if is_given(e):
         if not mix_out(d, n.kind.out, state(e)):
             return False
@@ -195,7 +139,7 @@ def mix_wide_family(d: ptr[Digest], e: ptr[Met]) -> bool:
         if not mix_kind(d, n.kind):
             return False
     if n.type is not tape.plain_type:
-        r = ptr[Rich](n)
+        r = ptr[RawRich](n)
         if r.call is not tape.none or r.body is not tape.none or r.flow is not tape.none or r.slot is not tape.none:
             return False
         mix(d, u64(u32(e.identity)), u64(is_filled(r.hooks)) | wires << 1)
@@ -219,7 +163,7 @@ def mix_families(d: ptr[Digest]) -> bool:
             if not mix_out(h, e.node.kind.out, u64(past) << 48 | 1 << 59):
                 return False
             if past != 0:
-                mix(h, u64(e.identity) << 1 | u64(is_filled(ptr[Rich](e.node).hooks)), 0x71)
+                mix(h, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
         elif not mix_wide_family(h, e):
             return False
     copy(d, h)
@@ -232,10 +176,10 @@ def mix_families(d: ptr[Digest]) -> bool:
 @native
 def take_numbers(value: ptr, to: ptr[ptr], count: i64) -> i64:
     """Hold the numbers of a parameter from place `count` on; only count them where `to` is null."""
-    if ptr[Object](value).type is types.tuple:
+    if ptr[RawObject](value).type is tape.tuple_type:
         for i in range(tuple_size(value)):
             count = take_numbers(tuple_item(value, i), to, count)
-    elif ptr[Object](value).type is tape.int_type:
+    elif ptr[RawObject](value).type is tape.int_type:
         if to is not None:
             inc(value)
             to[count] = value
@@ -245,14 +189,14 @@ def take_numbers(value: ptr, to: ptr[ptr], count: i64) -> i64:
 
 @native
 def take_numbers_of(e: ptr[Met], to: ptr[ptr], count: i64) -> i64:
-    """The same of a node.  Null is held where there is no memory."""
+    """Hold, or count, the numbers of a node.  Null is held where there is no memory."""
     kind = e.node.kind
     if is_given(e):
         return take_numbers(kind.out.shape, to, count)
     if kind.op is not tape.constant_op:
         return take_numbers(kind.params, to, count)
     value = tuple_item(kind.params, 0)
-    if ptr[Object](value).type is not types.float or not is_count(float_value(value)):
+    if ptr[RawObject](value).type is not tape.float_type or not is_count(float_value(value)):
         return count
     if to is not None:
         to[count] = int_of(i64(float_value(value)))
@@ -279,52 +223,20 @@ def described(d: ptr[Digest], f: ptr[Digest]) -> obj:
     count = i64(0)
     for i in range(d.count):
         count = take_numbers_of(walk.met[walk.order[i]], None, count)
-    held = ptr[ptr](allocated(8 * u64(count) + 8))
+    nearby = local(ptr, FEW)
+    held = room(nearby, FEW, count)
     if held is None:
-        no_memory()
         return failed()
     count = 0
     for i in range(d.count):
         count = take_numbers_of(walk.met[walk.order[i]], held, count)
-    family = key_object(f)
     key = key_object(d)
-    is_whole = family is not None and key is not None
-    for i in range(count):
-        is_whole = is_whole and held[i] is not None
-    if not is_whole:
-        dec(family)
-        dec(key)
-        let_go(held, count)
-        free(ptr(held))
-        return failed()
+    family = key_object(f)
     # Other Python may run amid this: nothing of the walk is read afterwards.
     found = list_of_found(walk.queue, without_freed(), key, d.count)
-    whole = new_list(3)
-    numbers = new_tuple(count)
-    if whole is None or found is None or numbers is None:
-        dec(whole)
-        dec(family)
-        dec(found)
-        dec(numbers)
-        let_go(held, count)
-        free(ptr(held))
-        return failed()
-    for i in range(count):
-        set_tuple(numbers, i, held[i])
-    free(ptr(held))
-    set_list(whole, 0, family)
-    set_list(whole, 1, numbers)
-    set_list(whole, 2, found)
+    whole = list_of_three(family, tuple_of(held, count), found)
+    leave(held, nearby)
     return object_of(whole)
-
-
-@native
-def remember_types(tuple_type: borrowed, bool_type: borrowed, float_type: borrowed, str_type: borrowed) -> void:
-    """The types of parameters: they live as long as the process."""
-    types.tuple = ptr(tuple_type)
-    types.bool = ptr(bool_type)
-    types.float = ptr(float_type)
-    types.str = ptr(str_type)
 
 
 @native
@@ -343,11 +255,9 @@ def family_of(
     if walk.n_calls > 0:
         return borrowed(tape.none)
     f = local(Digest, 1)[0]
+    copy(f, d)
     f.low = 0x452821E638D01377
     f.high = 0xBE5466CF34E90C6C
-    f.count = d.count
-    f.met = d.met
-    f.order = d.order
     if not mix_families(f):
         return borrowed(tape.none)
     mix_asked(f, purpose, ptr(results), ptr(seeds), ptr(targets))

@@ -14,40 +14,28 @@ threads may have some between.  The words have the hash so far, too: a walk over
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, extern, i32, i64, likely, local, native, obj, ptr, u32, u64, unlikely
-from .recording_answer import (
-    FEW,
-    allocated,
-    bytes_at,
-    dec,
-    failed,
-    free,
-    give_up,
-    inc,
-    let_go,
-    no_memory,
-    object_of,
-    settle,
-    tuple_item,
-    tuple_size,
-)
-from .recording_walk import Digest, Hot, Node, begin, count_of, has_room, input_at, load, mix, tape, walk
+from ..native import Struct, borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely
+from .recording_entries import Hot, begin, has_room, load, walk
+from .recording_hash import Digest, mix, start
+from .recording_objects import FEW, bytes_at, failed, inc, leave, object_of, room, tuple_item, tuple_of, tuple_size
+from .recording_run import give_up, settle
+from .recording_structs import RawNode, count_of, input_at, tape
 
 __all__ = ["PIECE_WORDS", "finish_piece", "learn_piece", "piece_of"]
 
-#: The words of a piece (`Piece`).
+#: The words of a piece (`PieceBlock`).
 PIECE_WORDS = ("low", "high", "roots", "count", "words", "values", "stored", "outer", "past", "places", "stored_table")
 
 
-class Piece(Struct):
-    """What a piece is recognised by, and where in it is what is asked for.
+class PieceBlock(Struct):
+    """The hash of a piece, and the places of its nodes that are asked for.
 
     low, high      its hash
     roots, count   how many roots it has, and nodes in all
     words          per node: the hash so far, but for the lowest bit, which is 1 for one of its own
     values, stored, outer, past    of how many nodes the values are read, and so on
     places         of all these, in this order
-    stored_table   as `recording_answer.settle` has it
+    stored_table   as `recording_run.settle` has it
     """
 
     low: u64
@@ -63,17 +51,13 @@ class Piece(Struct):
     stored_table: ptr[i64]
 
 
-new_tuple = extern("PyTuple_New", ptr, i64)
-set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr, runs_python=False)
+@native(inline=True)
+def piece_at(given: ptr) -> ptr[PieceBlock]:
+    return ptr[PieceBlock](bytes_at(given)[0])
 
 
 @native(inline=True)
-def piece_at(given: ptr) -> ptr[Piece]:
-    return ptr[Piece](bytes_at(given)[0])
-
-
-@native(inline=True)
-def meet(h: ptr[Hot], n: ptr[Node]) -> u64:
+def meet(h: ptr[Hot], n: ptr[RawNode]) -> u64:
     """The place of a node, which has one from now on."""
     if n is None:
         return 0
@@ -88,7 +72,7 @@ def meet(h: ptr[Hot], n: ptr[Node]) -> u64:
 
 
 @native(inline=False)
-def meet_all(h: ptr[Hot], n: ptr[Node]) -> u64:
+def meet_all(h: ptr[Hot], n: ptr[RawNode]) -> u64:
     """A word for the inputs of a node, which have places from now on; 0 where there is no room for them."""
     count = count_of(n)
     walk.count = h.count
@@ -108,7 +92,7 @@ def meet_all(h: ptr[Hot], n: ptr[Node]) -> u64:
 
 
 @native(inline=False)
-def is_alike(p: ptr[Piece], roots: ptr, is_new: bool) -> bool:
+def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
     """True if what the roots end is the piece; a new one is learnt."""
     begin()
     if i64(tuple_size(roots)) != p.roots or not has_room(i64(p.count) + p.roots + 4):
@@ -116,11 +100,10 @@ def is_alike(p: ptr[Piece], roots: ptr, is_new: bool) -> bool:
     h = local(Hot, 1)[0]
     load(h)
     for i in range(p.roots):
-        if meet(h, ptr[Node](tuple_item(roots, i))) != u64(i) + 1:
+        if meet(h, ptr[RawNode](tuple_item(roots, i))) != u64(i) + 1:
             return False
     d = local(Digest, 1)[0]
-    d.low = 0x452821E638D01377
-    d.high = 0xBE5466CF34E90C6C
+    start(d, 0x452821E638D01377, 0xBE5466CF34E90C6C)
     last = p.count
     words = p.words
     at = u64(1)
@@ -159,36 +142,16 @@ def learn_piece(piece: borrowed, roots: borrowed) -> bool:
 
 
 @native
-def filled(held: ptr[ptr], count: i64) -> ptr:
-    """A tuple of objects, whose counts come along where there is one; null with an exception."""
-    made = new_tuple(count)
-    for i in range(count if made is not None else i64(0)):
-        set_tuple(made, i, held[i])
-    return made
-
-
-@native
-def tuples_of(p: ptr[Piece], held: ptr[ptr]) -> obj:
+def tuples_of(p: ptr[PieceBlock], held: ptr[ptr]) -> ptr:
     """A tuple of four: values, stored nodes, outer nodes, the history.  The counts of all come along."""
-    counts = local(i64, 4)
-    counts[0] = p.values
-    counts[1] = p.stored
-    counts[2] = p.outer
-    counts[3] = p.past
-    whole = new_tuple(4)
-    at = held
-    for k in range(4):
-        made = filled(at, counts[k]) if whole is not None else ptr(None)
-        if made is None:
-            let_go(at, counts[k])
-            dec(whole)
-            whole = None
-        else:
-            set_tuple(whole, k, made)
-        at = at + counts[k]
-    if whole is None:
-        return failed()
-    return object_of(whole)
+    parts = local(ptr, 4)
+    parts[0] = tuple_of(held, p.values)
+    stored = held + p.values
+    parts[1] = tuple_of(stored, p.stored)
+    outer = stored + p.stored
+    parts[2] = tuple_of(outer, p.outer)
+    parts[3] = tuple_of(outer + p.outer, p.past)
+    return tuple_of(parts, 4)
 
 
 @native
@@ -199,11 +162,8 @@ def piece_of(piece: borrowed, roots: borrowed) -> obj:
         return borrowed(tape.none)
     total = p.values + p.stored + p.outer + p.past
     nearby = local(ptr, 4 * FEW)
-    held = nearby
-    if total > 4 * FEW:
-        held = ptr[ptr](allocated(u64(8 * total)))
+    held = room(nearby, 4 * FEW, total)
     if held is None:
-        no_memory()
         return failed()
     met = walk.met
     for i in range(p.values):
@@ -214,9 +174,8 @@ def piece_of(piece: borrowed, roots: borrowed) -> obj:
         n.references += 1
         held[i] = ptr(n)
     found = tuples_of(p, held)
-    if total > 4 * FEW:
-        free(ptr(held))
-    return found
+    leave(held, nearby)
+    return object_of(found)
 
 
 @native
@@ -228,11 +187,8 @@ def finish_piece(
     n_past = tuple_size(ptr(past)) if is_released else i64(0)
     total = p.stored if p.stored > n_past else n_past
     nearby = local(ptr, 4 * FEW)
-    held = nearby
-    if total > 4 * FEW:
-        held = ptr[ptr](allocated(u64(8 * total)))
+    held = room(nearby, 4 * FEW, total)
     if held is None:
-        no_memory()
         return failed()
     for i in range(p.stored):
         held[i] = tuple_item(ptr(stored), i)
@@ -240,6 +196,5 @@ def finish_piece(
     for i in range(n_past):
         held[i] = tuple_item(ptr(past), i)
     give_up(held, n_past)
-    if total > 4 * FEW:
-        free(ptr(held))
+    leave(held, nearby)
     return borrowed(tape.none)

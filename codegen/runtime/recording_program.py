@@ -11,64 +11,40 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import (
-    Struct,
-    borrowed,
-    extern,
-    i32,
-    i64,
-    local,
-    native,
-    obj,
-    ptr,
-    u32,
-    u64,
-    unlikely,
-    void,
-)
-from .recording_answer import (
+from ..native import Struct, borrowed, extern, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from .recording_entries import READ, WIDE, Met, begin, walk
+from .recording_objects import (
     FEW,
     allocated,
     bytes_at,
-    dec,
     failed,
     free,
     inc,
     int_of,
+    leave,
     let_go,
-    names,
-    new_list,
+    list_of,
+    list_of_three,
+    new_tuple,
     no_memory,
     object_of,
-    set_list,
+    room,
+    set_tuple,
     tuple_item,
+    tuple_of,
     tuple_size,
 )
-from .recording_behind import new_tuple, set_tuple
-from .recording_walk import (
-    READ,
-    WIDE,
-    Met,
-    Node,
-    Rich,
-    begin,
-    body_of,
-    count_of,
-    gather,
-    input_at,
-    put_in_order,
-    root,
-    tape,
-    walk,
-)
+from .recording_order import put_in_order
+from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, tape
+from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "Steps", "new_step", "placed", "put", "put_down"]
+__all__ = ["STEPS_WORDS", "StepsBlock", "new_step", "placed", "put", "put_down"]
 
-#: The words of `Steps`.
+#: The words of `StepsBlock`.
 STEPS_WORDS = ("given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "stamp")
 
 
-class Steps(Struct):
+class StepsBlock(Struct):
     """Nodes that were recorded once, to be put down again.
 
     given          how many nodes they are put down behind
@@ -132,12 +108,12 @@ def other_of(e: ptr[Met]) -> i64:
     """The number of the input that has the same value, for a node that only passes it on; else -1."""
     n = e.node
     if unlikely(n.type is not tape.plain_type):
-        body = body_of(ptr[Rich](n), count_of(n))
+        body = body_of(ptr[RawRich](n), count_of(n))
         if body >= 0:
             return body
     op = n.kind.op
-    for i in range(tuple_size(names.aliases)):
-        if op is tuple_item(names.aliases, i):
+    for i in range(tuple_size(tape.aliases)):
+        if op is tuple_item(tape.aliases, i):
             return 0
     return -1
 
@@ -150,7 +126,7 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
         n = e.node
         if e.place != -1:
             continue  # an argument
-        if unlikely(n.kind.op is names.argument_op):
+        if unlikely(n.kind.op is tape.argument_op):
             return False
         other = other_of(e)
         if other >= 0:
@@ -169,58 +145,37 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
 @native
 def places_of(wires: ptr[i32], count: i64) -> ptr:
     """A tuple of places, a new reference; null with an exception."""
-    made = new_tuple(count)
-    for i in range(count if made is not None else i64(0)):
-        place = int_of(i64(wires[i]))
-        if place is None:
-            dec(made)
-            return None
-        set_tuple(made, i, place)
+    nearby = local(ptr, FEW)
+    held = room(nearby, FEW, count)
+    if held is None:
+        return None
+    for i in range(count):
+        held[i] = int_of(i64(wires[i]))
+    made = tuple_of(held, count)
+    leave(held, nearby)
     return made
 
 
 @native
 def equation_of(kind: ptr, wires: ptr[i32], count: i64) -> ptr:
-    """(kind, places), a new reference; null with an exception."""
-    places = places_of(wires, count)
-    made = new_tuple(2) if places is not None else ptr(None)
-    if made is None:
-        dec(places)
-        return None
-    inc(kind)
-    set_tuple(made, 0, kind)
-    set_tuple(made, 1, places)
-    return made
+    """(kind, places), a new reference, the kind's count coming along; null with an exception."""
+    both = local(ptr, 2)
+    both[0] = kind
+    both[1] = places_of(wires, count)
+    return tuple_of(both, 2)
 
 
 @native
 def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
-    """[equations, inputs, places of the results], a new reference; null with an exception."""
-    equations = new_list(d.n_equations)
-    inputs = new_list(d.n_inputs)
-    places = places_of(results, n_results)
-    whole = new_list(3)
-    is_made = equations is not None and inputs is not None and places is not None and whole is not None
-    for i in range(d.n_equations if is_made else i64(0)):
+    """[equations, inputs, places of the results], a new reference; the counts of kinds and inputs come along.
+
+    Null with an exception."""
+    for i in range(d.n_equations):
         start = d.starts[i]
-        one = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
-        if one is None:
-            is_made = False
-            break
-        set_list(equations, i, one)
-    if not is_made:
-        dec(equations)
-        dec(inputs)
-        dec(places)
-        dec(whole)
-        return None
-    for i in range(d.n_inputs):
-        inc(d.inputs[i])
-        set_list(inputs, i, d.inputs[i])
-    set_list(whole, 0, equations)
-    set_list(whole, 1, inputs)
-    set_list(whole, 2, places)
-    return whole
+        d.kinds[i] = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
+    equations = list_of(d.kinds, d.n_equations)
+    inputs = list_of(d.inputs, d.n_inputs)
+    return list_of_three(equations, inputs, places_of(results, n_results))
 
 
 @native
@@ -232,10 +187,8 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     begin()
     n_results = tuple_size(ptr(outputs))
     n_arguments = tuple_size(ptr(arguments))
-    for i in range(n_arguments):
-        root(ptr[Node](tuple_item(ptr(arguments), i)), READ)
-    for i in range(n_results):
-        root(ptr[Node](tuple_item(ptr(outputs), i)), 0)
+    roots(ptr(arguments), READ)
+    roots(ptr(outputs), 0)
     gather()
     if walk.is_full:
         return borrowed(tape.none)
@@ -260,7 +213,7 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     d.n_inputs = 0
     d.n_wires = 0
     for i in range(n_arguments):
-        e = walk.met[ptr[Node](tuple_item(ptr(arguments), i)).mark]
+        e = walk.met[ptr[RawNode](tuple_item(ptr(arguments), i)).mark]
         d.inputs[i] = ptr(e.node)
         e.place = i32(-2 - i)
     d.n_inputs = n_arguments
@@ -268,7 +221,7 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
         free(memory)
         return borrowed(tape.none)
     for i in range(n_results):
-        at = stands(d, walk.met[ptr[Node](tuple_item(ptr(outputs), i)).mark])
+        at = stands(d, walk.met[ptr[RawNode](tuple_item(ptr(outputs), i)).mark])
         results[i] = at if at >= 0 else at + 1
     for i in range(d.n_equations):
         inc(d.kinds[i])
@@ -276,16 +229,12 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
         inc(d.inputs[i])
     # From here on objects are made, so other Python may run: nothing of the walk is read any more.
     made = objects_of(d, results, n_results)
-    let_go(d.kinds, d.n_equations)
-    let_go(d.inputs, d.n_inputs)
     free(memory)
-    if made is None:
-        return failed()
     return object_of(made)
 
 
 @native
-def put_down(p: ptr[Steps], nodes: ptr[ptr]) -> i64:
+def put_down(p: ptr[StepsBlock], nodes: ptr[ptr]) -> i64:
     """Make a node of each step, behind those that are given: how many there are then; fewer with an exception."""
     made = p.given
     at = p.step_table
@@ -302,16 +251,13 @@ def put_down(p: ptr[Steps], nodes: ptr[ptr]) -> i64:
 @native
 def put(steps: borrowed, given: borrowed) -> obj:
     """Put steps down behind the nodes of a tuple: a tuple of those that are wanted."""
-    p = ptr[Steps](bytes_at(ptr(steps))[0])
+    p = ptr[StepsBlock](bytes_at(ptr(steps))[0])
     if tuple_size(ptr(given)) != p.given:
         raise ValueError("steps are put down behind as many nodes as they were recorded behind")
     total = p.given + p.steps
     nearby = local(ptr, FEW)
-    nodes = nearby
-    if total > FEW:
-        nodes = ptr[ptr](allocated(u64(8 * total)))
+    nodes = room(nearby, FEW, total)
     if nodes is None:
-        no_memory()
         return failed()
     for k in range(p.given):
         nodes[k] = tuple_item(ptr(given), k)  # the tuple holds it
@@ -322,8 +268,5 @@ def put(steps: borrowed, given: borrowed) -> obj:
         inc(node)
         set_tuple(found, k, node)
     let_go(nodes + p.given, made - p.given)
-    if total > FEW:
-        free(ptr(nodes))
-    if found is None:
-        return failed()
+    leave(nodes, nearby)
     return object_of(found)

@@ -13,55 +13,38 @@ a mark that something else has left is none, and all are marked anew.
 
 from __future__ import annotations
 
-from ..native import (
-    borrowed,
-    extern,
-    i32,
-    i64,
-    likely,
-    local,
-    native,
-    obj,
-    ptr,
-    u8,
-    u64,
-    unlikely,
-)
-from .recording_answer import (
+from ..native import borrowed, extern, i64, likely, local, native, obj, ptr, u8, u64
+from .recording_objects import (
     FEW,
-    Counts,
-    allocated,
+    append,
     bytes_at,
     call,
-    count_up,
     dec,
     dict_item,
     failed,
-    free,
     inc,
     int_of,
+    leave,
     let_go,
     list_item,
     list_size,
-    names,
-    no_memory,
     object_of,
+    room,
     set_list,
+    tuple_of,
 )
-from .recording_behind import new_tuple, set_tuple
-from .recording_program import Steps, new_step, put_down
-from .recording_walk import Node, Object, Rich, count_of, input_at, is_filled, slice_ends, tape
+from .recording_program import StepsBlock, new_step, put_down
+from .recording_run import count_up
+from .recording_structs import RULES, RawNode, RawObject, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "go_back", "opened"]
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
 #: functions; it is a target; it is a call, of which outputs have cotangents.
 OPEN, MASKED, ZERO, TARGET, CALL = 1, 2, 4, 8, 16
-RULES = Counts.fields()["rules"].offset // 8
 
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
-append = extern("PyList_Append", i32, ptr, ptr)
 
 
 @native
@@ -69,12 +52,12 @@ def mark_all(order: ptr) -> i64:
     """Have each node of a list say its place: how many there are."""
     count = list_size(order)
     for i in range(count):
-        ptr[Node](list_item(order, i)).mark = u64(i)
+        ptr[RawNode](list_item(order, i)).mark = u64(i)
     return count
 
 
 @native(inline=True)
-def place_in(order: ptr, q: ptr[Node]) -> i64:
+def place_in(order: ptr, q: ptr[RawNode]) -> i64:
     """The place of a node that tracks in its history; -1 for one that is not there."""
     if q.kind.tracks is not tape.true:
         return -1
@@ -95,15 +78,8 @@ def opened(order: borrowed, flags: borrowed) -> i64:
     count = mark_all(nodes)
     ends = local(i64, 3)
     for i in range(count):
-        n = ptr[Node](list_item(nodes, i))
-        ends[0] = 0
-        ends[1] = count_of(n)
-        if unlikely(n.type is not tape.plain_type):
-            r = ptr[Rich](n)
-            if ptr(r.leaf) is not tape.none:
-                ends[1] = 0
-            elif r.flow is not tape.none:
-                slice_ends(r.flow, ends, ends + 1, ends + 2)
+        n = ptr[RawNode](list_item(nodes, i))
+        flow_of(n, count_of(n), ends)
         found = said[i] & (TARGET | OPEN) != 0
         for k in range(ends[0], ends[1] if ends[1] < count_of(n) else count_of(n)):
             at = i64(input_at(n, k).mark)
@@ -115,47 +91,48 @@ def opened(order: borrowed, flags: borrowed) -> i64:
 
 
 @native
-def pull_of(n: ptr[Node], bar: ptr[Node], tracks: ptr) -> ptr:
-    """The program of a node's rule (`recording_asks.Steps`); null for none, and with an exception."""
+def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
+    """A tuple that holds objects, a new reference; null with an exception."""
+    for i in range(count):
+        inc(objects[i])
+    return tuple_of(objects, count)
+
+
+@native
+def pull_of(n: ptr[RawNode], bar: ptr[RawNode], tracks: ptr) -> ptr:
+    """The program of a node's rule (`recording_asks.NativeSteps`); null for none, and with an exception."""
     rules = n.kind.rules
     if rules is None or rules is tape.none:
         return None
-    key = new_tuple(3)
+    parts = local(ptr, 3)
+    parts[0] = ptr(bar.kind.out)
+    parts[1] = tape.false
+    parts[2] = tracks
+    key = held_tuple(parts, 3)
     if key is None:
         return None
-    out = ptr(bar.kind.out)
-    inc(out)
-    inc(names.false)
-    inc(tracks)
-    set_tuple(key, 0, out)
-    set_tuple(key, 1, names.false)
-    set_tuple(key, 2, tracks)
     found = dict_item(rules, key)
     dec(key)
-    if found is None or ptr[Object](found).type is not names.steps_type:
+    if found is None or ptr[RawObject](found).type is not tape.steps_type:
         return None
     return found
 
 
 @native
-def sum_of(old: ptr[Node], new: ptr[Node], memo: ptr, added: ptr) -> ptr:
+def sum_of(old: ptr[RawNode], new: ptr[RawNode], memo: ptr, added: ptr) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    outs = new_tuple(2)
-    key = new_tuple(2)
-    if outs is None or key is None:
-        dec(outs)
-        dec(key)
+    both = local(ptr, 2)
+    both[0] = ptr(old.kind.out)
+    both[1] = ptr(new.kind.out)
+    both[0] = held_tuple(both, 2)
+    both[1] = tape.empty
+    outs = both[0]
+    key = held_tuple(both, 2) if outs is not None else ptr(None)
+    dec(outs)
+    if key is None:
         return None
-    inc(ptr(old.kind.out))
-    inc(ptr(new.kind.out))
-    set_tuple(outs, 0, ptr(old.kind.out))
-    set_tuple(outs, 1, ptr(new.kind.out))
-    inc(names.empty)
-    set_tuple(key, 0, outs)
-    set_tuple(key, 1, names.empty)
     kind = dict_item(memo, key)
     dec(key)
-    both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
     if kind is None:
@@ -170,7 +147,7 @@ def sum_of(old: ptr[Node], new: ptr[Node], memo: ptr, added: ptr) -> ptr:
 
 
 @native
-def give(order: ptr, bars: ptr, said: ptr[u8], q: ptr[Node], new: ptr, masks: bool, memo: ptr, added: ptr) -> bool:
+def give(order: ptr, bars: ptr, said: ptr[u8], q: ptr[RawNode], new: ptr, masks: bool, memo: ptr, added: ptr) -> bool:
     """Add to the cotangent of an input.  False with an exception."""
     at = place_in(order, q)
     if at < 0 or said[at] & OPEN == 0:
@@ -182,7 +159,7 @@ def give(order: ptr, bars: ptr, said: ptr[u8], q: ptr[Node], new: ptr, masks: bo
         if masks:
             said[at] |= MASKED
         return True
-    total = sum_of(ptr[Node](old), ptr[Node](new), memo, added)
+    total = sum_of(ptr[RawNode](old), ptr[RawNode](new), memo, added)
     if total is None:
         return False
     set_list(bars, at, total)
@@ -193,16 +170,13 @@ def give(order: ptr, bars: ptr, said: ptr[u8], q: ptr[Node], new: ptr, masks: bo
 
 @native
 def go_through(
-    order: ptr, bars: ptr, said: ptr[u8], n: ptr[Node], bar: ptr[Node], p: ptr[Steps], memo: ptr, added: ptr
+    order: ptr, bars: ptr, said: ptr[u8], n: ptr[RawNode], bar: ptr[RawNode], p: ptr[StepsBlock], memo: ptr, added: ptr
 ) -> bool:
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
     total = p.given + p.steps
     nearby = local(ptr, FEW)
-    nodes = nearby
-    if total > FEW:
-        nodes = ptr[ptr](allocated(u64(8 * total)))
+    nodes = room(nearby, FEW, total)
     if nodes is None:
-        no_memory()
         return False
     nodes[0] = ptr(bar)
     nodes[1] = ptr(n)
@@ -216,22 +190,21 @@ def go_through(
     for k in range(p.results if is_right else i64(0)):
         place = p.result_table[k]
         if place >= 0 and not give(
-            order, bars, said, ptr[Node](nodes[2 + k]), nodes[place], p.masks != 0, memo, added
+            order, bars, said, ptr[RawNode](nodes[2 + k]), nodes[place], p.masks != 0, memo, added
         ):
             is_right = False
             break
     for k in range(p.results if is_right and p.has_zeros != 0 else i64(0)):
-        place = place_in(order, ptr[Node](nodes[2 + k]))
+        place = place_in(order, ptr[RawNode](nodes[2 + k]))
         if place >= 0 and said[place] & OPEN != 0:
             said[place] |= ZERO
     let_go(nodes, made)
-    if total > FEW:
-        free(ptr(nodes))
+    leave(nodes, nearby)
     return is_right
 
 
 @native
-def leads_on(order: ptr, said: ptr[u8], n: ptr[Node]) -> bool:
+def leads_on(order: ptr, said: ptr[u8], n: ptr[RawNode]) -> bool:
     """True if gradients reach a target through an input of a plain node."""
     for k in range(count_of(n)):
         at = place_in(order, input_at(n, k))
@@ -258,8 +231,8 @@ def go_back(
     is_right = True
     i = first
     while i >= 0:
-        n = ptr[Node](list_item(nodes, i))
-        bar = ptr[Node](list_item(kept, i))
+        n = ptr[RawNode](list_item(nodes, i))
+        bar = ptr[RawNode](list_item(kept, i))
         is_plain = n.type is tape.plain_type
         if said[i] & CALL != 0:
             break
@@ -274,7 +247,7 @@ def go_back(
             i -= 1
             continue
         if not is_plain:
-            r = ptr[Rich](n)
+            r = ptr[RawRich](n)
             if ptr(r.leaf) is tape.none or is_filled(r.hooks):
                 break
             i -= 1  # a leaf keeps its cotangent
@@ -288,7 +261,7 @@ def go_back(
         found = pull_of(n, bar, ptr(tracks))
         if found is None:
             break
-        p = ptr[Steps](bytes_at(found)[0])
+        p = ptr[StepsBlock](bytes_at(found)[0])
         if p.given != 2 + count_of(n):
             break
         if p.stamp != stamp:
@@ -306,10 +279,7 @@ def go_back(
             inc(tape.none)
             set_list(kept, i, tape.none)
         i -= 1
-    count_up(ptr[ptr](names.counts) + RULES, rules)
+    count_up(ptr[ptr](tape.counts) + RULES, rules)
     if not is_right:
         return failed()
-    made = int_of(i)
-    if made is None:
-        return failed()
-    return object_of(made)
+    return object_of(int_of(i))

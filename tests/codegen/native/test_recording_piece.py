@@ -7,15 +7,8 @@ from test_recording_walk import Objects, room  # noqa: F401  a fixture
 from test_recording_walk import random_tape as tape_of
 
 from codegen.native.structs import Pointer
-from codegen.runtime import recording_answer as answering
 from codegen.runtime import recording_piece as pieces
-from codegen.runtime.recording_piece import Piece, is_alike
-
-
-@pytest.fixture(autouse=True)
-def tuples(monkeypatch):
-    monkeypatch.setattr(answering.tuple_size, "plain", len)
-    monkeypatch.setattr(answering.tuple_item, "plain", lambda given, i: given[i])
+from codegen.runtime.recording_piece import PieceBlock, is_alike
 
 
 def inputs_of(node):
@@ -29,7 +22,7 @@ def piece_of(root, rng):
         is_own = node is root or (node.value is Objects.none and rng.random() < 0.7)
         own.append(is_own)
         order += [i for i in dict.fromkeys(inputs_of(node)) if is_own and i not in order]
-    made = Piece()
+    made = PieceBlock()
     made.roots, made.count = 1, len(order)
     made.words = Pointer([int(is_own) for is_own in own], 0, pieces.u32)
     return made, [n for n, is_own in zip(order, own, strict=True) if is_own]

@@ -4,9 +4,14 @@ import random
 
 import pytest
 
+from codegen.native import u32
 from codegen.native.structs import Pointer
+from codegen.runtime import recording_hash as hashing
+from codegen.runtime import recording_objects as objects
+from codegen.runtime import recording_structs as raw
 from codegen.runtime import recording_walk as walking
-from codegen.runtime.recording_walk import CHEAP, KEPT, PAST, READ, ROOT, tape, walk
+from codegen.runtime.recording_entries import CHEAP, KEPT, PAST, READ, ROOT, Dated, LeafPlace, Met, begin, walk
+from codegen.runtime.recording_structs import tape
 
 ROOM = 512
 
@@ -22,14 +27,14 @@ def room(monkeypatch):
     """Room for the entries of a walk, and for what the C library would do."""
     tape.none, tape.true, tape.plain_type, tape.leaf_op = Objects.none, Objects.true, Objects.plain, Objects.leaf_op
     for name, kind in (
-        ("met", walking.Met), ("queue", walking.u32), ("order", walking.u32), ("leaves", walking.u32),
-        ("calls", walking.u32), ("bodies", walking.u32), ("roots", walking.u32), ("window", walking.u32),
-        ("dated", walking.Dated), ("identities", walking.Place),
+        ("met", Met), ("queue", u32), ("order", u32), ("leaves", u32),
+        ("calls", u32), ("bodies", u32), ("roots", u32), ("window", u32),
+        ("dated", Dated), ("identities", LeafPlace),
     ):  # fmt: skip
         setattr(walk, name, Pointer([None] * (ROOM * 4), 0, kind))
     walk.capacity = ROOM
-    monkeypatch.setattr(walking.set_bytes, "plain", _zero)
-    for kind in (walking.Kind, walking.Out, walking.Leaf):
+    monkeypatch.setattr(objects.set_bytes, "plain", _zero)
+    for kind in (raw.RawKind, raw.RawOut, raw.RawLeaf):
         monkeypatch.setattr(kind, "__int__", lambda thing: id(thing) & (1 << 47) - 1, raising=False)
 
 
@@ -49,14 +54,14 @@ class Tape:
 
     def kind(self, name, tracks, heavy):
         if (name, tracks, heavy) not in self.kinds:
-            kind, out = walking.Kind(), walking.Out()
+            kind, out = raw.RawKind(), raw.RawOut()
             out.requires_grad = kind.tracks = Objects.true if tracks else Objects.false
             kind.heavy, kind.op, kind.out = Objects.true if heavy else Objects.false, Objects.op, out
             self.kinds[name, tracks, heavy] = kind
         return self.kinds[name, tracks, heavy]
 
     def node(self, name, inputs=(), value=Objects.none, tracks=True, heavy=False):
-        node = walking.Node()
+        node = raw.RawNode()
         node.type, node.kind, node.value = Objects.plain, self.kind(name, tracks, heavy), value
         node.number = 2 * len(self.nodes) + 1
         if len(inputs) < 3:
@@ -71,13 +76,13 @@ class Tape:
 
 def walked(*roots, past=True, tracks=False):
     """The hash of a recording, and its entries in canonical order."""
-    digest = walking.Digest()
-    walking.begin()
+    digest = hashing.Digest()
+    begin()
     for node, flags in roots:
         walking.root(node, ROOT | flags | (PAST if past else 0))
     walking.gather()
     walk.n_asked = walk.n_roots
-    walking.number(digest, tracks)
+    hashing.number(digest, tracks)
     return (digest.low, digest.high), [walk.met[walk.order[i]] for i in range(digest.count)]
 
 

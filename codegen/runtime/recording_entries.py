@@ -1,0 +1,282 @@
+"""The entries of a walk over a recording: one for each node that was met, in native Python (`codegen.native`).
+
+    begin()                a walk with no entries
+    reach(hot, node, flags)    meet a node: its entry
+    entry_of(node)         the entry of a node that was met
+
+A walk allocates no object and runs no Python, so it holds no node.  A node keeps the place of its entry in `mark`; the
+entry names the node, so a mark that an earlier walk left counts for nothing.  The memory is kept for the next walk.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
+from .recording_objects import inc, resized
+from .recording_structs import RawNode, tape
+
+__all__ = [
+    "CHEAP", "DONE", "KEPT", "NOTED", "OWN", "PAST", "PENDING", "READ", "ROOT", "WIDE", "Dated", "Hot", "LeafPlace",
+    "Met", "begin", "entry_of", "has_room", "hold", "load", "note_own", "reach", "save", "walk",
+]  # fmt: skip
+
+#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent, an old gradient).
+PAST, ROOT, READ = 1, 2, 4
+#: Its inputs were looked at; it has a place by its number; a leaf that was noted.
+DONE, OWN, NOTED = 8, 16, 32
+#: It is stored; it can be computed elementwise from what is stored.
+KEPT, CHEAP = 64, 128
+#: It has no value; it has more than two inputs, or room for more, so it is looked at with care.
+PENDING, WIDE = 256, 512
+#: The place of what is no input: larger than all others.
+NO_PLACE = 0x7FFFFFFF
+
+
+class Met(Struct):
+    """The entry of a node that was met.  The first one stands for no node: it is the input that a node has not.
+
+    links      how often pending nodes read it
+    place      in canonical order, -1 before it has one
+    identity   of a leaf: the place of the first node that is a version of it
+    first, second    the entries of its inputs, of a node that is not `WIDE`
+    """
+
+    node: ptr[RawNode]
+    links: u32
+    flags: u32
+    place: i32
+    identity: i32
+    first: u32
+    second: u32
+
+
+class Dated(Struct):
+    """An entry with the number of its node."""
+
+    number: u64
+    at: u64
+
+
+class LeafPlace(Struct):
+    """A leaf's identity in a table of such."""
+
+    leaf: ptr
+    identity: i64
+
+
+class Walk(Struct):
+    """The entries of the present walk.
+
+    queue      entries whose inputs are to be looked at; later those with a place by their number, in order
+    order      entries by place
+    leaves, bodies, roots    entries: leaves of the history, pending boundaries, what was asked for; once nodes have
+                             places, the first version of each leaf, by place
+    calls        the calls of the history, by place
+    n_asked      of the roots: the first, which take a place even where nothing reads them
+    n_versions   at most how many leaves have an identity
+    most, least    the largest number and the smallest;   own: how many have a place by their number
+    held       how often the caller holds each node of the history
+    is_dated   some have a number that is an object
+    is_hooked  there are hooks in the history;   is_full: there is no memory
+    """
+
+    met: ptr[Met]
+    count: u64
+    capacity: u64
+    queue: ptr[u32]
+    head: u64
+    tail: u64
+    order: ptr[u32]
+    leaves: ptr[u32]
+    n_leaves: u64
+    n_versions: u64
+    calls: ptr[u32]
+    n_calls: u64
+    bodies: ptr[u32]
+    n_bodies: u64
+    roots: ptr[u32]
+    n_roots: u64
+    n_asked: u64
+    window: ptr[u32]
+    dated: ptr[Dated]
+    identities: ptr[LeafPlace]
+    identity_mask: u64
+    most: u64
+    least: u64
+    own: u64
+    held: u32
+    is_dated: bool
+    is_hooked: bool
+    is_full: bool
+
+
+class Hot(Struct):
+    """The state that the loops of a walk use most: as their local it is in registers, not in memory."""
+
+    met: ptr[Met]
+    queue: ptr[u32]
+    count: u64
+    tail: u64
+    capacity: u64
+    most: u64
+    least: u64
+    own: u64
+
+walk = static(Walk)
+
+
+@native(inline=False)
+def grow() -> void:
+    """Room for twice as many entries."""
+    n = walk.capacity * 2 if walk.capacity != 0 else u64(1024)
+    met = ptr[Met](resized(ptr(walk.met), n * 32))
+    if met is not None:
+        walk.met = met
+    queue = ptr[u32](resized(ptr(walk.queue), n * 8))
+    if queue is not None:
+        walk.queue = queue
+    order = ptr[u32](resized(ptr(walk.order), n * 4))
+    if order is not None:
+        walk.order = order
+    leaves = ptr[u32](resized(ptr(walk.leaves), n * 4))
+    if leaves is not None:
+        walk.leaves = leaves
+    calls = ptr[u32](resized(ptr(walk.calls), n * 4))
+    if calls is not None:
+        walk.calls = calls
+    bodies = ptr[u32](resized(ptr(walk.bodies), n * 4))
+    if bodies is not None:
+        walk.bodies = bodies
+    roots = ptr[u32](resized(ptr(walk.roots), n * 4))
+    if roots is not None:
+        walk.roots = roots
+    window = ptr[u32](resized(ptr(walk.window), n * 16 + 256))
+    if window is not None:
+        walk.window = window
+    dated = ptr[Dated](resized(ptr(walk.dated), n * 16))
+    if dated is not None:
+        walk.dated = dated
+    identities = ptr[LeafPlace](resized(ptr(walk.identities), n * 32))
+    if identities is not None:
+        walk.identities = identities
+    are_lists = queue is not None and order is not None and leaves is not None and calls is not None
+    are_others = bodies is not None and roots is not None and window is not None and dated is not None
+    if met is not None and are_lists and are_others and identities is not None:
+        walk.capacity = n
+    else:
+        walk.is_full = True
+
+
+@native(inline=True)
+def has_room(more: i64) -> bool:
+    """Make room for so many more entries."""
+    while unlikely(walk.count + u64(more) > walk.capacity):
+        grow()
+        if walk.is_full:
+            return False
+    return True
+
+
+@native
+def begin() -> void:
+    """Begin a walk."""
+    walk.is_full = False
+    walk.count = 0
+    if has_room(1):
+        nothing = walk.met[0]
+        nothing.node = None
+        nothing.flags = CHEAP
+        nothing.place = NO_PLACE
+        walk.count = 1
+    walk.head = 0
+    walk.tail = 0
+    walk.n_leaves = 0
+    walk.n_versions = 0
+    walk.n_calls = 0
+    walk.n_bodies = 0
+    walk.n_roots = 0
+    walk.n_asked = 0
+    walk.most = 0
+    walk.least = ~u64(0)
+    walk.own = 0
+    walk.is_dated = False
+    walk.is_hooked = False
+
+
+@native(inline=True)
+def entry_of(n: ptr[RawNode]) -> ptr[Met]:
+    """The entry of a node; null for one that was not met."""
+    at = n.mark
+    if at < walk.count and walk.met[at].node is n:
+        return walk.met[at]
+    return None
+
+
+@native(inline=True)
+def load(h: ptr[Hot]) -> void:
+    h.met = walk.met
+    h.queue = walk.queue
+    h.count = walk.count
+    h.tail = walk.tail
+    h.capacity = walk.capacity
+    h.most = walk.most
+    h.least = walk.least
+    h.own = walk.own
+
+
+@native(inline=True)
+def save(h: ptr[Hot]) -> void:
+    walk.count = h.count
+    walk.tail = h.tail
+    walk.most = h.most
+    walk.least = h.least
+    walk.own = h.own
+
+
+@native(inline=True)
+def reach(h: ptr[Hot], n: ptr[RawNode], flags: u32) -> u64:
+    """Meet a node: the place of its entry, for which there is room."""
+    at = n.mark
+    if at < h.count and h.met[at].node is n:
+        e = h.met[at]
+        if unlikely(flags & ~e.flags & PAST != 0):
+            h.queue[h.tail] = u32(at)
+            h.tail += 1
+        e.flags |= flags
+        return at
+    at = h.count
+    h.count = at + 1
+    n.mark = at
+    made = h.met[at]
+    said = flags | u32(n.value is tape.none) << 8
+    made.node = n
+    made.links = 0
+    made.flags = said
+    made.place = -1
+    if said & (PAST | PENDING) != 0:
+        h.queue[h.tail] = u32(at)
+        h.tail += 1
+    return at
+
+
+@native(inline=True)
+def note_own(h: ptr[Hot], e: ptr[Met]) -> void:
+    """It has a place by its number."""
+    if e.flags & OWN == 0:
+        word = e.node.number
+        h.own += 1
+        if unlikely(word & 1 == 0):
+            walk.is_dated = True
+        h.most = word if word > h.most else h.most
+        h.least = word if word < h.least else h.least
+    e.flags |= OWN | DONE
+
+
+@native
+def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
+    """Hold the nodes of so many entries."""
+    for i in range(count):
+        held[i] = ptr(walk.met[entries[i]].node)
+        inc(held[i])

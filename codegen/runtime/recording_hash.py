@@ -1,0 +1,340 @@
+"""The hash of a recording, and its nodes in canonical order: the second half of the walk that `recording_walk` begins.
+
+    number(digest, tracks)     nodes get their places; their kinds, wires and states go into the hash
+    mix(digest, a, b)          two more words
+
+Order and hash say what `autodiff.tape.walk.structure` says, which is the same in plain Python.  Whether a pending node
+is looked at from outside is told by its references, less those that pending readers in the recording have.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
+from .recording_entries import CHEAP, KEPT, OWN, PAST, PENDING, READ, ROOT, WIDE, LeafPlace, Met, entry_of, walk
+from .recording_objects import set_bytes
+from .recording_order import put_in_order
+from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
+
+__all__ = [
+    "Digest", "copy", "identity_of", "known_identity", "make_room_for_versions", "mix", "number", "place_given",
+    "start", "state", "take_place", "wires_of",
+]  # fmt: skip
+
+
+class Digest(Struct):
+    """The hash so far, and how many nodes have a place; where entries are (see `Hot`)."""
+
+    low: u64
+    high: u64
+    count: u64
+    met: ptr[Met]
+    order: ptr[u32]
+
+
+@native(inline=True)
+def start(d: ptr[Digest], low: u64, high: u64) -> void:
+    """A hash of nothing: the two words are those of one purpose."""
+    d.low = low
+    d.high = high
+    d.count = 0
+
+
+@native(inline=True)
+def copy(to: ptr[Digest], of: ptr[Digest]) -> void:
+    to.low = of.low
+    to.high = of.high
+    to.count = of.count
+    to.met = of.met
+    to.order = of.order
+
+
+@native(inline=True)
+def mix(d: ptr[Digest], a: u64, b: u64) -> void:
+    """Add two words to the hash: two lanes, each with a product of its own."""
+    x = u128(d.low ^ a) * u128(b ^ 0xA0761D6478BD642F)
+    y = u128(d.high ^ b ^ 0xE7037ED1A0B428DB) * u128(a ^ 0x8EBC6AF09C88C6E3)
+    d.low = u64(x) ^ u64(x >> 64) ^ b
+    d.high = u64(y) ^ u64(y >> 64) ^ a
+
+
+# ------------------------------------------------------------------ leaves
+
+
+@native
+def make_room_for_versions() -> void:
+    """Empty the table of leaves' identities."""
+    if walk.n_versions != 0:
+        size = u64(2)
+        while size < 2 * walk.n_versions:
+            size *= 2
+        walk.identity_mask = size - 1
+        set_bytes(ptr(walk.identities), 0, size * 16)
+
+
+@native(inline=True)
+def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
+    """The place of a leaf in the table of identities, or the free one where it belongs."""
+    at = (u64(leaf) >> 4) * 0x9E3779B97F4A7C15 >> 20 & walk.identity_mask
+    while walk.identities[at].leaf is not None and walk.identities[at].leaf is not ptr(leaf):
+        at = at + 1 & walk.identity_mask
+    return walk.identities[at]
+
+
+@native(inline=True)
+def identity_of(leaf: ptr[RawLeaf], place: i32) -> i32:
+    """The place of the first node that is a version of a leaf."""
+    found = version_place(leaf)
+    if found.leaf is None:
+        found.leaf = ptr(leaf)
+        found.identity = i64(place)
+    return i32(found.identity)
+
+
+@native
+def known_identity(leaf: ptr[RawLeaf]) -> i64:
+    """The identity of a leaf that was met; -1 of another."""
+    if walk.n_versions == 0:
+        return -1
+    found = version_place(leaf)
+    return i64(-1) if found.leaf is None else found.identity
+
+
+@native(inline=True)
+def note_version(e: ptr[Met], at: u64) -> void:
+    """Note the first version of a leaf of the history."""
+    if e.identity == e.place and e.flags & PAST != 0:
+        walk.leaves[walk.n_leaves] = u32(at)
+        walk.n_leaves += 1
+
+
+@native(inline=False)
+def version_of(at: u64) -> u64:
+    """The identity of a leaf that has a value, and whether it has hooks, as the hash says it."""
+    e = walk.met[at]
+    r = ptr[RawRich](e.node)
+    e.identity = identity_of(r.leaf, e.place)
+    note_version(e, at)
+    return u64(e.identity) << 1 | u64(is_filled(r.hooks))
+
+
+# ------------------------------------------------------------------ places
+
+
+@native(inline=True)
+def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
+    d.order[d.count] = u32(at)
+    e.place = i32(d.count)
+    d.count += 1
+
+
+@native(inline=True)
+def take_given(d: ptr[Digest], at: u64) -> void:
+    """Place a node that has a value and is not gone through, where it is first used."""
+    e = d.met[at]
+    take_place(d, e, at)
+    e.flags |= CHEAP
+
+
+@native(inline=True)
+def body_of_wide(e: ptr[Met]) -> i64:
+    """The number of the input that has a boundary's value, where nothing else of it is gone through; else -1."""
+    n = e.node
+    if n.type is tape.plain_type or e.flags & PAST != 0:
+        return -1
+    return body_of(ptr[RawRich](n), count_of(n))
+
+
+@native(inline=False)
+def take_inputs(d: ptr[Digest], at: u64) -> void:
+    """Place those inputs of a node that have no place yet."""
+    e = d.met[at]
+    if e.flags & WIDE == 0:
+        if d.met[e.first].place < 0:
+            take_given(d, u64(e.first))
+        if d.met[e.second].place < 0:
+            take_given(d, u64(e.second))
+        return
+    body = body_of_wide(e)
+    for i in range(count_of(e.node)):
+        read = input_at(e.node, i).mark
+        if (body < 0 or i == body) and d.met[read].place < 0:
+            take_given(d, read)
+
+
+@native(inline=True)
+def is_several(e: ptr[Met]) -> bool:
+    """True for a call of several results, which have the values."""
+    r = ptr[RawRich](e.node)
+    if e.flags & (PENDING | ROOT) != PENDING or e.node.type is tape.plain_type:
+        return False
+    return r.call is not tape.none and r.body is tape.none
+
+
+@native(inline=True)
+def decide(e: ptr[Met], cheap: u32, tracks: bool, is_stored: bool) -> void:
+    """Decide if a node is stored, and if it can be computed elementwise from what is stored.
+
+    cheap        `CHEAP` if all of its inputs can be
+    tracks       a heavy result is stored where it tracks gradients
+    is_stored    it is in any case
+    """
+    flags = e.flags
+    if unlikely(flags & (PENDING | ROOT) != PENDING):
+        e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
+        return
+    n = e.node
+    kind = n.kind
+    held = walk.held if flags & PAST != 0 else u32(0)
+    if kind.heavy is not tape.true:
+        if cheap & CHEAP != 0:
+            flags |= CHEAP
+        elif n.references > e.links + held:
+            flags |= KEPT | CHEAP
+    elif n.references > e.links + held or (tracks and kind.tracks is tape.true):
+        flags |= KEPT | CHEAP
+    if is_stored:
+        flags |= KEPT | CHEAP
+    e.flags = flags
+
+
+@native(inline=False)
+def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
+    """Decide that of any node."""
+    e = d.met[at]
+    n = e.node
+    r = ptr[RawRich](n)
+    is_rich = n.type is not tape.plain_type
+    count = count_of(n)
+    body = body_of(r, count) if is_rich else i64(-1)
+    cheap = u32(CHEAP)
+    for i in range(count):
+        if body < 0 or i == body:
+            cheap &= d.met[input_at(n, i).mark].flags
+    if is_several(e):
+        return
+    decide(e, cheap, tracks, is_rich and ptr(r.leaf) is not tape.none)
+
+
+@native
+def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
+    """Give nodes their places, and decide what is stored."""
+    h = local(Digest, 1)[0]
+    copy(h, d)
+    queue = walk.queue
+    for i in range(own):
+        at = u64(queue[i])
+        e = h.met[at]
+        is_wide = e.flags & WIDE != 0
+        if unlikely(is_wide or (h.met[e.first].place | h.met[e.second].place) < 0):
+            copy(d, h)
+            take_inputs(d, at)
+            if is_wide:
+                decide_wide(d, at, tracks)
+            copy(h, d)
+        if likely(not is_wide):
+            decide(e, h.met[e.first].flags & h.met[e.second].flags, tracks, False)
+        take_place(h, e, at)
+    for i in range(walk.n_asked):
+        if h.met[walk.roots[i]].place < 0:
+            take_given(h, u64(walk.roots[i]))
+    copy(d, h)
+
+
+# ------------------------------------------------------------------ the hash
+
+
+@native(inline=True)
+def state(e: ptr[Met]) -> u64:
+    """A node's state as the hash says it, above the bits of an address."""
+    return u64(e.flags & (PAST | KEPT | PENDING)) << 48
+
+
+@native
+def wires_of(n: ptr[RawNode], body: i64) -> u64:
+    """The places of a node's inputs as one word; `body` is the number of the only one that counts, or -1."""
+    wires = u64(count_of(n))
+    for i in range(count_of(n)):
+        if body < 0 or i == body:
+            wires = wires * 0x2545F4914F6CDD1D + u64(walk.met[input_at(n, i).mark].place) + 1
+    return wires
+
+
+@native(inline=True)
+def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
+    """Add a node that has a value and is not gone through."""
+    past = e.flags & PAST
+    mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
+    if unlikely(past != 0):
+        mix(d, version_of(at), 0x71)
+
+
+@native(inline=True)
+def place_given(d: ptr[Digest], at: u64) -> void:
+    """Place and add such a node."""
+    take_given(d, at)
+    mix_given(d, d.met[at], at)
+
+
+@native(inline=False)
+def mix_wide(d: ptr[Digest], at: u64) -> void:
+    """Add the kind, wires and state of any node."""
+    e = d.met[at]
+    n = e.node
+    r = ptr[RawRich](n)
+    is_rich = n.type is not tape.plain_type
+    body = body_of_wide(e)
+    kind = n.kind
+    has_leaf = is_rich and ptr(r.leaf) is not tape.none
+    what = u64(kind)
+    if e.flags & PENDING == 0 and is_rich and (has_leaf or kind.op is tape.leaf_op):
+        what = u64(kind.out)
+    mix(d, what | state(e) | 1 << 58, wires_of(n, body))
+    if not is_rich:
+        return
+    e.identity = -1
+    if has_leaf:
+        e.identity = identity_of(r.leaf, e.place)
+        note_version(e, at)
+    is_called = r.call is not tape.none and e.flags & PAST != 0
+    if is_called:
+        walk.calls[walk.n_calls] = u32(at)
+        walk.n_calls += 1
+    mix(d, u64(u32(e.identity)), u64(is_filled(r.hooks)) | u64(is_called) << 1)
+
+
+@native
+def number(d: ptr[Digest], tracks: bool) -> void:
+    """Give all nodes their places, and add them to the hash.
+
+    tracks   gradients may be asked for later: what they need is then stored
+    """
+    for i in range(walk.n_bodies):
+        n = walk.met[walk.bodies[i]].node
+        for k in range(count_of(n)):
+            e = entry_of(input_at(n, k))
+            if e is not None:
+                e.links += 1
+    make_room_for_versions()
+    walk.n_leaves = 0
+    own = put_in_order()
+    d.met = walk.met
+    d.order = walk.order
+    take_places(d, own, tracks)
+    h = local(Digest, 1)[0]
+    copy(h, d)
+    for i in range(h.count):
+        at = u64(h.order[i])
+        e = h.met[at]
+        if likely(e.flags & (OWN | WIDE) == OWN):
+            wires = u64(h.met[e.first].place) | u64(h.met[e.second].place) << 32
+            mix(h, u64(e.node.kind) | state(e), wires)
+        elif e.flags & WIDE == 0:
+            mix_given(h, e, at)
+        else:
+            copy(d, h)
+            mix_wide(d, at)
+            copy(h, d)
+    copy(d, h)

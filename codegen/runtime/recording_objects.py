@@ -1,0 +1,157 @@
+"""Objects of Python's in native Python: the calls of CPython's that the files about recordings share.
+
+    failed, object_of         the result of a builtin
+    exchange, let_go          counts of references
+    room, leave               memory for objects that are held for the length of a call
+    list_of, tuple_of         a list, or a tuple, of objects that are held
+
+A function that makes an object may run any Python: a garbage collection
+calls finalizers.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, void
+
+__all__ = [
+    "FEW", "allocated", "append", "bytes_at", "call", "call_method", "clear_error", "dec", "dict_item", "dict_size",
+    "exchange", "failed", "float_value", "free", "inc", "int_of", "int_value", "is_subtype", "leave", "let_go",
+    "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes", "new_leaf", "new_list", "new_tuple",
+    "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes", "set_list", "set_tuple",
+    "slice_ends", "tuple_item", "tuple_of", "tuple_size",
+]  # fmt: skip
+
+#: So many objects are held on the stack.
+FEW = 64
+
+inc = extern("Py_IncRef", void, ptr, runs_python=False)
+dec = extern("Py_DecRef", void, ptr)
+tuple_size = extern("PyTuple_Size", i64, ptr, runs_python=False, plain=len)
+tuple_item = extern("PyTuple_GetItem", ptr, ptr, i64, runs_python=False, plain=lambda t, i: t[i])
+new_tuple = extern("PyTuple_New", ptr, i64)
+set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
+list_size = extern("PyList_Size", i64, ptr, runs_python=False)
+list_item = extern("PyList_GetItem", ptr, ptr, i64, runs_python=False)
+new_list = extern("PyList_New", ptr, i64)
+set_list = extern("PyList_SetItem", i32, ptr, i64, ptr)
+append = extern("PyList_Append", i32, ptr, ptr)
+dict_size = extern("PyDict_Size", i64, ptr, runs_python=False, plain=len)
+dict_item = extern("PyDict_GetItem", ptr, ptr, ptr, runs_python=False)
+new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64, runs_python=False)
+bytes_at = extern("PyBytes_AsString", ptr[u64], ptr, runs_python=False)
+int_of = extern("PyLong_FromLongLong", ptr, i64, runs_python=False)
+int_value = extern("PyLong_AsLongLong", i64, ptr, runs_python=False, plain=int)
+float_value = extern("PyFloat_AsDouble", f64, ptr, runs_python=False, plain=float)
+slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64], runs_python=False)
+referent = extern("PyWeakref_GetObject", ptr, ptr, runs_python=False)
+is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr, runs_python=False)
+next_of = extern("PyIter_Next", ptr, ptr, runs_python=False)
+call_method = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr)
+call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr)
+matches = extern("PyErr_ExceptionMatches", i32, ptr, runs_python=False)
+clear_error = extern("PyErr_Clear", void)
+no_memory = extern("PyErr_NoMemory", ptr, runs_python=False)
+allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
+resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
+free = extern("PyMem_RawFree", void, ptr, runs_python=False)
+set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
+#: The recorder's: a handle on a new node that has a value.
+new_leaf = extern("new_leaf", ptr, ptr, ptr, ptr)
+
+
+@native
+def failed() -> obj:
+    """The result of a function that has failed, its exception being set."""
+    return None
+
+
+@native
+def object_of(given: ptr) -> obj:
+    """An object, the count of which comes along; where it is null, the function has failed."""
+    if given is None:
+        return failed()
+    found: obj = borrowed(given)
+    dec(given)
+    return found
+
+
+@native(inline=True)
+def exchange(place: ptr[ptr], value: ptr) -> void:
+    """Put an object, whose count comes along, where another one is."""
+    old = place[0]
+    place[0] = value
+    dec(old)
+
+
+@native
+def let_go(objects: ptr[ptr], count: i64) -> void:
+    """Count one holder less of each object; there may be nulls among them."""
+    for i in range(count):
+        dec(objects[i])
+
+
+@native(inline=True)
+def room(nearby: ptr[ptr], few: i64, count: i64) -> ptr[ptr]:
+    """Memory for so many objects, which `leave` gives back; null with an exception.
+
+    nearby    memory on the stack, for `few` of them
+    """
+    if count <= few:
+        return nearby
+    found = ptr[ptr](allocated(u64(8 * count)))
+    if found is None:
+        no_memory()
+    return found
+
+
+@native(inline=True)
+def leave(held: ptr[ptr], nearby: ptr[ptr]) -> void:
+    if held is not nearby:
+        free(ptr(held))
+
+
+@native
+def are_there(objects: ptr[ptr], count: i64, made: ptr) -> bool:
+    """True if no object is null, nor what is made of them; else all are let go."""
+    are = made is not None
+    for i in range(count):
+        are = are and objects[i] is not None
+    if not are:
+        let_go(objects, count)
+        dec(made)
+    return are
+
+
+@native
+def list_of(objects: ptr[ptr], count: i64) -> ptr:
+    """A list of objects, whose counts come along; null with an exception, which is set where an object is null."""
+    made = new_list(count)
+    if not are_there(objects, count, made):
+        return None
+    for i in range(count):
+        set_list(made, i, objects[i])
+    return made
+
+
+@native
+def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
+    """A tuple of objects: see `list_of`."""
+    made = new_tuple(count)
+    if not are_there(objects, count, made):
+        return None
+    for i in range(count):
+        set_tuple(made, i, objects[i])
+    return made
+
+
+@native
+def list_of_three(first: ptr, second: ptr, third: ptr) -> ptr:
+    """A list of three objects: see `list_of`."""
+    objects = local(ptr, 3)
+    objects[0] = first
+    objects[1] = second
+    objects[2] = third
+    return list_of(objects, 3)

@@ -1,0 +1,391 @@
+"""A plan is run on the recording that was walked over, and its results are kept.
+
+    run(answer, ...)       gather inputs, call the plan, give nodes their values and leaves their gradients
+
+An answer is a block of words that says where a plan's inputs come from and where its results go, by places in canonical
+order.  While the plan runs, which may run any Python, all nodes that are written to afterwards are held.
+
+Values first, then inputs; marks of a history that is given up before what it read is let go.  The `.grad` of leaves
+are compared and exchanged under the lock of commits, all or none.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
+from .recording_entries import PAST, hold, walk
+from .recording_hash import Digest
+from .recording_keys import BACKWARD, TENSORS, VALUE
+from .recording_objects import (
+    FEW,
+    append,
+    call,
+    call_method,
+    clear_error,
+    dec,
+    exchange,
+    failed,
+    inc,
+    int_of,
+    int_value,
+    leave,
+    let_go,
+    list_of,
+    list_of_three,
+    matches,
+    new_leaf,
+    new_list,
+    next_of,
+    object_of,
+    room,
+    tuple_item,
+)
+from .recording_structs import (
+    HITS,
+    RUNS,
+    RawHandle,
+    RawKind,
+    RawLeaf,
+    RawNode,
+    RawRich,
+    is_filled,
+    is_plain_or_no_leaf,
+    old_of,
+    slot_of,
+    slots,
+    tape,
+)
+
+__all__ = ["ANSWER_WORDS", "AnswerBlock", "count_up", "give_up", "run", "settle"]
+
+#: The words of an answer (`AnswerBlock`).
+ANSWER_WORDS = (
+    "valid", "executable", "arguments", "argument_table", "stored", "stored_table", "groups", "group_table", "past",
+    "past_table", "is_whole", "own",
+)  # fmt: skip
+
+
+class AnswerBlock(Struct):
+    """The places that a plan's inputs come from, and that its results go to.
+
+    valid, executable    where the plan has them
+    argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
+    stored_table     per node: place, position among the results, whether it drops its inputs
+    group_table      per group: place of its leaf, position or -1, kind and class of the gradient
+    is_whole    1 if all targets are reached;   own: the object that has this block
+    past, past_table    how many nodes are given up, and their places; -1: all of the history
+    """
+
+    valid: ptr[ptr]
+    executable: ptr[ptr]
+    arguments: i64
+    argument_table: ptr[i64]
+    stored: i64
+    stored_table: ptr[i64]
+    groups: i64
+    group_table: ptr[i64]
+    past: i64
+    past_table: ptr[i64]
+    is_whole: i64
+    own: ptr
+
+
+# ------------------------------------------------------------------ what is kept
+
+
+@native(inline=True)
+def drop_inputs(n: ptr[RawNode]) -> void:
+    """Let a node drop its inputs."""
+    first = n.first
+    second = n.second
+    inputs = n.inputs
+    n.first = None
+    n.second = None
+    n.inputs = None
+    dec(ptr(first))
+    dec(ptr(second))
+    dec(inputs)
+
+
+@native
+def settle(nodes: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> void:
+    """Give pending nodes their values; what another thread has given one meanwhile stays."""
+    for i in range(count):
+        n = ptr[RawNode](nodes[i])
+        if n.value is tape.none:
+            value = tuple_item(results, table[3 * i + 1])
+            inc(value)
+            n.value = value
+            dec(tape.none)
+            if table[3 * i + 2] != 0:
+                drop_inputs(n)
+
+
+@native
+def give_up(nodes: ptr[ptr], count: i64) -> void:
+    """Mark a history as given up; what has a value drops its inputs."""
+    for i in range(count):
+        n = ptr[RawNode](nodes[i])
+        kind = n.kind
+        if kind.freed is None or ptr(kind.freed) is tape.none:
+            continue  # given up meanwhile
+        freed = kind.freed
+        freed.head.references += 1
+        n.kind = freed
+        if kind.head.references > 1:
+            kind.head.references -= 1
+        else:
+            dec(ptr(kind))
+    for i in range(count):
+        n = ptr[RawNode](nodes[i])
+        if n.value is not tape.none:
+            drop_inputs(n)
+
+
+@native
+def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
+    """Count one holder less of each node, most of which have others."""
+    for i in range(count):
+        n = ptr[RawNode](nodes[i])
+        if n.references > 1:
+            n.references -= 1
+        else:
+            dec(nodes[i])
+
+
+@native
+def called(name: ptr) -> bool:
+    """Call a method of the lock of commits.  False with an exception."""
+    arguments = local(ptr, 1)
+    arguments[0] = tape.lock
+    found = call_method(name, arguments, 1, None)
+    dec(found)
+    return found is not None
+
+
+@native
+def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: ptr) -> i64:
+    """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
+
+    groups    per group its leaf, the node of its old gradient (null: none), and room for the new one
+    kinds     null: the table's;  else of what kind each gradient is
+    """
+    found = i64(1)
+    for i in range(count):
+        groups[3 * i + 2] = None
+        position = table[4 * i + 1]
+        if position >= 0 and found == 1:
+            value = tuple_item(results, position)
+            kind = ptr(table[4 * i + 2])
+            cls = ptr(table[4 * i + 3])
+            if kinds is not None:
+                kind = tuple_item(kinds, i)
+                cls = ptr[RawKind](kind).out.cls
+            groups[3 * i + 2] = new_leaf(kind, cls, value)
+            if groups[3 * i + 2] is None:
+                found = -1
+    if found == 1 and not called(tape.acquire_name):
+        found = -1
+    elif found == 1:
+        # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
+        for i in range(count):
+            leaf = ptr[RawLeaf](groups[3 * i])
+            if groups[3 * i + 2] is not None and ptr(old_of(leaf)) is not groups[3 * i + 1]:
+                found = 0
+        if found == 1:
+            for i in range(count):
+                if groups[3 * i + 2] is not None:
+                    leaf = ptr[RawLeaf](groups[3 * i])
+                    old = ptr(leaf.grad)
+                    leaf.grad = ptr[RawHandle](groups[3 * i + 2])
+                    groups[3 * i + 2] = old
+        if not called(tape.release_name):
+            found = -1
+    for i in range(count):
+        dec(groups[3 * i + 2])  # an old gradient, or a new one that was not committed
+        groups[3 * i + 2] = None
+    return found
+
+
+@native
+def count_up(place: ptr[ptr], more: i64) -> void:
+    """Count an attribute up."""
+    made = int_of(int_value(place[0]) + more)
+    if made is not None:
+        exchange(place, made)
+
+
+@native
+def begin_another(now: ptr, purpose: u64) -> bool:
+    """Another recording begins, and the list of small results anew.  False with an exception."""
+    small = new_list(0)
+    start = next_of(tape.counter)
+    if small is None or start is None:
+        return False
+    exchange(slot_of(now, slots.small), small)
+    inc(tape.first_limit)
+    exchange(slot_of(now, slots.limit), tape.first_limit)
+    look_at = int_of(int_value(start) + int_value(tape.pending_limit))
+    if look_at is None:
+        return False
+    exchange(slot_of(now, slots.look_at), look_at)
+    exchange(slot_of(now, slots.start), start)
+    count_up(slot_of(now, slots.asked), 1)
+    if purpose != VALUE:
+        count_up(slot_of(now, slots.looked), 1)
+        inc(start)
+        exchange(slot_of(now, slots.began), start)
+    return True
+
+
+# ------------------------------------------------------------------ a plan is run
+
+
+@native
+def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
+    """Python's answer about calls: the inputs that are computed from their numbers, None if their keys are others."""
+    if nodes is None:
+        return None
+    arguments = local(ptr, 2)
+    arguments[0] = a.own
+    arguments[1] = nodes
+    return call(tape.told, arguments, 2, None)
+
+
+@native(inline=False)
+def run(
+    a: ptr[AnswerBlock], d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, computed: ptr, key: ptr,
+    executable: ptr, kinds: ptr,
+) -> obj:
+    """Run the plan on the recording that was walked over, and keep its results.
+
+    computed    inputs that were computed from the numbers of calls;  key: null, or what was found without the keys of
+                calls, which Python is asked for then; its count comes along
+    executable, kinds    null: the plan's, and the answer's;  else what is run, and of what kind each gradient is
+
+    Gives what `ask` gives; None where Python is to be asked after all.
+    """
+    if purpose == TENSORS and a.is_whole == 0:
+        dec(key)
+        return borrowed(tape.none)  # it is refused
+    own = a.own
+    inc(own)  # while the plan runs, another thread may forget the answer
+    n_calls = i64(walk.n_calls) if key is not None else i64(0)
+    n_past = i64(0)
+    if is_released:
+        n_past = a.past if a.past >= 0 else i64(d.count)
+    total = a.stored + 3 * a.groups + n_past + n_calls
+    nearby = local(ptr, FEW)
+    held = room(nearby, FEW, total)
+    if held is None:
+        dec(key)
+        dec(own)
+        return failed()
+    values = local(ptr, a.arguments + 1)
+    values[0] = executable if executable is not None else a.executable[0]
+    inc(values[0])
+    for i in range(a.arguments):
+        which = a.argument_table[2 * i]
+        value = ptr(a.argument_table[2 * i + 1])
+        if which >= 0:
+            value = walk.met[walk.order[which]].node.value
+        elif which == -2:
+            value = tape.none
+            if computed is not None:
+                value = tuple_item(computed, a.argument_table[2 * i + 1])
+        inc(value)
+        values[i + 1] = value
+    for i in range(a.stored):
+        held[i] = ptr(walk.met[walk.order[a.stored_table[3 * i]]].node)
+        inc(held[i])
+    groups = held + a.stored
+    due = i64(0)
+    for i in range(a.groups):
+        leaf = ptr[RawRich](walk.met[walk.order[a.group_table[4 * i]]].node).leaf
+        due += i64(is_filled(leaf.after))
+        inc(ptr(leaf))
+        groups[3 * i] = ptr(leaf)
+        old = ptr(old_of(leaf))
+        inc(old)
+        groups[3 * i + 1] = old
+        groups[3 * i + 2] = None
+    past = groups + 3 * a.groups
+    k = i64(0)
+    for i in range(n_past):
+        e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
+        if e.flags & PAST != 0 and is_plain_or_no_leaf(e.node):
+            past[k] = ptr(e.node)
+            e.node.references += 1
+            k += 1
+    n_past = k
+    calls = past + n_past
+    hold(calls, walk.calls, u64(n_calls))
+    # From here on other Python may run: nothing of the walk is read any more.
+    told = ptr(tape.none)
+    called_nodes = ptr(None)
+    if n_calls > 0:
+        called_nodes = list_of(calls, n_calls)
+        told = told_of(a, called_nodes)
+        if told is not None and told is not tape.none:
+            for i in range(a.arguments):
+                if a.argument_table[2 * i] == -2:
+                    value = tuple_item(told, a.argument_table[2 * i + 1])
+                    inc(value)
+                    exchange(values + i + 1, value)
+    results = ptr(None)
+    is_told = n_calls == 0 or (told is not None and told is not tape.none)
+    if is_told:
+        results = call_method(tape.call_name, values, u64(a.arguments + 1), None)
+    let_go(values, a.arguments + 1)
+    outcome = i64(-1)
+    if not is_told:
+        outcome = 2 if told is not None else -1  # calls of another kind
+    elif results is not None:
+        settle(held, a.stored, a.stored_table, results)
+        outcome = commit(groups, a.groups, a.group_table, results, kinds) if a.groups > 0 else i64(1)
+        if outcome == 1:
+            give_up(past, n_past)
+            count_up(ptr[ptr](tape.counts) + HITS, 1)
+            count_up(ptr[ptr](tape.counts) + RUNS, 1)
+            if now is not tape.none and not begin_another(now, purpose):
+                outcome = -1
+    elif matches(tape.out_of_range) != 0:
+        clear_error()  # Python meets it, and says at which line
+        outcome = 0
+    answer = ptr(None)
+    if outcome == 1 and due > 0:
+        answer = new_list(0)
+        for i in range(a.groups):
+            is_due = answer is not None and is_filled(ptr[RawLeaf](groups[3 * i]).after)
+            if is_due and append(answer, groups[3 * i]) != 0:
+                dec(answer)
+                answer = None
+    elif outcome == 1 and purpose > BACKWARD:
+        both = local(ptr, 2)
+        both[0] = results
+        both[1] = own
+        inc(results)
+        inc(own)
+        answer = list_of(both, 2)
+    elif outcome == 2:
+        answer = list_of_three(key, new_list(0), called_nodes)
+        key = None
+        called_nodes = None
+    else:
+        answer = tape.true if outcome == 1 else tape.none
+        inc(answer)
+    dec(results)
+    dec(key)
+    dec(called_nodes)
+    if n_calls > 0:
+        dec(told)
+    let_go(held, a.stored + 3 * a.groups)
+    let_nodes_go(past, n_past)
+    leave(held, nearby)
+    dec(own)
+    if outcome < 0:
+        dec(answer)
+        return failed()
+    return object_of(answer)

@@ -1,0 +1,268 @@
+"""Objects of recordings as machine code sees them: nodes, kinds, leaves, handles, tables and counts, as structs.
+
+    RawNode, RawKind, ...     the slots of `autodiff.tape.node.Node`, `Kind`, ... as words in memory
+    tape                      objects of Python's that are compared and used: `remember`
+    count_of, input_at, ...   what nodes and leaves have
+
+Slots stand in the order of their names, a leading underscore first.  Those that are not read, and stand behind the
+others, are left out.  `recording_asks.has_known_slots` compares fields and slots.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from .recording_objects import dict_size, int_value, slice_ends, tuple_item, tuple_size
+
+__all__ = [
+    "CLOCK", "HITS", "RULES", "RUNS", "RawCounts", "RawHandle", "RawKind", "RawLeaf", "RawNode", "RawObject", "RawOut",
+    "RawRich", "RawTable", "RecordingSlots", "Tape", "body_of", "count_of", "flow_of", "input_at", "is_filled",
+    "is_plain_or_no_leaf", "old_of", "place_slots", "remember", "slot_of", "slots", "tape",
+]  # fmt: skip
+
+
+class RawObject(Struct):
+    """The head of all objects."""
+
+    references: u32
+    rest: u32
+    type: ptr
+
+
+class RawOut(Struct):
+    head: RawObject
+    as_leaf: ptr
+    aval: ptr
+    cls: ptr
+    flows: ptr
+    requires_grad: ptr
+    shape: ptr
+    small: ptr
+    weak: ptr
+
+
+class RawKind(Struct):
+    head: RawObject
+    told: ptr
+    freed: ptr[RawKind]
+    heavy: ptr
+    op: ptr
+    out: ptr[RawOut]
+    params: ptr
+    released: ptr
+    rules: ptr
+    runs: ptr
+    tracks: ptr
+
+
+class RawNode(Struct):
+    """A node: `first` and `second` are its inputs where `inputs` is null; `number` is odd, or an object."""
+
+    references: u32
+    rest: u32
+    type: ptr
+    first: ptr[RawNode]
+    inputs: ptr
+    kind: ptr[RawKind]
+    mark: u64
+    number: u64
+    second: ptr[RawNode]
+    value: ptr
+
+
+class RawRich(Struct):
+    """A node with room for more."""
+
+    references: u32
+    rest: u32
+    type: ptr
+    first: ptr[RawNode]
+    inputs: ptr
+    kind: ptr[RawKind]
+    mark: u64
+    number: u64
+    second: ptr[RawNode]
+    value: ptr
+    body: ptr
+    call: ptr
+    flow: ptr
+    hooks: ptr
+    leaf: ptr[RawLeaf]
+    line: ptr
+    retained: ptr
+    slot: ptr
+
+
+class RawLeaf(Struct):
+    head: RawObject
+    after: ptr
+    grad: ptr[RawHandle]
+    hooks: ptr
+    owner: ptr
+
+
+class RawHandle(Struct):
+    head: RawObject
+    masked: ptr
+    node: ptr[RawNode]
+
+
+class RawTable(Struct):
+    """The slots of a table, of plans or of emissions."""
+
+    head: RawObject
+    clock: ptr
+    entries: ptr
+
+
+class RawCounts(Struct):
+    head: RawObject
+    asks: ptr
+    hits: ptr
+    misses: ptr
+    rules: ptr
+    runs: ptr
+
+
+#: Words of these.
+HITS, RULES, RUNS = [RawCounts.fields()[name].offset // 8 for name in ("hits", "rules", "runs")]
+CLOCK = RawTable.fields()["clock"].offset // 8
+
+
+class Tape(Struct):
+    """Objects of Python's that are compared and used.
+
+    call_name, acquire_name, release_name    names of methods
+    lock              of commits;   counter: the numbers of nodes
+    first_limit, pending_limit    how many nodes may be pending, at first and in all
+    told              `recorder.told`: what is known of calls by their keys
+    aliases           operations that give their input
+    """
+
+    none: ptr
+    true: ptr
+    false: ptr
+    empty: ptr
+    plain_type: ptr
+    handle_type: ptr
+    int_type: ptr
+    tuple_type: ptr
+    bool_type: ptr
+    float_type: ptr
+    str_type: ptr
+    answer_type: ptr
+    reads_type: ptr
+    steps_type: ptr
+    leaf_op: ptr
+    constant_op: ptr
+    argument_op: ptr
+    aliases: ptr
+    plans: ptr[RawTable]
+    emissions: ptr[RawTable]
+    counts: ptr[RawCounts]
+    lock: ptr
+    counter: ptr
+    out_of_range: ptr
+    first_limit: ptr
+    pending_limit: ptr
+    told: ptr
+    call_name: ptr
+    acquire_name: ptr
+    release_name: ptr
+
+
+class RecordingSlots(Struct):
+    """The words at which a recording has these slots."""
+
+    asked: i64
+    began: i64
+    limit: i64
+    look_at: i64
+    looked: i64
+    small: i64
+    start: i64
+
+
+tape, slots = static(Tape), static(RecordingSlots)
+
+
+@native
+def remember(objects: borrowed) -> void:
+    """Keep the objects of a tuple in `tape`: they live as long as the process."""
+    words = ptr[ptr](tape)
+    for i in range(tuple_size(ptr(objects))):
+        words[i] = tuple_item(ptr(objects), i)
+
+
+@native
+def place_slots(places: borrowed) -> void:
+    """Keep the numbers of a tuple in `slots`."""
+    words = ptr[i64](slots)
+    for i in range(tuple_size(ptr(places))):
+        words[i] = int_value(tuple_item(ptr(places), i))
+
+
+@native(inline=True)
+def slot_of(now: ptr, word: i64) -> ptr[ptr]:
+    """The address of one of a recording's `slots`."""
+    return ptr[ptr](now) + word
+
+
+# ------------------------------------------------------------------ nodes
+
+
+@native(inline=True)
+def count_of(n: ptr[RawNode]) -> i64:
+    """The number of a node's inputs."""
+    if likely(n.inputs is None):
+        return i64(n.first is not None) + i64(n.second is not None)
+    return tuple_size(n.inputs)
+
+
+@native(inline=True)
+def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
+    if likely(n.inputs is None):
+        return n.first if i == 0 else n.second
+    return ptr[RawNode](tuple_item(n.inputs, i))
+
+
+@native(inline=True)
+def is_filled(dictionary: ptr) -> bool:
+    """True for a dictionary with entries; it may be None."""
+    return dictionary is not tape.none and dictionary is not None and dict_size(dictionary) > 0
+
+
+@native(inline=True)
+def body_of(r: ptr[RawRich], count: i64) -> i64:
+    """The number of the input that has a boundary's value; -1 for another node."""
+    if r.body is tape.none or count == 0:
+        return -1
+    return int_value(r.body)
+
+
+@native(inline=True)
+def old_of(leaf: ptr[RawLeaf]) -> ptr[RawNode]:
+    """The node of the gradient that a leaf has; null for none."""
+    if leaf.grad is None or ptr(leaf.grad) is tape.none:
+        return None
+    return leaf.grad.node
+
+
+@native(inline=True)
+def is_plain_or_no_leaf(n: ptr[RawNode]) -> bool:
+    return n.type is tape.plain_type or ptr(ptr[RawRich](n).leaf) is tape.none
+
+
+@native(inline=True)
+def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
+    """The inputs that gradients of a node flow to: from `ends[0]` up to `ends[1]`; there is room for a third number."""
+    ends[0] = 0
+    ends[1] = count
+    if unlikely(n.type is not tape.plain_type):
+        r = ptr[RawRich](n)
+        if ptr(r.leaf) is not tape.none:
+            ends[1] = 0
+        elif r.flow is not tape.none:
+            slice_ends(r.flow, ends, ends + 1, ends + 2)
