@@ -164,7 +164,7 @@ def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, cl
         with ad.max_compiles(0):
             turns = [play(w, 5) for _ in range(5)]
     assert sum(turns) == 1
-    with pytest.raises(ad.Error, match="1 graphs were compiled"), ad.max_compiles(0):
+    with pytest.raises(ad.Error, match="1 graph was compiled"), ad.max_compiles(0):
         for _ in range(5):
             play(w, 6)
     assert not streak.LATE
