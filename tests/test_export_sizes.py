@@ -108,6 +108,7 @@ PROGRAMS = {
     "rows in order": (lambda x: ad.sum(ad.sort(x, axis=1) * x), ("f64[n,7]",), 1),
     "differences": (lambda x: ad.sum((x[1:] - x[:-1]) ** 2), ("f64[n]",), 1),
     "slices": (lambda x: ad.sum(x[::-1][1::2] ** 2) * x[-1] + ad.sum(x[-3:] * x[:3].mean()), ("f64[n]",), 1),
+    "joined": (lambda x: ad.sum(ad.cumsum(ad.concatenate([x, x * x])) / x.shape[0]), ("f64[n]",), 1),
     "half of it": (lambda x: ad.sum(x[: x.shape[0] // 2] ** 2), ("f64[n]",), 1),
     "another branch": (by_size, ("f64[n]",), 0),
     "variance": (lambda x: ad.var(x), ("f64[n]",), 1),

@@ -79,7 +79,12 @@ def _spans(tried: Sequence[int], found: set[int]) -> str:
     told = [f"{a} to {b}" if b > a else f"{a}" for a, b in spans]
     if spans and spans[-1][1] == every[-1]:
         told[-1] = f"from {spans[-1][0]} on"
-    return ", ".join(told)
+    more = ["and some of those above"] if len(told) > _SPANS else []
+    return ", ".join([*told[:_SPANS], *more])
+
+
+#: Spans of sizes that the header names.
+_SPANS = 6
 
 
 def header(

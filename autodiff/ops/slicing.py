@@ -17,10 +17,10 @@ import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Move
-from codegen.symbols import as_index
+from codegen.symbols import Symbol, as_index
 
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import another, constant, is_tracking, record
+from ..tape import another, constant, is_tracking, number_leaf, record
 from ..tensor import Tensor
 from .arithmetic import add, multiply
 from .batching import up, with_examples
@@ -292,7 +292,8 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     if (start, stop) == (0, n):
         return x
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
-    return sliced(x, (constant(start, "i64"),), (axis,), (1,), shape)
+    at = constant(start, "i64") if type(start) is not Symbol else number_leaf(start, np.dtype(np.int64))
+    return sliced(x, (at,), (axis,), (1,), shape)
 
 
 def symbolic_steps(entry: slice, extent: int) -> tuple[int, int, int]:

@@ -140,6 +140,8 @@ def constant(value: complex, dtype: str) -> Tensor:
 def constant_kind(value: complex, dtype: str) -> Kind:
     """The kind of a constant."""
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
+    if type(value) in KIND_OF:
+        key = (f"{value!r} = {complex(value)!r}", dtype)  # the text of a symbol leaves its example out
     kind = _CONSTANTS.get(key)
     if kind is None:
         out = out_of(Aval((), DTYPES[dtype]))
@@ -177,7 +179,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
         if not low <= value <= high:
             raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")
     now = state.now
-    if now.literal:
+    if now.literal and type(value) is not Symbol:  # one of these is known when the program runs
         return constant(value, name)
     t: Tensor = _new(kind.out.cls)
     t.node = data_node(kind, value)
@@ -212,7 +214,8 @@ def place_leaf(value: int) -> Tensor:
 
     Kernels then know where elements come from: they need no test per element for it.
     """
-    return constant(value, "i64") if state.now.outside else number_leaf(value, _I64)
+    is_constant = state.now.outside and type(value) is not Symbol
+    return constant(value, "i64") if is_constant else number_leaf(value, _I64)
 
 
 _I64 = np.dtype(np.int64)
