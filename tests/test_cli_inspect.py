@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 import autodiff as ad
 from autodiff.cli import app
 from autodiff.inspection import STAGES
+from codegen.runtime.observed import observers
 
 USER = '''
 from dataclasses import dataclass
@@ -203,3 +205,22 @@ def test_a_page_is_written_beside_what_else_is_asked_for(user, tmp_path):
 def test_a_page_has_a_path():
     with pytest.raises(ad.Error, match=r"(?s)path is a file to write, not 3.*test_cli_inspect\.py"):
         ad.inspect(lambda x: x * x, "f64[3]").save_html(3)
+
+
+def test_the_list_of_graphs_says_how_often_each_ran_and_what_that_took(tmp_path):
+    """Also where the script takes a profile of its own."""
+    script = tmp_path / "loops.py"
+    script.write_text(
+        "import numpy as np\nimport autodiff as ad\n"
+        "def loss(w):\n    return ad.sum(ad.tanh(w) ** 2)\n"
+        "f = ad.jit(ad.value_and_grad(loss))\nfor _ in range(7):\n    f(np.ones(300))\n"
+        "ad.jit(ad.cos)(np.ones(9))\n"
+        "with ad.profile() as p:\n    f(np.ones(300))\n"
+    )
+    rows = json.loads(run(script, "--json"))["graphs"]
+    assert [(row["name"], row["runs"]) for row in rows] == [("loss", 7), ("cos", 1), ("loss", 1)]
+    assert all([0 < row["running"] < 1 for row in rows])
+    text = run(script)
+    assert re.search(r"loss +loops\.py:7 .* ms, 7 runs in [\d.]+ ms  \(f64\[300\]\)", text)
+    assert re.search(r"cos +loops\.py:8 .* ms, 1 run in [\d.]+ ms  \(f64\[9\]\)", text)
+    assert not observers

@@ -13,12 +13,15 @@ import typer
 
 from codegen import compiler
 from codegen.lazily import imported
+from codegen.runtime.observed import observers
 
 from .. import explorer
 from ..api import clear_cache
 from ..config import config
 from ..errors import Error, caller
 from ..inspection import STAGES, Inspection, inspect
+from ..profiling.clock import Clock
+from ..profiling.steps import Steps, StepTimes
 from ..tape.misses import explain
 from ..tape.tracing import told
 from .app import AsJson, reported, say, user_errors
@@ -138,19 +141,26 @@ def _list_graphs(path: str, output: str, as_json: bool) -> None:
             "outputs": [str(n.aval) for n in g.outputs],
             "operations": len(g.nodes),
             "seconds": g.seconds,
+            "runs": max([s.calls for s in steps], default=0),
+            "running": sum([s.seconds for s in steps]),
             "reason": reason,
         }
-        for i, (g, place, reason) in enumerate(_compiled_by(path))
+        for i, (g, place, reason, steps) in enumerate(_compiled_by(path))
     ]
     longest = max([len(r["name"]) for r in rows], default=0), max([len(r["place"]) for r in rows], default=0)
     lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
-        f"  {1e3 * r['seconds']:7.1f} ms"
+        f"  {1e3 * r['seconds']:7.1f} ms, {_runs(r['runs'], r['running'])}"
         f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]
     say({"target": path, "graphs": rows}, "\n".join(lines), as_json, output)
+
+
+def _runs(count: int, seconds: float) -> str:
+    taken = f"{1e3 * seconds:.3g}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
+    return f"{count} run{'' if count == 1 else 's'} in {taken} ms"
 
 
 def _counted(graphs: Sequence[Any]) -> str:
@@ -175,38 +185,51 @@ def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
 
 
 class _GraphsWithReasons(list):
-    """Graphs, each with the user's line that had it compiled, and why it was: what `explain` notes after it."""
+    """Graphs, each with the user's line that had it compiled, why it was (`explain` notes that after it), its steps.
 
-    def __init__(self) -> None:
+    steps   times those of all programs, and is told of a program before its graph is appended
+    """
+
+    def __init__(self, steps: Steps) -> None:
         super().__init__()
-        self._known = 0
+        self._known = self._seen = 0
+        self._steps = steps
         self._compiles = {miss[:3]: miss.compiles for miss in explain()}
 
     def append(self, graph: Any) -> None:
         self.give_reasons()
-        super().append((graph, caller(), ""))
+        found = self._steps.found
+        own, self._seen = found[self._seen :], len(found)
+        super().append((graph, caller(), "", own))
 
     def give_reasons(self) -> None:
         """Say of the latest graphs what was noted since they were compiled."""
         before, self._compiles = self._compiles, {miss[:3]: miss.compiles for miss in explain()}
         told = [f"{key[0]}: {key[2]}" for key, n in self._compiles.items() if n > before.get(key, 0)]
         for i in range(self._known, len(self) if told else 0):
-            self[i] = (*self[i][:2], told[-1])
+            self[i] = (*self[i][:2], told[-1], self[i][3])
         self._known = len(self)
 
 
-def _compiled_by(path: str) -> Sequence[tuple[Any, str, str]]:
-    """Run a script as `__main__`: the graphs that it compiled, as if it were the first, with lines and reasons."""
+class _Runs(Steps):
+    """Observes the programs of a script, which may take a profile of its own meanwhile."""
+
+
+def _compiled_by(path: str) -> Sequence[tuple[Any, str, str, list[StepTimes]]]:
+    """Run a script as `__main__`: the graphs that it compiled, as if it were the first, with lines, reasons, steps."""
     is_file(path)
     clear_cache()
     before, sys.argv = sys.argv, [path]
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
+    steps = _Runs(Clock())
+    observers.append(steps)
     try:
-        graphs = _GraphsWithReasons()
+        graphs = _GraphsWithReasons(steps)
         with compiler.recorded(graphs), told(), beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
             graphs.give_reasons()
     finally:
+        observers.remove(steps)
         sys.argv = before
         config.patience = patience
     return graphs

@@ -203,8 +203,9 @@ class Profile:
         return self._clock
 
     def __enter__(self) -> Profile:
-        if observers or self._is_over:
-            told = "one is being taken, and profiles do not nest" if observers else "each block needs one of its own"
+        is_taken = any([type(o) is Steps for o in observers])
+        if is_taken or self._is_over:
+            told = "one is being taken, and profiles do not nest" if is_taken else "each block needs one of its own"
             raise Error(f"profile: {told}\n  called at {caller()}")
         _forget()
         self._open = ExitStack()
@@ -219,7 +220,8 @@ class Profile:
 
     def __exit__(self, *_: object) -> None:
         self._clock.stop()
-        observers.clear()
+        if self._steps in observers:
+            observers.remove(self._steps)
         if self._open is not None:
             self._open.close()
         self._is_over = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from ..emit import emit_function, module_of
@@ -35,6 +35,7 @@ from ..program import (
     every_step,
 )
 from . import engine
+from .ahead import Ahead
 from .cost import operations_of
 from .fourier import is_native as is_transformed
 from .holding import Comments
@@ -110,16 +111,30 @@ class Stages:
 
     def told(self, stage: str) -> tuple[list[str], list[str]]:
         """The lines of mlir, llvm, llvm-opt or asm, and for each the value that it belongs to, or ""."""
-        names = Names(_names(self.program))
         if stage == "mlir":
+            names = Names(_names(self.program))
             lines = print_module(self.program, names.location).splitlines()
             return lines, located(lines, set(_names(self.program).values()).__contains__)
-        text = self.module(names.number)
+        text, names = self._told_module
         if stage == "llvm":
             return shown_llvm(text, names)
         if stage == "llvm-opt":
             return shown_llvm(engine.optimized_text(text, engine.Passes.VECTORS), names)
-        return shown_assembly(engine.assembly_text(text, engine.Passes.VECTORS), names)
+        return shown_assembly(self._assembly.result(), names)
+
+    def begin(self) -> None:
+        """Have LLVM make the assembly, which takes longest, while Python does what else is wanted."""
+        _ = self._assembly
+
+    @cached_property
+    def _assembly(self) -> Ahead[str]:
+        return Ahead(partial(engine.assembly_text, self._told_module[0]))
+
+    @cached_property
+    def _told_module(self) -> tuple[str, Names]:
+        """The module in which numbers stand for values, and their names."""
+        names = Names(_names(self.program))
+        return self.module(names.number), names
 
     def module(self, place_of: PlaceOf | None = place_of_node) -> str:
         """The kernels as LLVM compiles them, with debug info of these places; None: without."""

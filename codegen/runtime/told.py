@@ -38,6 +38,7 @@ class Names:
         self._names = names
         self._numbers: dict[Node, int] = {}
         self._nodes: list[Node] = []
+        self._comments: dict[int, str] = {}
 
     def _is_told(self, node: Any) -> bool:
         return node in self._names and node.origins != ()
@@ -57,9 +58,11 @@ class Names:
 
     def comment(self, line: int) -> str:
         """The comment on such a line."""
-        place = place_of_node(self._nodes[line - 1])
-        told = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
-        return f"{self.name(line)}{told}"
+        if line not in self._comments:
+            place = place_of_node(self._nodes[line - 1])
+            told = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
+            self._comments[line] = f"{self.name(line)}{told}"
+        return self._comments[line]
 
     def location(self, node: Any) -> str:
         """The location of a node in MLIR; "" where there is none."""
