@@ -21,6 +21,7 @@ from codegen.symbols import Symbol, as_index
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import another, constant, is_tracking, number_leaf, record
+from ..tape.record import state
 from ..tensor import Tensor
 from .arithmetic import add, multiply
 from .batching import up, with_examples
@@ -292,7 +293,9 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     if (start, stop) == (0, n):
         return x
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
-    at = constant(start, "i64") if type(start) is not Symbol else number_leaf(start, np.dtype(np.int64))
+    # In a trace of symbols (`ad.export`) a start that sizes decide is known when the program runs.
+    is_known = type(start) is not Symbol or not state.now.tracing
+    at = constant(start, "i64") if is_known else number_leaf(start, np.dtype(np.int64))
     return sliced(x, (at,), (axis,), (1,), shape)
 
 

@@ -179,7 +179,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
         if not low <= value <= high:
             raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")
     now = state.now
-    if now.literal and type(value) is not Symbol:  # one of these is known when the program runs
+    if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace it is known when the program runs
         return constant(value, name)
     t: Tensor = _new(kind.out.cls)
     t.node = data_node(kind, value)

@@ -5,8 +5,7 @@
     room, leave               memory for objects that are held for the length of a call
     list_of, tuple_of         a list, or a tuple, of objects that are held
 
-A function that makes an object may run any Python: a garbage collection
-calls finalizers.
+A function that makes an object may run any Python: the collector of cycles may run, and objects that go run methods.
 """
 
 # mypy: ignore-errors

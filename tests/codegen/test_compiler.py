@@ -240,7 +240,7 @@ def test_facts_name_the_machine():
     facts = compiler.facts()
     assert set(facts) == {
         "LLVM", "target", "calls", "decompositions", "threads", "fast math", "subnormal numbers", "deterministic",
-        "cache of code",
+        "debug info", "cache of code",
     } and all(facts.values())  # fmt: skip
     assert facts["cache of code"] == "off"  # tests leave the user's cache alone
 
