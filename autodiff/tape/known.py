@@ -7,8 +7,8 @@ An ask names what is wanted of a recording:
     tensors     gradients of results with respect to tensors
 
 Machine code walks over the recording and gives its key, a hash of what `walk.structure` says, with its nodes in
-canonical order (`codegen.runtime.recording_walk`).  `plans` has plans by these hashes, as by exact keys; where a plan
-only has to be run, machine code does all of it (`codegen.runtime.recording_answer`): an `Answer` stands in its place.
+canonical order (`codegen.runtime.recording_hash`).  `plans` has plans by these hashes, as by exact keys; where a plan
+only has to be run, machine code does all of it (`codegen.runtime.recording_run`): a `NativeAnswer` stands in its place.
 Without machine code the exact key is the only one: the same road, slower.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
     "answered", "forget", "known", "learn", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
-#: What is asked, as `codegen.runtime.recording_answer` says it.
+#: What is asked, as `codegen.runtime.recording_keys` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
