@@ -82,7 +82,7 @@ def _imports_us(file: str) -> bool:
 #: True if a frame of the module of this name is not the user's.
 is_ours: Callable[[str | None], bool] = _Modules().__getitem__
 
-#: What calls these is no user's program: the command line, and the start of a worker process.
+#: Modules that no user's program calls: the command line, and the start of a worker process.
 _OUTERMOST = frozenset(("autodiff.cli.app", "multiprocessing.process"))
 
 

@@ -21,7 +21,7 @@ from .symbols import NotSymbolic, Symbol, SymbolicFloat
 
 __all__ = ["Apart", "apart", "with_numbers"]
 
-#: What stands where a number stood: of no class that a parameter is of.
+#: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
 
 #: Classes of parameters whose text says all.

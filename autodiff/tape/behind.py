@@ -30,7 +30,7 @@ from .walk import by_number, gradient_inputs, history
 __all__ = ["NOTHING", "Behind", "FoundBehind", "Hooked", "Recorded", "Since", "clear_emissions", "emissions",
            "is_hooked", "look", "remember"]  # fmt: skip
 
-#: What rules recorded, by the purpose and what they went through: as many as there are plans.
+#: The nodes that rules recorded, by the purpose and the history that they went through: as many as there are plans.
 emissions = LRU(256)
 #: In the place of what is not in `emissions`.
 NOTHING = object()
@@ -47,7 +47,7 @@ def clear_emissions() -> None:
 
 
 class Recorded:
-    """What rules recorded behind a recording.
+    """The nodes that rules recorded behind a recording.
 
     reads    canonical numbers of the nodes that are read
     """
@@ -58,7 +58,7 @@ class Recorded:
 
 
 class FoundBehind(NamedTuple):
-    """What is known of a recording.
+    """The entry of a recording in `emissions`.
 
     key      what `emissions` has the entry under, where that is not what rules recorded
     entry    what `emissions` has;  NOTHING where it has nothing

@@ -57,7 +57,7 @@ class Described(NamedTuple):
 
 
 def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
-    """What is left of an exact key, and its numbers in order."""
+    """An exact key without its numbers, and these in order."""
     purpose, parts, *rest = key
     numbers: list[int] = []
     left = tuple([_without_numbers(part, numbers) for part in parts])
@@ -65,7 +65,7 @@ def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
 
 
 def _without_numbers(part: Any, numbers: list[int]) -> tuple:
-    """What is left of a part of a key: an Out, or (kind, or Out of a leaf; pending; ...; wiring)."""
+    """A part of a key without its numbers.   part: an Out, or (kind, or Out of a leaf; pending; ...; wiring)"""
     if type(part) is not tuple:
         numbers += part.shape
         return part.cls, part.requires_grad, part.weak
@@ -78,7 +78,7 @@ def _without_numbers(part: Any, numbers: list[int]) -> tuple:
     return kind.op, left, out.requires_grad, out.weak, kind.released, *others
 
 
-#: What stands where a number stood: of no class that a parameter is of.
+#: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
 #: A constant that is larger is no count.
 _MOST_COUNT = 2.0**53
@@ -152,7 +152,7 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
 
 
 def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple[tuple, Callable[[], None] | None] | None:
-    """What machine code is given with an ask at these numbers, and what is done after it."""
+    """The arguments of machine code for an ask at these numbers, and the function that is called after it."""
     _, numbers, (exact, order, past, _) = found
     run = sized.at(numbers)
     if run is None:

@@ -33,7 +33,7 @@ __all__ = [
     "answered", "forget", "known", "learn", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
-#: What is asked, as `codegen.runtime.recording_keys` says it.
+#: The purposes of asks, as `codegen.runtime.recording_keys` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
@@ -60,7 +60,7 @@ class Ask(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What is asked for, as `ad.explain` says it."""
+        """The purpose as `ad.explain` says it."""
         return "value" if self.purpose == VALUE else "backward"
 
 

@@ -57,7 +57,7 @@ _last = LRU(LIMIT)
 
 
 def _looks_of(root: Node) -> tuple:
-    """What the nodes next to a root are: of pending ones the kind, of others the Out."""
+    """The nodes next to a root, by kind where they are pending, else by Out."""
     near = [root]
     looks: list[Any] = []
     for node in near:

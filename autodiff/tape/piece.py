@@ -29,7 +29,7 @@ _is_compared = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
 
 
 class FoundPiece(NamedTuple):
-    """What was found in a recording.
+    """A piece that was found in a recording.
 
     values    of nodes that are read;   stored: nodes that are given values
     outer     nodes that are asked for;   past: those whose history is given up
@@ -42,7 +42,7 @@ class FoundPiece(NamedTuple):
 
 
 def described(roots: Sequence[Node], bounds: Sequence[bool]) -> tuple[list[tuple], list[Node]] | None:
-    """What is reached from the roots, made comparable, and the nodes in the order in which they are met.
+    """The nodes that are reached from the roots, made comparable, and in the order in which they are met.
 
     bounds    of each in this order: True for one of its own
 
@@ -130,7 +130,7 @@ class Piece:
         return FoundPiece(tuple([n.value for n in values]), stored, outer, past)
 
     def _compared(self, accepts: Callable, roots: tuple[Node, ...]) -> tuple | None:
-        """What machine code finds, compared with that."""
+        """The piece that machine code finds, compared with that of Python."""
         found: tuple | None = accepts(roots)
         exact = self.accepts_in_python(roots)
         assert (found is None) == (exact is None), "the hash of a piece stands for another one"

@@ -57,7 +57,7 @@ _OFTEN, _MET = 64, 4096
 #: Forms, by themselves; a recording of so many nodes in all.
 _forms = LRU(256, most=50_000)
 
-#: So many asks are answered by one form: gradients of leaves, of tensors, and again where the latter were forgotten.
+#: The number of asks that one form answers: gradients of leaves, of tensors, again where the latter were forgotten.
 _OUTLINES = 64
 
 #: Operations of the tape's own.
@@ -181,7 +181,7 @@ class _Form:
         return is_varied() or 0 < 2 * config.patience <= self.news
 
     def at(self, found: _Any, what: str, numbers: tuple[int, ...]) -> tuple[Any, Callable[[], None] | None] | None:
-        """What is run for a recording with these numbers, and what is done after it: see `SizedAnswer`."""
+        """The executable at these numbers, and the function that is called after it: see `SizedAnswer`."""
         values = found.fitting(numbers) if self.any is found else None
         if values is None:
             return None
@@ -204,7 +204,7 @@ class _Form:
 
 
 class _Run:
-    """What runs a plan for any size at one, as an executable does."""
+    """A plan for any size at one size: it is called as an executable is."""
 
     __slots__ = ("_sized", "_values")
 

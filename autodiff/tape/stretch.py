@@ -193,7 +193,7 @@ class Stretch:
 
 
 def _outside_of(nodes: Sequence[Node], past: frozenset[Node]) -> tuple[list[Node], list[Node]]:
-    """What nodes read that is none of them; of that what is pending or has a history."""
+    """The nodes outside that these read; of them those that are pending or have a history."""
     inside = set(nodes)
     outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
     return outside, [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]

@@ -108,7 +108,7 @@ def structure(
     order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset(),
     apart: AbstractSet[Node] = frozenset(),
 ) -> tuple[list, dict[Node, int], list[Node]]:  # fmt: skip
-    """What `needed` found for `roots`, made comparable: (key parts, numbers of nodes, canonical order).
+    """The nodes that `needed` found for `roots`, made comparable: (key parts, numbers of nodes, canonical order).
 
     Pending and history nodes are numbered by creation, other inputs, leaves and roots by first use: in which order a
     loop made its buffers is an accident; in which it uses them is the program.  What is `apart` has no number but that.
@@ -140,7 +140,7 @@ def structure(
 
 
 def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dict[Leaf, int]) -> tuple:
-    """What a key says of a node with room for more.   leaves: the first node of each"""
+    """The part of a key for a node with room for more.   leaves: the first node of each"""
     identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
     call = n.call.key() if n.call is not None and n in past else None
     kind = n.kind.out if is_given(n) else n.kind

@@ -30,7 +30,8 @@ from .anomaly import is_watching
 from .backward_pass import Group, emit, emit_with_history, recording_rules
 from .commits import commit_lock, unchanged, write
 from .emitted import emitted
-from .gradient import live_beside, solve
+from .gradient import solve
+from .gradient_keys import live_beside
 from .histories import check_not_released, passed, release
 from .hooked import computed, hooked_gradients, learn_hooked
 from .hooks import due_after, run_after

@@ -25,7 +25,8 @@ from .backward import cotangents_for, results_of, seed_for
 from .backward_pass import Group, emit_with_history
 from .emitted import emitted
 from .functional import gradient_of
-from .gradient import live_beside, solve
+from .gradient import solve
+from .gradient_keys import live_beside
 from .histories import check_not_released, passed, release
 from .stretches import in_parts
 

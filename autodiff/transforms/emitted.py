@@ -1,4 +1,4 @@
-"""What rules recorded for a recording that is known is put down again, without the rules.
+"""Emissions: the nodes that rules recorded for a recording are put down again where it is known, without the rules.
 
 A gradient inside of another, a directional derivative, the gradient that `create_graph` keeps: there the rules do not
 end in numbers but in more tape, so no plan answers.  But what they record is decided by what they go through
@@ -73,7 +73,7 @@ class Rich(NamedTuple):
 
 
 class Emission(Recorded):
-    """What rules recorded.
+    """The nodes that rules recorded.
 
     exact      the key, which keeps the kinds that it names
     steps      kind, value and inputs of each node, the nodes that are read being the first

@@ -30,7 +30,8 @@ from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import Group, emit, group_of
 from .emitted import emitted
-from .gradient import live_beside, solve
+from .gradient import solve
+from .gradient_keys import live_beside
 from .stretches import in_parts
 
 __all__ = ["gradient_of", "value_and_grad", "vjp"]

@@ -19,30 +19,30 @@ from weakref import ref
 import numpy as np
 
 from codegen.garbage import Paused
-from codegen.records import NamedTuple
 
 from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
 from ..tape import streak
-from ..tape.ask import end_recording, live_small, stored_along
+from ..tape.ask import end_recording
 from ..tape.families import Described, described
 from ..tape.formulas import Misfit
-from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask, Known, forget, known, learn, name_plan, plan_of
+from ..tape.known import BACKWARD, Ask, Known, forget, known, learn, name_plan, plan_of
 from ..tape.misses import ANOTHER_SIZE, compared, note
-from ..tape.node import Leaf, Node, data_node
+from ..tape.node import Node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
-from ..tape.record import Recording, state
+from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import Said, history, needed, said, still_true, structure
+from ..tape.walk import still_true
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
+from .gradient_keys import Exactly, Gradients
 from .rules import found_out, rules_that_ask
 from .watched_rules import Watches
 
-__all__ = ["Exactly", "Gradients", "in_order", "live_beside", "separate", "solve"]
+__all__ = ["in_order", "separate", "solve"]
 
 
 def solve(
@@ -92,125 +92,6 @@ def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> li
         found[rank] = gradient
     return found
 
-
-class Gradients:
-    """The arguments of `solve`, and the nodes that they name.
-
-    given, implicit    cotangents that are nodes of the recording's, and those of one
-    """
-
-    def __init__(
-        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: Sequence[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
-    ) -> None:  # fmt: skip
-        self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
-        self.past = history([r for r, _ in seeds]) if past is None else past
-        are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
-        self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
-        self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
-        self.olds = [g.old for g in groups if g.old is not None]
-        self.asked = [*[r for r, _ in seeds], *self.given, *also]
-        beside = [*self.asked, *self.implicit, *self.olds]
-        self.live = live_beside(state.now, beside) if live is None else live
-
-    def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
-        """The groups in canonical order, those that are not reached last; the place of the first node of each."""
-        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
-        ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
-        return ranks, tuple([places[i] for i in ranks])
-
-    def has_present_olds(self) -> bool:
-        """True if the old gradients that were read are those of now, which machine code has read since."""
-        leaves = [(g.nodes[0].leaf, g.old) for g in self.groups]
-        grads = [(None if leaf is None else leaf.grad, old) for leaf, old in leaves]
-        return all([(None if grad is None else grad.node) is old for grad, old in grads])
-
-    def given_up(self) -> list[Node] | None:
-        """The part of the history that is given up with the ask, if it is; None: all of it."""
-        if self.through is None:
-            return None if self.ask is not None and self.ask.purpose == BACKWARD else []
-        return [self.past[k] for k in self.through]
-
-
-class Exactly(NamedTuple):
-    """The exact key of gradients, and what it was made of.
-
-    parts, number, order     as `structure` says them
-    kept                     nodes that are to be stored
-    ranks, places, groups    the groups in canonical order: which they are, the place of the first node of each
-    """
-
-    key: tuple
-    parts: list
-    number: dict[Node, int]
-    order: list[Node]
-    kept: list[Node]
-    ranks: list[int]
-    places: tuple[int, ...]
-    groups: list[Group]
-
-    @classmethod
-    def of(cls, what: Gradients) -> Exactly:
-        """Of what is asked."""
-        inside = frozenset(what.past)
-        roots = list(dict.fromkeys([*what.asked, *what.live, *what.olds]))
-        order = needed(roots, inside)
-        along = stored_along(order, roots, what.retain, inside)
-        read = {*what.given, *what.olds}
-        kept = [n for n in roots if n.value is None and n not in read] + along
-        described = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
-        return cls.told(what, Said(*described, kept))
-
-    @classmethod
-    def natively(cls, what: Gradients) -> Exactly | None:
-        """The same by machine code; None where Python has to say it."""
-        ask = what.ask
-        if ask is None:
-            return None
-        also = (*ask.also, *what.live)
-        found = said(ask.purpose, ask.results, ask.seeds, also, ask.targets, what.retain, what.past)
-        return None if found is None else cls.told(what, found)
-
-    @classmethod
-    def told(cls, what: Gradients, told: Said) -> Exactly:
-        """Of a recording that was described."""
-        parts, number, order, kept = told
-        ranks, places = what.ranks(number)
-        groups = [what.groups[i] for i in ranks]
-        for old in [g.old for g in groups]:
-            if old is not None and old not in number:
-                number[old] = len(number)
-                parts.append(old.kind.out)
-                order.append(old)
-        seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
-        for node in what.implicit:
-            number[node] = len(number)
-        stored = tuple(sorted([number[n] for n in kept]))
-        key = ("gradient", tuple(parts), seeds, stored, tuple([_group_key(g, number) for g in groups]))
-        return cls(key, parts, number, order, kept, ranks, places, groups)
-
-
-def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
-    """The exact key of an ask for gradients."""
-    past = history(ask.results)
-    if ask.purpose == BACKWARD:
-        leaves: dict[Leaf, list[Node]] = {}
-        for node in past:
-            if node.leaf is not None:
-                leaves.setdefault(node.leaf, []).append(node)
-        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
-    else:
-        are_one = ask.purpose != NODES
-        groups = [
-            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
-            for x in ask.targets
-        ]
-    one = handle(data_node(ask.results[0].kind, None))
-    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
-    return Exactly.of(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None)).key
-
-
-EXACT_KEYS[False] = _exact_key
 
 _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 
@@ -264,11 +145,6 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     return plan, order, ranks, make
 
 
-def _group_key(group: Group, number: dict[Node, int]) -> tuple:
-    old = -1 if group.old is None else number[group.old]
-    return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
-
-
 def _runs_every_rule() -> bool:
     """Evaluated at once, what rules emit are values, not nodes; where anomalies are looked for, every rule runs."""
     return config.eager or is_watching()
@@ -282,17 +158,6 @@ def _known(key: tuple) -> Plan | None:
 
 def _if_still_right(plan: Plan) -> Plan | None:
     return None if plan.relied and reading(plan.relied) != plan.read else plan
-
-
-def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
-    """Small live results that are to be computed along with `roots` (none in a trace)."""
-    if now.tracing or not now.small:
-        return []
-    live = live_small(now)
-    for root in roots if live else ():
-        if root in live:
-            live.remove(root)
-    return live
 
 
 def _make(

@@ -250,7 +250,7 @@ def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
 
 
 def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
-    """What rules recorded for the cotangents that are found."""
+    """The nodes that rules recorded for the cotangents that are found."""
     seen = {c.node for c in emitted.found.values()}
     stack = list(seen)
     while stack:

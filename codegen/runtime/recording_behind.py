@@ -36,8 +36,8 @@ from .recording_walk import root, roots
 
 __all__ = ["ANY", "HOOKED", "PLAIN", "SINCE", "behind_of", "history_of"]
 
-#: What is followed: histories without hooks; with hooks, which the key names; all that was recorded since; histories,
-#: whatever is in them.
+#: The nodes that are followed: histories without hooks; with hooks, which the key names; all that was recorded since;
+#: histories, whatever is in them.
 PLAIN, HOOKED, SINCE, ANY = 0, 1, 2, 3
 #: Of an entry: a target at which histories end.
 STOP = READ

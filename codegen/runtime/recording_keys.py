@@ -51,7 +51,7 @@ from .recording_walk import gather, root, roots
 
 __all__ = ["BACKWARD", "TENSORS", "VALUE", "found_in", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
 
-#: What is asked: values; gradients into `.grad`; gradients of tensors, all versions of a leaf being one; of nodes;
+#: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
 #: gradients of tensors of which some may not be reached.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 

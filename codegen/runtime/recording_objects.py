@@ -23,7 +23,7 @@ __all__ = [
     "slice_ends", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
 
-#: So many objects are held on the stack.
+#: The number of objects that are held on the stack.
 FEW = 64
 
 inc = extern("Py_IncRef", void, ptr, runs_python=False)

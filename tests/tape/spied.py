@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths
+from autodiff.tape import ask, lengths
 from autodiff.tape.plan import COUNTS
+from autodiff.transforms.gradient_keys import Exactly
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
 uncompared = pytest.mark.skipif(
@@ -78,3 +79,10 @@ def try_at_the_first_time(monkeypatch):
     for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
         monkeypatch.setattr(f"{user}.ending_of", lambda *given: met_again(*given) or met_again(*given))
     monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda *_: True)
+
+
+def tell_of_exact_keys(monkeypatch, tell):
+    """Call `tell()` for each exact key that is made of a recording, by machine code or in Python."""
+    key_of, told = ask._key_of, Exactly.told
+    monkeypatch.setattr(ask, "_key_of", lambda *given: (tell(), key_of(*given))[1])
+    monkeypatch.setattr(Exactly, "told", staticmethod(lambda *given: (tell(), told(*given))[1]))
