@@ -159,16 +159,19 @@ def outside() -> str:
     return "an unknown place"
 
 
-#: Packages that draw, show and compare values: an array that they make of a tensor loses no gradient.
-_SHOWING = frozenset(("IPython", "_pytest", "matplotlib", "mpl_toolkits", "seaborn"))
+#: Packages and modules that draw, show and compare values: an array that they make of a tensor loses no gradient.
+#: Of pytest those that compare: all that a test runs is below the others, as a doctest of this library's is.
+_SHOWING = re.compile(
+    r"(IPython|_pytest\.(approx|assertion|python_api)|matplotlib|mpl_toolkits|numpy\.testing|seaborn)(\.|$)"
+)
 
 
 def is_shown() -> bool:
-    """True if values are asked for by a package that shows them, or by numpy.testing."""
+    """True if values are asked for by a module that shows them or compares them."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if name.partition(".")[0] in _SHOWING or name.startswith("numpy.testing"):
+        if _SHOWING.match(name):
             return True
         if not is_ours(name):
             return False

@@ -5,6 +5,7 @@ array), under each transformation; what only looks at the value does neither.
 """
 
 import array
+import doctest
 import math
 import struct
 import subprocess
@@ -174,3 +175,15 @@ def test_a_rule_that_reads_its_values_is_no_loss():
     assert ad.grad(cosine)(3.0) == pytest.approx(-math.sin(3.0))
     with pytest.raises(ad.GradientError, match="asked values"):
         ad.grad(ad.grad(cosine))(3.0)
+
+
+def test_comparing_loses_nothing_and_whatever_else_pytest_runs_does():
+    t = ad.tensor([1.0, 2.0], requires_grad=True)
+    assert t == pytest.approx(np.array([1.0, 2.0]))
+    assert t != pytest.approx(np.array([1.0, 3.0]))
+    run = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    refused = ">>> t.numpy()\nTraceback (most recent call last):\n    ...\nautodiff.errors.GradientError: ...\n"
+    for module in ("autodiff.errors", "users.model"):  # the module of the docstring
+        names = {"__name__": module, "t": t}
+        test = doctest.DocTestParser().get_doctest(refused, names, "refused", None, None)
+        assert run.run(test, out=lambda text: None, clear_globs=False).failed == 0
