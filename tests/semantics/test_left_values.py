@@ -5,7 +5,6 @@ array), under each transformation; what only looks at the value does neither.
 """
 
 import array
-import doctest
 import math
 import struct
 import subprocess
@@ -177,13 +176,7 @@ def test_a_rule_that_reads_its_values_is_no_loss():
         ad.grad(ad.grad(cosine))(3.0)
 
 
-def test_comparing_loses_nothing_and_whatever_else_pytest_runs_does():
+def test_a_comparison_by_pytest_loses_nothing():  # that a doctest does: the example of GradientError
     t = ad.tensor([1.0, 2.0], requires_grad=True)
     assert t == pytest.approx(np.array([1.0, 2.0]))
     assert t != pytest.approx(np.array([1.0, 3.0]))
-    run = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
-    refused = ">>> t.numpy()\nTraceback (most recent call last):\n    ...\nautodiff.errors.GradientError: ...\n"
-    for module in ("autodiff.errors", "users.model"):  # the module of the docstring
-        names = {"__name__": module, "t": t}
-        test = doctest.DocTestParser().get_doctest(refused, names, "refused", None, None)
-        assert run.run(test, out=lambda text: None, clear_globs=False).failed == 0
