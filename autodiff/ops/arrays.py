@@ -7,15 +7,33 @@ So an operation that NumPy has no function for is written once.  Only what such 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import dtype_name
+from codegen.runtime.ufunc_loops import loops_of
 
-__all__ = ["on_arrays"]
+__all__ = ["on_arrays", "with_loop"]
+
+
+def with_loop(name: str) -> Callable[[Any], Any]:
+    """A decorator of a reference that has a loop of this name (`codegen.runtime.recording_interpret`)."""
+
+    def mark(reference: Any) -> Any:
+        reference.loop = name
+        return reference
+
+    return mark
+
+
+@with_loop("choice")
+def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where(condition, a, b)
 
 
 class _Arrays:
@@ -28,7 +46,7 @@ class _Arrays:
     exp, exp2, log, log1p, sqrt = np.exp, np.exp2, np.log, np.log1p, np.sqrt
     sin, cos, floor = np.sin, np.cos, np.floor
     copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
-    select = staticmethod(np.where)
+    select = staticmethod(_where)
 
     @staticmethod
     def constant(value: float, *, like: np.ndarray) -> Any:
@@ -70,4 +88,53 @@ def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
             found = program(_ARRAYS, *xs, **params)
         return np.asarray(found).astype(xs[0].dtype, copy=False)
 
+    reference.written = partial(_written, program)  # type: ignore[attr-defined]  # a mark on a function
     return reference
+
+
+class _NotWritten(Exception):
+    """A program does what no ufunc does."""
+
+
+class _Lines:
+    """The same operations, put down as ufuncs: an operand is a number, given ones first, constants below 0."""
+
+    def __init__(self, dtype: np.dtype, given: int) -> None:
+        self._dtype, self._given = dtype, given
+        self.lines: list[tuple[bytes, tuple[int, ...]]] = []
+        self.constants: list[np.ndarray] = []
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        loops = loops_of(getattr(_Arrays, name, None))
+        if loops is None:
+            raise _NotWritten
+
+        def put(*operands: int) -> int:
+            self.lines.append((loops, operands))
+            return self._given + len(self.lines) - 1
+
+        return put
+
+    def constant(self, value: float, *, like: int) -> int:
+        self.constants.append(np.array(value, self._dtype))
+        return -len(self.constants)
+
+    def dtype(self, x: int) -> str:
+        return dtype_name(self._dtype)
+
+
+def _written(program: Callable[..., Any], dtype: np.dtype) -> Any:
+    """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
+
+    A line is (loops, operands), a constant (address, dtype, bytes, what holds it).
+    """
+    count = len(inspect.signature(program).parameters) - 1
+    k = _Lines(dtype, count)
+    try:
+        found = program(k, *range(count))
+    except (_NotWritten, TypeError):  # it computes with Python's operators, or has parameters
+        return None
+    if found != count + len(k.lines) - 1:
+        return None
+    constants = [(c.ctypes.data, dtype, dtype.itemsize, c) for c in k.constants]
+    return tuple(k.lines), tuple(constants)

@@ -16,6 +16,7 @@ from codegen.lowering import Map
 from ..errors import DTypeError, caller
 from ..tape import another, constant, record
 from ..tensor import Tensor
+from .arrays import with_loop
 from .bits import bitwise_and, bitwise_not, bitwise_or
 from .cancelling import by_share
 from .comparison import greater, greater_equal, less, less_equal, truth
@@ -27,6 +28,7 @@ from .promotion import common
 __all__ = ["clip", "maximum", "minimum", "relu", "where"]
 
 
+@with_loop("choice")
 def _where_reference(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(condition, a, b)
 

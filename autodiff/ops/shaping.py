@@ -18,6 +18,7 @@ from ..errors import ShapeError, caller
 from ..tape import of_its_own, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, kept, listed, records, reduced_shape, shape_of
+from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
@@ -57,7 +58,7 @@ def _reshape_element(k, index, x, *, shape):
 
 _reshape = linear(
     "reshape",
-    lambda x, *, shape: x.reshape(shape),
+    with_loop("copy")(lambda x, *, shape: x.reshape(shape)),
     infer=_reshape_aval,
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
@@ -315,7 +316,7 @@ def _broadcast_batch(op, size, xs, mapped, *, shape):
 
 _broadcast_to = linear(
     "broadcast_to",
-    lambda x, *, shape: np.broadcast_to(x, shape),
+    with_loop("copy")(lambda x, *, shape: np.broadcast_to(x, shape)),
     infer=_broadcast_aval,
     transpose=lambda y_bar, y, x, *, shape: (sum_to(y_bar, x.shape),),
     lower=Move(_broadcast_element),

@@ -22,6 +22,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.ir import DTYPES, Aval, Op
+from codegen.runtime.ufunc_loops import loops_of
 
 from ..stand_ins import number_class
 from ..tensor import tensor_class
@@ -168,11 +169,17 @@ class Primitive(Op):
         self.memo: tuple[dict, dict] = ({}, {})
 
 
+#: The reference of an operation, its parameters by name, and True if operands are packed; dtype and shape of what it
+#: gives; NumPy's loops if it is a ufunc, or those that it is written in; the number of elements, the bytes of one.
+#: Machine code reads it (`codegen.runtime.recording_table`).
+Runs = tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...], Any, int, int]
+
+
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
     rules    what its VJP rule records, by what decides that beside the kind (`transforms.vjp_programs`)
-    runs     how NumPy computes it: reference, parameters by name, True if operands are packed, dtype, shape
+    runs     how NumPy computes it: see `Runs`
     """
 
     __slots__ = ("__weakref__", "_told", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "tracks")
@@ -186,16 +193,23 @@ class Kind:
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
         self.rules: dict[tuple, Any] | None = None
-        self.runs: tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]] | None = None
+        self.runs: Runs | None = None
         self._told: Told | None = None
 
-    def run_as(self) -> tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]]:
+    def run_as(self) -> Runs:
         """The same as `runs`, made when it is first asked for."""
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
-        self.runs = found = (op.reference, op.keywords(self.params), packs, aval.dtype, aval.shape)
+        keywords, dtype = op.keywords(self.params), aval.dtype
+        loops = self._loops(dtype)
+        self.runs = found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
         return found
+
+    def _loops(self, dtype: np.dtype) -> Any:
+        reference: Any = self.op.reference
+        written = getattr(reference, "written", None)
+        return loops_of(reference) if written is None else written(dtype)
 
     @property
     def told(self) -> Told:

@@ -10,7 +10,9 @@ computation, to the bits that evaluating the graph gives.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,7 @@ class Program:
     lowered     the nodes of its graph, once there is one, by equation
     """
 
-    __slots__ = ("_graph", "_key", "equations", "inputs", "lowered", "outputs")
+    __slots__ = ("_graph", "_key", "_table", "equations", "inputs", "lowered", "outputs")
 
     def __init__(
         self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
@@ -49,6 +51,7 @@ class Program:
         self.inputs, self.equations, self.outputs = inputs, equations, outputs
         self._key: tuple | None = None
         self._graph: ir.Graph | None = None
+        self._table = b""
         self.lowered: list[ir.Node] = []
 
     @property
@@ -109,23 +112,49 @@ class Program:
 
     def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The values of all equations, and behind them the inputs: what is dropped is empty."""
-        last = self._last_readers() if self.size > _MANY else {}
         count = len(self.equations)
         values: list[Any] = [None] * count
         values += arrays[::-1]
-        for place, (kind, places) in enumerate(self.equations):
-            reference, keywords, packs, dtype, shape = kind.runs or kind.run_as()
-            given = [values[p] for p in places]
-            if packs:
-                given = [np.asarray(array, order="C") for array in given]
-            value = reference(*given, **keywords)
-            if type(value) is not np.ndarray or value.dtype is not dtype:
-                value = np.asarray(value, dtype)
-            assert value.shape == shape, kind
-            values[place] = value
+        native = asks()
+        if native is not None and self._fill_natively(native, values):
+            return values
+        last = self._last_readers() if self.size > _MANY else {}
+        for place in range(count):
+            values[place] = self._value(place, values)
             for p in last.get(place, ()):
                 values[p] = None
         return values
+
+    def _value(self, place: int, values: Sequence[Any]) -> np.ndarray:
+        """The value of an equation."""
+        kind, places = self.equations[place]
+        reference, keywords, packs, dtype, shape, *_ = kind.runs or kind.run_as()
+        given = [values[p] for p in places]
+        if packs:
+            given = [np.asarray(array, order="C") for array in given]
+        value = reference(*given, **keywords)
+        if type(value) is not np.ndarray or value.dtype is not dtype:
+            value = np.asarray(value, dtype)
+        assert value.shape == shape, kind
+        return value
+
+    def _fill_natively(self, native: Any, values: list[Any]) -> bool:
+        """Have machine code call NumPy's loops, and do the rest here.  False where the values want too much memory."""
+        if not self._table:
+            inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
+            self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
+        *_, count, given, total, shared, elements = struct.unpack_from("7q", self._table)
+        if elements > _MANY:
+            return False
+        for place in range(count, count + given):
+            values[place] = np.asarray(values[place], order="C")
+        memory = np.empty(shared + 8 * total, np.uint8)
+        native.interpreted(self._table, self.equations, values, memory, partial(self._packed, values))
+        return True
+
+    def _packed(self, values: Sequence[Any], place: int) -> np.ndarray:
+        """The value of an equation, its elements one after the other."""
+        return np.asarray(self._value(place, values), order="C")
 
     def _last_readers(self) -> dict[int, list[int]]:
         """By equation, the equations that are read there for the last time."""

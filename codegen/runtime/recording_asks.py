@@ -5,6 +5,7 @@
     asks.behind_of(...), asks.history_of(...)      see `recording_behind`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.put(...)       see `recording_program`
+    asks.scheduled(...), asks.interpreted(...)      see `recording_table`, `recording_interpret`
     asks.opened(...), asks.go_back(...)   see `recording_reverse`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
     asks.reads(...)                       the nodes that are read of a recording that is looked up
@@ -20,6 +21,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..ir import OutOfRange
 from ..native import BuiltinLibrary, Struct, Translation
 from . import (
@@ -29,22 +32,26 @@ from . import (
     recording_behind,
     recording_exact,
     recording_families,
+    recording_interpret,
     recording_keys,
     recording_piece,
     recording_program,
     recording_reverse,
     recording_run,
     recording_structs,
+    recording_table,
 )
 from .native import Self
 from .record_layout import Layout
 from .slots import offset_of
+from .ufunc_loops import use_loops
 
 __all__ = ["Asks", "Group", "NativeAnswer", "NativeReads", "NativeSteps", "asks_code", "has_known_slots"]
 
 _BUILTINS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember, recording_structs.place_slots,
     recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
+    recording_table.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.put, recording_reverse.go_back, recording_reverse.opened,
 )  # fmt: skip
@@ -92,7 +99,8 @@ def asks_code(recorder: engine.Code) -> engine.Code:
 
 
 def _text(module: Translation) -> str:
-    return module.text([recording_answer.answer_value], builtins=_BUILTINS)
+    exports = [recording_answer.answer_value, *recording_interpret.LOOPS.values()]
+    return module.text(exports, builtins=_BUILTINS)
 
 
 def has_known_slots(layout: Layout) -> bool:
@@ -124,7 +132,7 @@ def _objects(layout: Layout) -> dict[str, Any]:
         "plans": layout.plans, "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock,
         "counter": layout.counter, "out_of_range": OutOfRange, "first_limit": first_limit,
         "pending_limit": pending_limit, "told": layout.told, "call_name": "call", "acquire_name": "acquire",
-        "release_name": "release",
+        "release_name": "release", "new_array": np.empty, "run_as_name": "run_as",
     }  # fmt: skip
 
 
@@ -138,11 +146,12 @@ class Asks:
         self.history_of, self.exact_of = library.history_of, library.exact_of
         self.placed, self.put = library.placed, library.put
         self.go_back, self.opened = library.go_back, library.opened
-        self.family_of = library.family_of
+        self.family_of, self.scheduled, self.interpreted = library.family_of, library.scheduled, library.interpreted
         self.learn_piece, self.piece_of, self.finish_piece = (
             library.learn_piece, library.piece_of, library.finish_piece,
         )  # fmt: skip
         self.answer_value = 0 if os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1" else code.address("answer_value")
+        use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS.items()})
         self._plan = [offset_of(layout.plan, name) or 0 for name in ("valid", "executable")]
         self._given = tuple([_objects(layout)[name] for name in recording_structs.Tape.fields()])
         library.remember(self._given)

@@ -138,6 +138,7 @@ class Tape(Struct):
     lock              of commits;   counter: the numbers of nodes
     first_limit, pending_limit    how many nodes may be pending, at first and in all
     told              `recorder.told`: what is known of calls by their keys
+    new_array         `numpy.empty`;  run_as_name: of the method that gives a kind its `runs`
     aliases           operations that give their input
     """
 
@@ -171,6 +172,8 @@ class Tape(Struct):
     call_name: ptr
     acquire_name: ptr
     release_name: ptr
+    new_array: ptr
+    run_as_name: ptr
 
 
 class RecordingSlots(Struct):

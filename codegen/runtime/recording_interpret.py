@@ -1,0 +1,144 @@
+"""Programs evaluated by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
+
+    interpreted(table, equations, values, memory, python)     the steps of a table (`recording_table`)
+
+A ufunc is a table of loops by dtype, and each loop a C function: loop(addresses, &count, strides, data).  It is called
+as NumPy calls it, for whole arrays: the values are NumPy's, to the bit, without its search for the loop, its objects
+and its looks at layouts, which cost more than a hundred elements do.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
+from .recording_structs import RawKind, RawObject, tape
+from .recording_table import MOST, Step, Table
+
+__all__ = ["LOOPS", "interpreted"]
+
+
+class RawArray(Struct):
+    """The head of a NumPy array: `PyArrayObject_fields` of its C API."""
+
+    head: RawObject
+    data: ptr
+
+
+@native(inline=True)
+def data_of(values: ptr) -> ptr:
+    """The first element of an array."""
+    return ptr[RawArray](values).data
+
+
+@native
+def new_array(runs: ptr) -> ptr:
+    """An array for a result; null with an exception."""
+    arguments = local(ptr, 2)
+    arguments[0] = tuple_item(runs, 4)
+    arguments[1] = tuple_item(runs, 3)
+    return call(tape.new_array, arguments, 2, None)
+
+
+@native
+def value_by(python: ptr, equation: i64) -> ptr:
+    """The value of an equation that Python evaluates, packed; null with an exception."""
+    arguments = local(ptr, 1)
+    arguments[0] = int_of(equation)
+    if arguments[0] is None:
+        return None
+    found = call(python, arguments, 1, None)
+    dec(arguments[0])
+    return found
+
+
+@native
+def interpreted(
+    table: borrowed, equations: borrowed, values: borrowed, memory: borrowed, python: borrowed
+) -> obj:
+    """Evaluate a program.  Gives None.
+
+    values    a list of what is an array, by equation, and the inputs behind, packed: it is filled
+    memory    an array of as many bytes as the table says, and of a word for each value behind them
+    python    python(equation) -> its value
+    """
+    t = ptr[Table](bytes_at(ptr(table)))
+    steps = ptr[Step](t + 1)
+    shared = data_of(ptr(memory))
+    at = ptr[ptr](shared + t.memory)
+    for k in range(t.given):
+        at[t.equations + k] = data_of(list_item(ptr(values), t.equations + k))
+    fixed = ptr[i64](steps + t.steps)
+    for k in range(t.constants):
+        at[fixed[2 * k]] = ptr(fixed[2 * k + 1])
+    operands = local(ptr, MOST + 1)
+    for i in range(t.steps):
+        s = steps[i]
+        made_at = s.places[s.operands] if s.loop is not None else s.equation
+        if s.memory >= 0:
+            at[made_at] = shared + s.memory
+        else:
+            made = ptr(None)
+            if s.loop is not None:
+                made = new_array(ptr[RawKind](tuple_item(list_item(ptr(equations), s.equation), 0)).runs)
+            else:
+                made = value_by(ptr(python), s.equation)
+            if made is None:
+                return failed()
+            at[made_at] = data_of(made)
+            set_list(ptr(values), s.equation, made)
+        if s.loop is not None:
+            for k in range(s.operands + 1):
+                operands[k] = at[s.places[k]]
+            s.loop(operands, ptr[i64](s) + 2, ptr[i64](s.strides), s.data)
+    return borrowed(tape.none)
+
+
+# ------------------------------------------------------------------ loops that NumPy has no ufunc for
+
+
+def _choice(word):
+    """The loop of `numpy.where` for elements of so many bytes."""
+
+    @native
+    def choose(operands: ptr[ptr], count: ptr[i64], strides: ptr[i64], data: ptr) -> void:
+        condition = operands[0]
+        first = operands[1]
+        second = operands[2]
+        target = operands[3]
+        for _ in range(count[0]):
+            chosen = first if ptr[u8](condition)[0] != 0 else second
+            ptr[word](target)[0] = ptr[word](chosen)[0]
+            condition = condition + strides[0]
+            first = first + strides[1]
+            second = second + strides[2]
+            target = target + strides[3]
+
+    choose.name = f"choose_{word.__name__}"
+    return choose
+
+
+def _copy(word):
+    """The loop of a copy of elements of so many bytes."""
+
+    @native
+    def copy(operands: ptr[ptr], count: ptr[i64], strides: ptr[i64], data: ptr) -> void:
+        given = operands[0]
+        target = operands[1]
+        for _ in range(count[0]):
+            ptr[word](target)[0] = ptr[word](given)[0]
+            given = given + strides[0]
+            target = target + strides[1]
+
+    copy.name = f"copy_{word.__name__}"
+    return copy
+
+
+#: By name and the bytes of an element.
+LOOPS = {
+    (name, size): made(word)
+    for name, made in (("choice", _choice), ("copy", _copy))
+    for size, word in ((1, u8), (4, u32), (8, u64))
+}

@@ -1,0 +1,392 @@
+"""Tables of the steps by which a program is evaluated, in native Python: see `recording_interpret`.
+
+    scheduled(equations, inputs, outputs)     the table of a program (`autodiff.tape.program`)
+
+An equation is one step: a loop of NumPy's, or Python evaluates it.  One that is written in several ufuncs is a step for
+each.  A value is an array of Python's where it is a result, an input, or has to do with an equation that Python
+evaluates.  All others share one piece of memory: each gets its place here, one that nobody reads any more if there is
+one.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, array, borrowed, fn, i64, local, native, obj, ptr, u64, unlikely, void
+from .recording_objects import (
+    allocated,
+    bytes_at,
+    call_method,
+    dec,
+    failed,
+    free,
+    int_value,
+    list_item,
+    list_size,
+    new_bytes,
+    no_memory,
+    object_of,
+    tuple_item,
+    tuple_size,
+)
+from .recording_structs import RawKind, RawObject, tape
+
+__all__ = ["MOST", "Step", "Table", "scheduled"]
+
+#: Operands of a loop at most; the sizes of values whose memory is used again; what is no place.
+MOST, SIZES, NONE = 3, 8, -1
+#: The words of a loop: dtypes of operands and of the result, the bytes of a result, the function, its last argument.
+LOOPS_WORDS = MOST + 4
+
+Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
+
+
+class Step(Struct):
+    """A loop over arrays.
+
+    loop     null where Python evaluates the equation;  data: its last argument;  count: of elements
+    equation, operands    which one it belongs to, and how many it reads
+    places, strides    of the operands and the result: which values they are, and the bytes from an element to the
+             next: 0 where one element serves for all
+    memory   where the result lies in the shared memory; NONE: it is an array
+    """
+
+    loop: Loop
+    data: ptr
+    count: i64
+    equation: i64
+    operands: i64
+    places: array[i64, 4]
+    strides: array[i64, 4]
+    memory: i64
+
+
+class Table(Struct):
+    """The head of a table; its steps follow, and behind them numbers of constants and their addresses.
+
+    steps, constants    how many there are
+    equations, given    values of Python's: of each equation, of the inputs;  values: of all, those between steps too
+    memory   bytes of what is shared;  elements: of all arrays
+    """
+
+    steps: i64
+    constants: i64
+    equations: i64
+    given: i64
+    values: i64
+    memory: i64
+    elements: i64
+
+
+class Seen(Struct):
+    """A value while the table is made.
+
+    dtype, count, stride    of its elements
+    last     the last step that reads it;  is_array: see the module
+    next     in the list of values of its size of which nobody reads any more
+    """
+
+    dtype: ptr
+    count: i64
+    stride: i64
+    last: i64
+    memory: i64
+    next: i64
+    is_array: i64
+
+
+class Free(Struct):
+    """Memory of values of one size that nobody reads any more."""
+
+    size: i64
+    first: i64
+
+
+class Draft(Struct):
+    """A table while it is made.   fixed: the constants"""
+
+    table: ptr[Table]
+    steps: ptr[Step]
+    fixed: ptr[i64]
+    seen: ptr[Seen]
+    equations: ptr
+
+
+TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (Table, Step, Seen)]
+
+
+@native(inline=True)
+def runs_of(equations: ptr, i: i64) -> ptr:
+    """How the kind of an equation is computed (`Kind.runs`); null with an exception."""
+    kind = ptr[RawKind](tuple_item(list_item(equations, i), 0))
+    if unlikely(kind.runs is tape.none):
+        arguments = local(ptr, 1)
+        arguments[0] = ptr(kind)
+        dec(call_method(tape.run_as_name, arguments, 1, None))
+        if kind.runs is tape.none:
+            return None
+    return kind.runs
+
+
+@native(inline=True)
+def is_written(runs: ptr) -> bool:
+    """True if an equation is written in several ufuncs: (steps, constants)."""
+    return ptr[RawObject](tuple_item(runs, 5)).type is tape.tuple_type
+
+
+@native(inline=True)
+def value_of(place: i64, t: ptr[Table]) -> i64:
+    """The number of a value that an equation reads: inputs stand behind all equations, the first one last."""
+    return place if place >= 0 else place + t.equations + t.given
+
+
+@native
+def see(v: ptr[Seen], dtype: ptr, count: i64, stride: i64) -> void:
+    """Note what a value is."""
+    v.dtype = dtype
+    v.count = count
+    v.stride = stride
+    v.last = NONE
+    v.memory = NONE
+    v.next = NONE
+    v.is_array = 0
+
+
+@native
+def find_loop(d: ptr[Draft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u64]:
+    """Look for the loop that takes the operands as they are; its words, or null.
+
+    There are as many elements of each as of the result, or one.
+    """
+    s.loop = None
+    s.count = count
+    if loops is tape.none or s.operands > MOST or count == 0:
+        return None
+    for k in range(s.operands):
+        one = d.seen[s.places[k]]
+        if one.count != count and one.count != 1:
+            return None
+        s.strides[k] = one.stride if one.count == count else i64(0)
+    words = bytes_at(loops)
+    n_loops = i64(words[0])
+    words = words + 1
+    for _ in range(n_loops):
+        fits = True
+        for k in range(s.operands):
+            fits = fits and ptr(words[k]) is d.seen[s.places[k]].dtype
+        if fits:
+            s.strides[s.operands] = i64(words[MOST + 1])
+            s.loop = Loop(ptr(words[MOST + 2]))
+            s.data = ptr(words[MOST + 3])
+            return words
+        words = words + LOOPS_WORDS
+    return None
+
+
+@native(inline=True)
+def next_step(d: ptr[Draft], equation: i64, operands: i64, place: i64) -> ptr[Step]:
+    """Another step, which is the last one now."""
+    s = d.steps[d.table.steps]
+    d.table.steps += 1
+    s.equation = equation
+    s.operands = operands
+    s.memory = NONE
+    if operands <= MOST:
+        s.places[operands] = place
+    return s
+
+
+@native
+def read(d: ptr[Draft], s: ptr[Step]) -> void:
+    """Note which values a step reads."""
+    for k in range(s.operands):
+        d.seen[s.places[k]].last = d.table.steps - 1
+
+
+@native
+def write_out(d: ptr[Draft], equation: i64, places: ptr, written: ptr) -> bool:
+    """The steps of an equation that is written in several ufuncs.  False where one has no loop: then there are none."""
+    t = d.table
+    before = t.steps
+    values = t.values
+    constants = tuple_item(written, 1)
+    n_constants = tuple_size(constants)
+    own = d.seen[equation]
+    for k in range(n_constants):
+        one = tuple_item(constants, k)  # address, dtype, bytes
+        see(d.seen[t.values], tuple_item(one, 1), 1, int_value(tuple_item(one, 2)))
+        d.fixed[2 * t.constants] = t.values
+        d.fixed[2 * t.constants + 1] = int_value(tuple_item(one, 0))
+        t.constants += 1
+        t.values += 1
+    lines = tuple_item(written, 0)
+    n_given = tuple_size(places)
+    for i in range(tuple_size(lines)):
+        line = tuple_item(lines, i)  # loops, operands: constants below 0, what is given, earlier lines
+        operands = tuple_item(line, 1)
+        own_place = t.values
+        s = next_step(d, equation, tuple_size(operands), own_place)
+        for k in range(s.operands):
+            place = int_value(tuple_item(operands, k))
+            if place < 0:
+                s.places[k] = values - 1 - place
+            elif place < n_given:
+                s.places[k] = value_of(int_value(tuple_item(places, place)), t)
+            else:
+                s.places[k] = values + n_constants + place - n_given
+        words = find_loop(d, s, tuple_item(line, 0), own.count)
+        if words is None:
+            t.steps = before
+            t.values = values
+            t.constants -= n_constants
+            return False
+        read(d, s)
+        see(d.seen[own_place], ptr(words[MOST]), own.count, s.strides[s.operands])
+        t.values += 1
+    s = d.steps[t.steps - 1]
+    if d.seen[t.values - 1].dtype is not own.dtype:
+        t.steps = before
+        t.values = values
+        t.constants -= n_constants
+        return False
+    s.places[s.operands] = equation
+    t.values -= 1
+    return True
+
+
+@native
+def write_equation(d: ptr[Draft], i: i64, runs: ptr) -> void:
+    """The steps of an equation."""
+    t = d.table
+    own = d.seen[i]
+    see(own, tuple_item(runs, 3), int_value(tuple_item(runs, 6)), int_value(tuple_item(runs, 7)))
+    places = tuple_item(list_item(d.equations, i), 1)
+    if is_written(runs) and write_out(d, i, places, tuple_item(runs, 5)):
+        return
+    s = next_step(d, i, tuple_size(places), i)
+    for k in range(s.operands if s.operands <= MOST else i64(0)):
+        s.places[k] = value_of(int_value(tuple_item(places, k)), t)
+    if not is_written(runs):
+        words = find_loop(d, s, tuple_item(runs, 5), own.count)
+        if words is not None and ptr(words[MOST]) is own.dtype:
+            read(d, s)
+            return
+    s.loop = None
+    own.is_array = 1
+    for k in range(s.operands):
+        one = d.seen[value_of(int_value(tuple_item(places, k)), t)]
+        one.is_array = 1
+    s.operands = 0
+
+
+@native(inline=True)
+def free_of(free: ptr[Free], v: ptr[Seen]) -> ptr[Free]:
+    """The list of memory of the size of a value; null where there are too many sizes."""
+    size = (v.count * v.stride + 63) // 64 * 64
+    for k in range(SIZES):
+        if free[k].size == size or free[k].size == 0:
+            free[k].size = size
+            return free[k]
+    return None
+
+
+@native
+def share_memory(d: ptr[Draft]) -> void:
+    """Give all values that are no arrays their places in the shared memory."""
+    t = d.table
+    free = local(Free, SIZES)
+    for k in range(SIZES):
+        free[k].size = 0
+        free[k].first = NONE
+    for i in range(t.steps):
+        s = d.steps[i]
+        own = d.seen[s.places[s.operands] if s.loop is not None else s.equation]
+        if own.is_array != 0:
+            t.elements += own.count
+        else:
+            among = free_of(free, own)
+            if among is not None and among.first >= 0:
+                own.memory = d.seen[among.first].memory
+                among.first = d.seen[among.first].next
+            else:
+                own.memory = t.memory
+                t.memory += (own.count * own.stride + 63) // 64 * 64
+        s.memory = own.memory
+        for k in range(s.operands):
+            one = d.seen[s.places[k]]
+            if one.last == i and one.memory >= 0:
+                one.last = NONE  # a step may read it twice
+                among = free_of(free, one)
+                if among is not None:
+                    one.next = among.first
+                    among.first = s.places[k]
+
+
+@native
+def filled(d: ptr[Draft], inputs: ptr, outputs: ptr) -> bool:
+    """Fill the table of a program.  False with an exception."""
+    t = d.table
+    for k in range(t.given):
+        one = tuple_item(list_item(inputs, k), 0)
+        v = d.seen[t.values - 1 - k]
+        see(v, one, int_value(tuple_item(list_item(inputs, k), 1)), int_value(tuple_item(list_item(inputs, k), 2)))
+        v.is_array = 1
+    for i in range(t.equations):
+        runs = runs_of(d.equations, i)
+        if runs is None:
+            return False
+        write_equation(d, i, runs)
+    for k in range(tuple_size(outputs)):
+        d.seen[value_of(int_value(tuple_item(outputs, k)), t)].is_array = 1
+    share_memory(d)
+    return True
+
+
+@native
+def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
+    """The table of a program, as bytes that begin with the words of `Table`.
+
+    inputs    of each its dtype, the number of elements, the bytes of one
+    """
+    count = list_size(ptr(equations))
+    n_steps = i64(0)
+    n_constants = i64(0)
+    for i in range(count):
+        runs = runs_of(ptr(equations), i)
+        if runs is None:
+            return failed()
+        n_steps += 1
+        if is_written(runs):
+            n_steps += tuple_size(tuple_item(tuple_item(runs, 5), 0))
+            n_constants += tuple_size(tuple_item(tuple_item(runs, 5), 1))
+    values = count + list_size(ptr(inputs))
+    made = new_bytes(None, TABLE_BYTES + STEP_BYTES * n_steps + 16 * n_constants)
+    seen = allocated(u64(SEEN_BYTES * (values + n_steps + n_constants + 1)))
+    if made is None or seen is None:
+        no_memory()
+        free(seen)
+        dec(made)
+        return failed()
+    t = ptr[Table](bytes_at(made))
+    t.steps = 0
+    t.constants = 0
+    t.equations = count
+    t.given = list_size(ptr(inputs))
+    t.values = values
+    t.memory = 0
+    t.elements = 0
+    d = local(Draft, 1)[0]
+    d.table = t
+    d.steps = ptr[Step](t + 1)
+    d.fixed = ptr[i64](d.steps + n_steps)
+    d.seen = ptr[Seen](seen)
+    d.equations = ptr(equations)
+    is_right = filled(d, ptr(inputs), ptr(outputs))
+    for k in range(2 * t.constants):  # behind the last step
+        ptr[i64](d.steps + t.steps)[k] = d.fixed[k]
+    free(seen)
+    if not is_right:
+        dec(made)
+        return failed()
+    return object_of(made)

@@ -1,0 +1,171 @@
+"""Programs that machine code evaluates by NumPy's loops have NumPy's values, to the bit: see `tape.program`."""
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.errors import Error
+from autodiff.ops import recorder
+from autodiff.tape import machine, program
+from autodiff.tape.program import program_of
+from autodiff.tape.walk import history
+from autodiff.transforms.backward_pass import Group, emit
+from codegen.runtime import ufunc_loops
+
+from .cases import all_cases, law, rng_of, taking_turns
+
+
+@pytest.fixture(autouse=True)
+def native():
+    was_installed = recorder.is_installed()
+    recorder.install()
+    yield
+    if not was_installed:
+        recorder.uninstall()
+
+
+def both(found, inputs):
+    """The outputs of a program, by machine code and by Python."""
+    values = [program.data(n) for n in inputs]
+    here = found.evaluate(*values)
+    assert found._table, "machine code has evaluated it"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "asks", lambda: None)
+        there = found.evaluate(*values)
+    return here, there
+
+
+def steps_of(found):
+    """For each step of a table, the number of its equation and True for a loop."""
+    n_steps, *_ = struct.unpack_from("7q", found._table)
+    return [(equation, bool(loop)) for loop, _, _, equation in (
+        struct.unpack_from("4q", found._table, 56 + 8 * 14 * k) for k in range(n_steps)
+    )]
+
+
+def assert_same(here, there):
+    for a, b in zip(here, there, strict=True):
+        assert a.dtype is b.dtype and a.shape == b.shape and a.flags.c_contiguous and a.flags.owndata
+        # The sign of a nan says which operand a processor took it from: NumPy's differs with the address of an array.
+        assert np.where(a == a, a, a.dtype.type(0)).tobytes() == np.where(b == b, b, b.dtype.type(0)).tobytes()
+        assert np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
+@law(taking_turns(all_cases()))
+def test_an_operation_and_its_rule_have_the_values_of_their_references(case):
+    leaves = [ad.tensor(x, requires_grad=i in case.wrt) for i, x in enumerate(case.point(rng_of(case)))]
+    y = case.f(*leaves)
+    outputs = [y.node] if y.node.value is None else []
+    if case.wrt and y.requires_grad:
+        groups = [Group((leaves[i].node,)) for i in case.wrt]
+        found = emit(history([y.node]), [(y.node, ad.ones(y.shape, dtype=y.dtype))], groups, tracks=False)
+        outputs += [g.node for g in found if g is not None and g.node.value is None]
+    if outputs:
+        assert_same(*both(*program_of(list(dict.fromkeys(outputs)))))
+
+
+BINARY = (
+    lambda a, b: a * b, lambda a, b: a + b, lambda a, b: a - b, lambda a, b: ad.maximum(a, b), lambda a, b: a / b,
+    lambda a, b: ad.where(a > b, a, b * 2.0), lambda a, b: a * ad.sum(b), lambda a, b: ad.astype(a > 0, a.dtype) + b,
+    lambda a, b: ad.tanh(a), lambda a, b: ad.sigmoid(b), lambda a, b: ad.exp(-abs(a)), lambda a, b: a[::-1] + b,
+    lambda a, b: ad.concatenate([a, b])[2:7] if a.size == 5 else a, lambda a, b: ad.logical_and(a > 0, b > 0) * a,
+    lambda a, b: ad.broadcast_to(a[0], a.shape) * b, lambda a, b: ad.reshape(ad.reshape(a, (1, a.size)), a.shape),
+    lambda a, b: ad.sqrt(abs(a)), lambda a, b: ad.floor(a) + b, lambda a, b: a**3.0, lambda a, b: ad.isnan(a) + b,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "complex128"])
+@pytest.mark.parametrize("size", [0, 1, 5, 100])
+def test_random_programs_have_the_same_values(dtype, size):
+    loops = of_python = 0
+    for seed in range(40):
+        rng = random.Random(f"{dtype} {size} {seed}")
+        made = [ad.tensor(np.linspace(-2 + k, 3 + k, size).astype(dtype)) for k in range(3)]
+        for _ in range(rng.randrange(2, 40)):
+            try:
+                y = rng.choice(BINARY)(rng.choice(made[-6:]), rng.choice(made[-6:]))
+            except (Error, IndexError):  # not for this dtype, or nothing to take
+                continue
+            if y.shape == (size,) and y.dtype.kind != "b":
+                made.append(y)
+        outputs = [y.node for y in rng.sample(made, 3) if y.node.value is None]
+        if outputs:
+            found, inputs = program_of(list(dict.fromkeys(outputs)))
+            assert_same(*both(found, inputs))
+            loops += sum(is_loop for _, is_loop in steps_of(found))
+            of_python += sum(not is_loop for _, is_loop in steps_of(found))
+    assert loops > 100 if size else not loops
+    assert of_python > 20
+
+
+UFUNCS = [f for f in map(np.__dict__.get, sorted(vars(np))) if type(f) is np.ufunc]
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda f: f.__name__)
+def test_each_ufunc_of_one_result_has_its_loops(ufunc):
+    found = ufunc_loops.loops_of(ufunc)
+    if ufunc.nout != 1 or ufunc.signature:
+        assert found is None
+        return
+    letters = [t.replace("->", "") for t in ufunc.types if set(t) <= {*"?bBhHiIlLqQefdFD->"}]
+    assert found is not None
+    assert struct.unpack_from("Q", found) == (len(letters),)
+    words = struct.unpack(f"{len(found) // 8}Q", found)[1:]
+    loops = [words[k : k + 7] for k in range(0, len(words), 7)]
+    of_dtypes = sorted([(*[d for d in loop[:3] if d], loop[3]) for loop in loops])
+    assert of_dtypes == sorted([tuple([id(np.dtype(c)) for c in names]) for names in letters])
+    assert all(loop[5] for loop in loops)
+
+
+def test_memory_of_values_that_nobody_reads_any_more_is_used_again():
+    x = ad.tensor(np.linspace(0.1, 1.0, 1000))
+    y = x
+    for _ in range(500):
+        y = ad.sin(y) * x
+    found, inputs = program_of([y.node])
+    assert_same(*both(found, inputs))
+    *_, memory, elements = struct.unpack_from("7q", found._table)
+    assert memory <= 4 * 8064 and elements == 1000
+
+
+def test_what_is_written_in_ufuncs_is_a_step_for_each():
+    y = ad.tanh(ad.tensor(np.linspace(-3.0, 3.0, 40), requires_grad=True))
+    (g,) = emit(history([y.node]), [(y.node, ad.ones(40))], [Group((history([y.node])[0],))], tracks=False)
+    found, inputs = program_of([g.node])
+    assert_same(*both(found, inputs))
+    steps = steps_of(found)
+    by_python = [found.equations[e][0].op.name for e, is_loop in steps if not is_loop]
+    assert by_python == ["constant"]
+    assert len(steps) > len(found.equations) + 3
+
+
+def test_what_python_raises_arrives_and_the_program_goes_on_afterwards():
+    x, at = ad.tensor(np.arange(5.0)), ad.tensor(np.array([1, 2, 7]))
+    y = ad.sin(ad.take(x * 2.0, at * 1)) + 1.0
+    found, inputs = program_of([y.node])
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            found.evaluate(*[program.data(n) for n in inputs])
+    right = [np.array([1, 2, 3]) if n.kind.out.shape == (3,) else program.data(n) for n in inputs]
+    assert_same(found.evaluate(*right), (np.sin(np.arange(5.0)[1:4] * 2.0) + 1.0,))
+
+
+def test_inputs_of_any_layout_are_taken():
+    a = np.arange(12.0).reshape(3, 4)
+    for given in (a.T.copy().T, a[:, ::-1], np.broadcast_to(a[:1], (3, 4))):
+        x = ad.tensor(np.ones((3, 4)))
+        found, inputs = program_of([(ad.sin(x) * 2.0).node])
+        values = [given if n is x.node else program.data(n) for n in inputs]
+        assert_same(found.evaluate(*values), (np.sin(given) * 2.0,))
+
+
+def test_an_input_that_is_a_result_is_another_array():
+    x = ad.tensor(np.arange(4.0))
+    found, inputs = program_of([(x * 2.0).node, x.node]) if x.node.value is None else program_of([(x * 2.0).node])
+    values = [program.data(n) for n in inputs]
+    (here,) = found.evaluate(*values)
+    assert not any(np.shares_memory(here, v) for v in values)
+    assert machine.asks() is not None
