@@ -24,8 +24,8 @@ from ..tape.record import record
 from ..tensor import Tensor
 from ..transforms.batch.walk import OfAll
 from .body import Body, again, hooked_like, tracks_of
+from .derived import MadeBody, derived
 from .packing import record_packed
-from .trace import Traced, trace
 
 __all__ = [
     "checkpoint_of_all", "cond_batch", "looped_of_all", "scan_batch", "tracking_after",
@@ -61,13 +61,6 @@ def differing(body: Body, mapped: Sequence[bool]) -> list[bool]:
 def of_all(pairs: Pairs, size: int) -> list[Tensor]:
     """All with the examples along axis 0."""
     return list(with_examples(size, [t for t, _ in pairs], [m for _, m in pairs]))
-
-
-def flatly(f: Callable[[list[Tensor]], Sequence[Tensor]], given: Sequence[Tensor | Aval]) -> Traced:
-    """f of tensors like these, recorded as a body; all it needs is among its arguments."""
-    traced = trace(lambda values: list(f(values)), [t.aval if isinstance(t, Tensor) else t for t in given])
-    assert not traced.hidden, "the body of a loop met something that is none of its inputs"
-    return traced
 
 
 def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
@@ -131,14 +124,15 @@ def cond_batch(branches_of: Callable[..., Any]) -> Callable:
         if mapped[0]:
             both_done = branch(branches.yes, yes_places, xs), branch(branches.no, no_places, xs)
             return _chosen(xs[0], *both_done, avals, dtype)
-        yes, no = [
-            flatly(lambda values, body=body, places=places: branch(body, places, [xs[0], *values]), xs[1:]).body
-            for body, places in ((branches.yes, yes_places), (branches.no, no_places))
-        ]
-        both = branches_of(0, yes, no)
-        return packed_parts(
-            lambda d: record(op, tuple(xs), (d, *both)), both.choice.results, avals, dtype, lambda _, t: t
-        )
+
+        def of_all_branches(body: Body, places: Sequence[int]) -> MadeBody:
+            flags = [mapped[p] for p in places]
+            return _of_each(body, "branch", flags, size, xs[1:shared], [xs[p] for p in places[shared - 1 :]])
+
+        yes, no = of_all_branches(branches.yes, yes_places), of_all_branches(branches.no, no_places)
+        both = branches_of(len(yes.hidden), yes.body, no.body)
+        inputs = (*xs[:shared], *yes.hidden, *no.hidden)
+        return packed_parts(lambda d: record(op, inputs, (d, *both)), both.choice.results, avals, dtype, lambda _, t: t)
 
     return batch
 
@@ -153,13 +147,24 @@ def _chosen(chosen: Tensor, yes: list[Tensor], no: list[Tensor], avals: Sequence
     return Parts(found)
 
 
+def _of_each(
+    body: Body, kind: str, flags: Sequence[bool], size: int, given: Sequence[Tensor], hidden: Sequence[Tensor]
+) -> MadeBody:
+    """The body that gives all results for all examples, where some inputs are the same for all."""
+
+    def f(given: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+        return of_all(applied(body, [*given, *hidden], flags, size), size)
+
+    return derived(body, (f"examples of a {kind}", size, *flags), f, [t.aval for t in given], hidden)
+
+
 def checkpoint_of_all(checkpointed: Any) -> Callable:
     """Many calls of `checkpoint` at once."""
 
     def run(size: int, values: dict[str, Any], differ: dict[str, Any]) -> tuple:
         body, inputs, mapped = values["body"], values["inputs"], differ["inputs"]
-        outputs = flatly(lambda given: of_all(applied(body, given, mapped, size), size), inputs)
-        return checkpointed(outputs.body, tuple(inputs))
+        made = _of_each(body, "checkpoint", mapped, size, inputs, ())
+        return checkpointed(made.body, (*inputs, *made.hidden))
 
     return run
 
@@ -183,14 +188,13 @@ def scan_of_all(
     ]
     inputs[elements] = [_exchanged(x) if m else x for x, m in zip(inputs[elements], mapped[elements], strict=True)]
 
-    def step(values: list[Tensor]) -> list[Tensor]:
-        found = applied(loop.body, values, flags, size)
+    def step(values: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+        found = applied(loop.body, [*values, *hidden], flags, size)
         after = [with_examples(size, (t,), (m,))[0] if s else t for (t, m), s in zip(found, states, strict=False)]
         return [*after, *[t for t, _ in found[carried:]]]
 
-    one: list[Tensor | Aval] = list(inputs)
-    one[elements] = [x.aval.with_shape(x.shape[1:]) for x in inputs[elements]]
-    body = flatly(step, one).body
+    avals = [*[t.aval for t in inputs[:carried]], *[x.aval.with_shape(x.shape[1:]) for x in inputs[elements]]]
+    made = derived(loop.body, ("examples of a loop", size, carried, *flags), step, avals, inputs[len(avals) :])
 
     def arranged(k: int, t: Tensor) -> Tensor:
         if k < carried:
@@ -198,7 +202,7 @@ def scan_of_all(
         differs = given[k - carried] if k < outputs else states[k - outputs]
         return _exchanged(t) if differs else with_examples(size, (t,), (False,))[0]
 
-    return loop._replace(body=body), inputs, arranged
+    return loop._replace(body=made.body), [*inputs[: len(avals)], *made.hidden], arranged
 
 
 def _exchanged(x: Tensor) -> Tensor:
@@ -265,23 +269,22 @@ class Masked:
         ((chosen, _),) = applied(self.repeat.condition, values[:split], [*self.states, *self.of_condition], self.size)
         return chosen
 
-    def condition(self, values: list[Tensor]) -> list[Tensor]:
+    def condition(self, states: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
         """True if any example wants another step."""
-        chosen = self.goes_on([*values[: self.count], *values[self.count :]])
+        chosen = self.goes_on([*states, *hidden])
         return [any_(chosen) if self.asks else chosen]
 
-    def step(self, values: list[Tensor]) -> list[Tensor]:
-        """A step of the examples that want one."""
-        split = self.count + len(self.of_condition)
-        before = values[: self.count]
-        found = applied(self.repeat.step, [*before, *values[split:]], [*self.states, *self.of_step], self.size)
+    def step(self, before: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+        """A step of the examples that want one.   hidden: what the condition reads, then what the step does"""
+        split = len(self.of_condition)
+        found = applied(self.repeat.step, [*before, *hidden[split:]], [*self.states, *self.of_step], self.size)
         after = [
             with_examples(self.size, (t,), (m,))[0] if s else t
             for (t, m), s in zip(found, self.states, strict=True)
         ]
         if not self.asks:
             return after
-        chosen = self.goes_on(values)
+        chosen = self.goes_on([*before, *hidden])
         return [choose(chosen, a, b) for a, b in zip(after, before, strict=True)]
 
     def started(self, xs: Sequence[Tensor], mapped: Sequence[bool]) -> list[Tensor]:
@@ -291,14 +294,19 @@ class Masked:
             for x, m, s in zip(xs, mapped, self.states, strict=False)
         ]
 
-    def bodies(self, states: Sequence[Tensor], rest: Sequence[Tensor]) -> tuple[int, Body, Body]:
-        """The static part of the loop of all examples.
+    def bodies(self, states: Sequence[Tensor], rest: Sequence[Tensor]) -> tuple[MadeBody, MadeBody]:
+        """Condition and step of all examples.
 
         What the condition reads the step reads too: an example that is done keeps its state.
         """
-        hidden = len(self.of_condition)
-        asked = flatly(self.condition, [*states, *rest][: len(states) + hidden]).body
-        return hidden, asked, flatly(self.step, [*states, *rest]).body
+        avals, split = [t.aval for t in states], len(self.of_condition)
+        asked = derived(self.repeat.condition, self.purpose, self.condition, avals, rest[:split])
+        return asked, derived(self.repeat.step, (*self.purpose, self.repeat.condition), self.step, avals, rest)
+
+    @property
+    def purpose(self) -> tuple:
+        """All that the bodies depend on beside those of one example."""
+        return "examples of steps", self.size, self.asks, *self.states, *self.of_condition, *self.of_step
 
 
 def while_batch(repeat_of: Callable[..., Any]) -> Callable:
@@ -308,8 +316,9 @@ def while_batch(repeat_of: Callable[..., Any]) -> Callable:
         repeat = repeat_of(**static)
         loop = Masked(repeat, mapped, size)
         states, rest = loop.started(xs, mapped), list(xs[loop.count :])
-        all_steps = repeat_of(*loop.bodies(states, rest))
-        inputs = (*states, *rest[: repeat.hidden], *rest)
+        asked, step = loop.bodies(states, rest)
+        all_steps = repeat_of(len(asked.hidden), asked.body, step.body)
+        inputs = (*states, *asked.hidden, *step.hidden)
         have, wanted = all_steps.repetition.results, repeat.repetition.results
         return packed_parts(
             lambda d: record(op, inputs, (d, *all_steps)), have, wanted, dtype,
@@ -333,21 +342,21 @@ def while_backwards_batch(back_of: Callable[..., Any]) -> Callable:
         loop = Masked(back, mapped[:end], size)
         states, rest = loop.started(xs, mapped), list(xs[loop.count : end])
         values = list(with_examples(size, xs[end:split], mapped[end:split]))
-        asked = rest[: back.hidden]
         flags = [*[True] * len(values), *loop.states, *mapped[split:]]
 
-        def step(given: list[Tensor]) -> list[Tensor]:
-            before, now = given[: len(values)], given[len(values) : len(values) + loop.count + len(asked)]
-            of_back = given[len(before) + len(now) :]
-            found = of_all(applied(back.back, [*before, *now[: loop.count], *of_back], flags, size), size)
+        def step(given: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+            found = of_all(applied(back.back, [*given, *hidden[back.hidden :]], flags, size), size)
             if not loop.asks:
                 return found
-            chosen = loop.goes_on(now)
-            return [choose(chosen, a, b) for a, b in zip(found, before, strict=True)]
+            chosen = loop.goes_on([*given[len(values) :], *hidden])
+            return [choose(chosen, a, b) for a, b in zip(found, given, strict=False)]
 
-        stepped = flatly(step, [*values, *states, *asked, *xs[split:]]).body
-        all_back = back_of(*loop.bodies(states, rest), stepped)
-        inputs = (*states, *asked, *rest, *values, *asked, *xs[split:])
+        asked, steps = loop.bodies(states, rest)
+        purpose = (*loop.purpose, *flags, back.condition)
+        avals_of = [t.aval for t in (*values, *states)]
+        turned = derived(back.back, purpose, step, avals_of, [*rest[: back.hidden], *xs[split:]])
+        all_back = back_of(len(asked.hidden), asked.body, steps.body, turned.body)
+        inputs = (*states, *asked.hidden, *steps.hidden, *values, *turned.hidden)
         return packed_parts(
             lambda d: record(op, inputs, (d, *all_back)), all_back.retreat.results, avals, dtype, lambda _, t: t
         )

@@ -19,7 +19,6 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
-from .. import tree
 from ..errors import DTypeError, ShapeError, caller
 from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
@@ -55,7 +54,10 @@ class Body(ir.Region):
     splits                       by number of states and grad mode: what of it a loop does apart (see `fission`)
     """
 
-    __slots__ = ("_keeping", "arguments", "hidden", "kept", "lines", "order", "results", "splits")
+    __slots__ = (
+        "_calls", "_keeping", "arguments", "derived", "hidden", "is_interned_itself", "kept", "lines", "order",
+        "results", "splits",
+    )  # fmt: skip
 
     is_interned = True
 
@@ -76,6 +78,9 @@ class Body(ir.Region):
         self.kept = _kept(self)
         self._keeping: Body | None = None
         self.splits: dict[tuple[int, bool], Any] = {}
+        self.derived: dict[tuple, Any] = {}
+        self.is_interned_itself = False
+        self._calls: list[Any] | None = None
 
     @property
     def keeping(self) -> Body:
@@ -107,13 +112,25 @@ class Body(ir.Region):
     @property
     def has_hooks(self) -> bool:
         """True if a step calls hooks on the way back, also in the bodies inside it."""
-        for node in (*self.arguments, *self.order):
-            if node.hooks:
-                return True
-            given = [] if node.call is None else [p.unpack(lambda _: None) for p in node.call.arguments.values()]
-            if any([isinstance(x, Body) and x.has_hooks for x in tree.leaves(given)]):
-                return True
-        return False
+        return any([n.hooks for n in (*self.arguments, *self.order)]) or any([b.has_hooks for b in self.inside()])
+
+    def inside(self) -> list[Body]:
+        """The bodies of the loops and branches in it."""
+        given = [x for node in self.order for x in (*node.kind.params, *(node.call.statics if node.call else ()))]
+        return list(dict.fromkeys([x for x in given if isinstance(x, Body)]))
+
+    def has_rules_of(self, order: Sequence[Node], rules: Sequence[Any]) -> bool:
+        """True if its calls, which may be of other functions, have these rules still."""
+        calls = [(old.call, new.call, rule) for old, new, rule in zip(self.order, order, rules, strict=True)
+                 if new.call is not None]
+        return all([old.site is new.site or old.rules_key() == rule for old, new, rule in calls])
+
+    def calls(self) -> list[Any]:
+        """The calls of custom functions in it, also in the bodies inside it."""
+        if self._calls is None:
+            calls = [n.call for n in self.order if n.call is not None]
+            self._calls = [*calls, *[c for body in self.inside() for c in body.calls()]]
+        return self._calls
 
     def apply(self, given: Sequence[Tensor], recorded: Recorded = None) -> list[Tensor]:
         """Record the body on tensors: the arguments, then the hidden inputs.
@@ -198,21 +215,19 @@ def interned(
     """The body of this structure that was met before, or a new one."""
     number = {n: i for i, n in enumerate([*arguments, *hidden, *order])}
     parts: list[Any] = [n.kind.out for n in (*arguments, *hidden)]
-    pure = True
-    for node in order:
-        call = None
-        if node.call is not None:
-            call = node.call.whole_key()
-            pure = pure and node.call.is_pure
-        parts.append((node.kind, call, bool(node.hooks), *[number[i] for i in node.inputs]))
-    if not pure or any(n.hooks for n in (*arguments, *order)):
+    rules = [None if n.call is None else n.call.rules_key() for n in order]
+    for node, rule in zip(order, rules, strict=True):
+        parts.append((node.kind, rule, bool(node.hooks), *[number[i] for i in node.inputs]))
+    is_pure = all([n.call is None or n.call.is_pure for n in order])
+    if not is_pure or any([n.hooks for n in (*arguments, *order)]):
         return Body(arguments, hidden, results, order)
     key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
     lines = state.now.lines
     table = lines.bodies if lines is not None and lines.is_whole else _bodies
-    found = table.get(key)
-    if found is None:
+    found: Body | None = table.get(key)
+    if found is None or not found.has_rules_of(order, rules):
         found = Body(arguments, hidden, results, order)
+        found.is_interned_itself = True
         table.put(key, found)
     return found
 

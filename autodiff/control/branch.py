@@ -19,7 +19,7 @@ from .. import tree
 from ..custom import function
 from ..custom.context import wanted
 from ..errors import DTypeError, ShapeError, caller, check_callable
-from ..ops import as_tensor, zeros_like
+from ..ops import as_tensor
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
@@ -29,8 +29,9 @@ from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from .batching import cond_batch
 from .body import Body, cut, float_places, mode_of, placed, tracks_of
+from .derived import MadeBody, derived
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
-from .trace import Like, as_written, trace, values_of
+from .trace import Like, Traced, as_written, trace, values_of
 
 __all__ = ["cond"]
 
@@ -82,6 +83,15 @@ def _results(branches: Branches, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]
     return found
 
 
+class OneOfTwo(NamedTuple):
+    """A function of one of the bodies, which is one of two again: see `derived`."""
+
+    body: Body
+    purpose: tuple
+    f: Callable[[list[Tensor], list[Tensor]], list[Any]]
+    hidden: Sequence[Tensor]
+
+
 @function
 def _branched(branches, chosen, operands, of_yes, of_no): ...
 
@@ -98,55 +108,82 @@ def _(ctx, branches, chosen, operands, of_yes, of_no):
 def _(ctx, *bars):
     branches, chosen, operands, of_yes, of_no = ctx.inputs
     y_bars = [bars[k] for k in float_places(branches.choice.results)]
-    everything = [list(operands), list(of_yes), list(of_no)]
+    everything = operands, of_yes, of_no
     groups = [wanted(ctx, name) for name in ("operands", "of_yes", "of_no")]
     moving = [[k for k, is_wanted in enumerate(group) if is_wanted] for group in groups]
 
-    def pullback(body: Body, which: int) -> Callable:
+    def pullback(body: Body, which: int) -> OneOfTwo:
         """The cotangents of everything, from one branch: zero for what the other one reads."""
+        shared = len(operands)
+        places = [*moving[0], *[shared + k for k in moving[which]]]
+        other = [everything[3 - which][k].aval for k in moving[3 - which]]
 
-        def pulled(everything, y_bars):
-            split = len(everything[0])
-            places = [*moving[0], *[split + k for k in moving[which]]]
-            found = body.pull([*everything[0], *everything[which]], y_bars, places)
-            bars = [[zeros_like(xs[k]) for k in ks] for xs, ks in zip(everything, moving, strict=True)]
-            bars[0], bars[which] = ([found[k] for k in moving[0]], [found[split + k] for k in moving[which]])
-            return bars
+        def pulled(given: list[Tensor], hidden: list[Tensor]) -> list[Any]:
+            found = body.pull([*given[:shared], *hidden], given[shared:], places)
+            own, zeros = [found[shared + k] for k in moving[which]], [zeros_of(aval) for aval in other]
+            return [*[found[k] for k in moving[0]], *(own + zeros if which == 1 else zeros + own)]
 
-        return pulled
+        return OneOfTwo(body, ("pulled in a branch", which, *map(tuple, moving), *other), pulled, everything[which])
 
-    found = cond(chosen, pullback(branches.yes, 1), pullback(branches.no, 2), everything, y_bars)
-    found = [tuple(placed(values, ks, len(xs))) or None
-             for values, ks, xs in zip(found, moving, everything, strict=True)]
-    return {"branches": None, "chosen": None, "operands": found[0], "of_yes": found[1], "of_no": found[2]}
+    found = iter(_one_of(chosen, (*operands, *y_bars), pullback(branches.yes, 1), pullback(branches.no, 2)))
+    back = [tuple(placed([next(found) for _ in ks], ks, len(xs))) or None
+            for ks, xs in zip(moving, everything, strict=True)]
+    return {"branches": None, "chosen": None, "operands": back[0], "of_yes": back[1], "of_no": back[2]}
 
 
 @_branched.jvp
-def _(ctx, _branches, _chosen, operand_dots, yes_dots, no_dots):
+def _(ctx, _branches, _chosen_dot, operand_dots, yes_dots, no_dots):
     branches, chosen, operands, of_yes, of_no = ctx.inputs
-    everything = [list(operands), list(of_yes), list(of_no)]
+    everything = operands, of_yes, of_no
     dots = [list(d or [None] * len(xs)) for d, xs in zip((operand_dots, yes_dots, no_dots), everything, strict=True)]
     moving = [[k for k, dot in enumerate(given) if dot is not None] for given in dots]
+    directions = [[given[k] for k in ks] for given, ks in zip(dots, moving, strict=True)]
     results = branches.choice.results
     floats = float_places(results)
 
-    def pushforward(body: Body, which: int) -> Callable:
+    def pushforward(body: Body, which: int) -> OneOfTwo:
         """The tangents of the float results of one branch."""
+        shared, own = len(operands), len(everything[which])
+        places = [*moving[0], *[shared + k for k in moving[which]]]
 
-        def pushed(everything, directions):
-            places = [*moving[0], *[len(everything[0]) + k for k in moving[which]]]
+        def pushed(given: list[Tensor], hidden: list[Tensor]) -> list[Any]:
             if not places:
                 return [zeros_of(results[k]) for k in floats]
-            inputs = [*everything[0], *everything[which]]
-            along = [*directions[0], *directions[which]]
+            inputs, along = [*given[:shared], *hidden[:own]], [*given[shared:], *hidden[own:]]
             _, found = jvp(body.moving(inputs, places), ([inputs[k] for k in places],), (along,))
             return [found[k] for k in floats]
 
-        return pushed
+        hidden = (*everything[which], *directions[which])
+        return OneOfTwo(body, ("pushed in a branch", which, *places), pushed, hidden)
 
-    directions = [[given[k] for k in ks] for given, ks in zip(dots, moving, strict=True)]
-    found = cond(chosen, pushforward(branches.yes, 1), pushforward(branches.no, 2), everything, directions)
+    both = pushforward(branches.yes, 1), pushforward(branches.no, 2)
+    found = _one_of(chosen, (*operands, *directions[0]), *both)
     return tuple(placed(found, floats, len(results)))
+
+
+def _one_of(chosen: Tensor, operands: Sequence[Tensor], yes: OneOfTwo, no: OneOfTwo) -> Sequence[Tensor]:
+    """The results of one of two functions of bodies."""
+    if runs_as_written():
+        side = yes if chosen else no
+        return side.f(list(operands), list(side.hidden))
+    avals = [t.aval for t in operands]
+
+    def of(side: OneOfTwo) -> MadeBody:
+        values = list(operands), list(side.hidden)
+        return derived(side.body, side.purpose, side.f, avals, side.hidden, lambda: values)
+
+    return _chosen(chosen, operands, of(yes), of(no))
+
+
+def _chosen(
+    chosen: Tensor, operands: Sequence[Tensor], yes: Traced | MadeBody, no: Traced | MadeBody
+) -> Sequence[Tensor]:
+    """The results of one of two bodies, those without a history that depend on nothing by a gradient."""
+    branches = Branches(len(yes.hidden), yes.body, no.body)
+    with mode_of(yes.body, no.body):
+        found = _branched(branches, chosen, tuple(operands), tuple(yes.hidden), tuple(no.hidden))
+        of_each = [side.body.tracking(tracks_of(operands, side.hidden)) for side in (yes, no)]
+        return cut(found, [a or b for a, b in zip(*of_each, strict=True)])
 
 
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
@@ -183,12 +220,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
         yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
                    for f in (if_true, if_false)]
         _check(yes, no)
-        branches = Branches(len(yes.hidden), yes.body, no.body)
-        given = tuple([x for x in leaves if isinstance(x, Tensor)])
-        with mode_of(yes.body, no.body):
-            found = _branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden))
-            of_each = [traced.body.tracking(tracks_of(given, traced.hidden)) for traced in (yes, no)]
-            return yes.result.filled(cut(found, [a or b for a, b in zip(*of_each, strict=True)]))
+        return yes.result.filled(_chosen(chosen, [x for x in leaves if isinstance(x, Tensor)], yes, no))
     except Exception as error:
         shorten(error)
         raise

@@ -6,7 +6,7 @@ backward pass starts from stand behind a barrier, which nothing is moved or shar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -29,7 +29,8 @@ from ..transforms.arguments import applied
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import checkpoint_of_all
-from .body import RECOMPUTED, cut, float_places, mode_of, placed, tracks_of
+from .body import RECOMPUTED, Body, cut, float_places, mode_of, placed, tracks_of
+from .derived import derived
 from .trace import Like, trace, values_of
 
 __all__ = ["checkpoint"]
@@ -78,12 +79,21 @@ def _(ctx, _body, dots):
     results = [n.aval for n in body.graph.outputs]
     floats = float_places(results)
 
-    def pushed(inputs: list[Tensor], directions: list[Tensor]) -> list[Tensor]:
-        _, found = jvp(body.moving(inputs, places), ([inputs[k] for k in places],), (directions,))
+    def pushed(given: list[Tensor], _: list[Tensor]) -> list[Tensor]:
+        now = given[: len(inputs)]
+        _, found = jvp(body.moving(now, places), ([now[k] for k in places],), (given[len(inputs) :],))
         return [found[k] for k in floats]
 
-    found = checkpoint(pushed)(list(inputs), [dots[k] for k in places])
-    return tuple(placed(found, floats, len(results)))
+    given = [*inputs, *[dots[k] for k in places]]
+    purpose, avals = ("pushed in a checkpoint", *places), [t.aval for t in given]
+    made = derived(body, purpose, pushed, avals, values=lambda: (given, []))
+    return tuple(placed(_computed(made.body, [*given, *made.hidden]), floats, len(results)))
+
+
+def _computed(body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The results, those without a history that depend on nothing by a gradient."""
+    with mode_of(body):
+        return cut(_checkpointed(body, tuple(inputs)), body.tracking(tracks_of(inputs)))
 
 
 def checkpoint(f: Callable) -> Callable:
@@ -121,10 +131,8 @@ def checkpoint(f: Callable) -> Callable:
                 return [x if isinstance(x, VALUES) else None for x in found]
 
             traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
-            given = tuple([x for x in leaves if isinstance(x, Tensor)])
-            with mode_of(traced.body):
-                results = _checkpointed(traced.body, (*given, *traced.hidden))
-                found = traced.result.filled(cut(results, traced.body.tracking(tracks_of(given, traced.hidden))))
+            tensors = [x for x in leaves if isinstance(x, Tensor)]
+            found = traced.result.filled(_computed(traced.body, [*tensors, *traced.hidden]))
             return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
         except Exception as error:
             shorten(error)

@@ -33,8 +33,10 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
+from ..transforms.modes import enable_grad
 from .batching import tracking_after, while_backwards_batch, while_batch
 from .body import Body, check_kept, cut, float_places, mode_of, placed, tracks_of
+from .derived import derived
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
 from .trace import Nesting, Traced, as_written, trace
 
@@ -185,17 +187,42 @@ def _pushed(
     of_step: Sequence[Tensor], dots: Sequence[Tensor], directions: Sequence[Tensor],
 ) -> list[Tensor]:
     """The tangents of the last float states, where the hidden inputs `moving` move: a loop of states and tangents."""
-    floats = float_places(states)
-    places = [*floats, *[len(states) + k for k in moving]]
+    loop, asked, hidden, _ = _pushing(repeat, moving, states, of_condition, of_step, dots, directions)
+    return _looped(loop, [*states, *dots], asked, hidden)[len(states) :]
 
-    def pushed(value: Any) -> Any:
-        now, dots = value
-        given = [*now, *of_step]
-        after, moved = jvp(repeat.step.moving(given, places), ([given[k] for k in places],), ([*dots, *directions],))
-        return after, [moved[k] for k in floats]
 
-    start = (list(states), list(dots))
-    return while_loop(lambda value: repeat.condition.apply([*value[0], *of_condition])[0], pushed, start)[1]
+def _pushing(
+    repeat: Repeat, moving: Sequence[int], states: Sequence[Tensor], of_condition: Sequence[Tensor],
+    of_step: Sequence[Tensor], dots: Sequence[Tensor], directions: Sequence[Tensor],
+) -> tuple[Repeat, list[Tensor], list[Tensor], tuple[int, ...]]:
+    """The loop of states and tangents, its hidden inputs, and which of `of_step` and `directions` its step reads."""
+    floats, count = float_places(states), len(states)
+    places = [*floats, *[count + k for k in moving]]
+
+    def pushed(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+        inputs = [*value[:count], *hidden[: len(of_step)]]
+        along = [*value[count:], *hidden[len(of_step) :]]
+        after, moved = jvp(repeat.step.moving(inputs, places), ([inputs[k] for k in places],), (along,))
+        return [*after, *[moved[k] for k in floats]]
+
+    def goes_on(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+        return repeat.condition.apply([*value[:count], *hidden])
+
+    start, hidden = [*states, *dots], [*of_step, *directions]
+    avals = [t.aval for t in start]
+    asked = derived(repeat.condition, ("asked",), goes_on, avals, of_condition, lambda: (start, list(of_condition)))
+    step = derived(repeat.step, ("steps", *moving), pushed, avals, hidden, lambda: (start, hidden))
+    return Repeat(len(asked.hidden), asked.body, step.body), asked.hidden, step.hidden, step.reads
+
+
+def _looped(
+    repeat: Repeat, states: Sequence[Tensor], of_condition: Sequence[Tensor], of_step: Sequence[Tensor]
+) -> list[Tensor]:
+    """The last states, those without a history that depend on nothing by a gradient."""
+    with mode_of(repeat.step):
+        found = _repeated(repeat, tuple(states), tuple(of_condition), tuple(of_step))
+        after = tracking_after(repeat.step, states, tracks_of(of_step))
+        return cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)])
 
 
 @function
@@ -210,14 +237,16 @@ def _(ctx, repeat, wanted, states, of_condition, of_step, bars):
     floats = float_places(states)
     places = [*floats, *[len(states) + k for k in wanted]]
 
-    def back(bars, sums, now):
-        found = repeat.step.pull([*now, *of_step], bars, places)
-        return [found[k] for k in floats], [s + found[len(states) + k] for s, k in zip(sums, wanted, strict=True)]
+    def back(given, hidden):
+        bars, sums, now = given[: len(floats)], given[len(floats) : len(places)], given[len(places) :]
+        found = repeat.step.pull([*now, *hidden], bars, places)
+        return [found[k] for k in floats] + [s + found[len(states) + k] for s, k in zip(sums, wanted, strict=True)]
 
     sums = [zeros_like(of_step[k]) for k in wanted]
-    traced = trace(back, *[[t.aval for t in ts] for ts in (bars, sums, states)])
-    static = Back(*repeat, traced.body)
-    inputs = (*states, *of_condition, *of_step, *bars, *sums, *traced.hidden)
+    avals = [t.aval for t in (*bars, *sums, *states)]
+    made = derived(repeat.step, ("retreat", *wanted), back, avals, of_step)
+    static = Back(*repeat, made.body)
+    inputs = (*states, *of_condition, *of_step, *bars, *sums, *made.hidden)
     avals = static.retreat.results
     found = record_packed(lambda dtype: record(_while_backwards, inputs, (dtype, *static)), avals)
     return tuple(found[: len(floats)]), tuple(found[len(floats) :])
@@ -228,12 +257,7 @@ def _(ctx, dots, directions):
     """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
     repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
-    if repeat.step.has_hooks:
-        raise GradientError(
-            "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
-            f" is derived from\n  called at {caller()}\n"
-            "  use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop"
-        )
+    _refuse_hooks(repeat)
     floats = float_places(states)
     second = [k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted]
 
@@ -254,6 +278,38 @@ def _(ctx, dots, directions):
         "of_step": tuple(placed(hidden_bars, second, len(of_step))) or None,
         "bars": tuple(moved),
     }
+
+
+@_gone_back.jvp
+def _(ctx, _repeat, _wanted, state_dots, _condition_dots, hidden_dots, bar_dots):
+    """The way back of the loop of states and tangents, given the tangents of the bars, and the bars.
+
+    For all d: <h, d> = <bars, J d>, so <h', d> = <bars', J d> + <bars, (J d)'>; and (J d)' = (J v)' in direction d.
+    """
+    repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
+    repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
+    _refuse_hooks(repeat)
+    floats = float_places(states)
+    state_dots, hidden_dots = state_dots or (None,) * len(states), hidden_dots or (None,) * len(of_step)
+    moving = [k for k, dot in enumerate(hidden_dots) if dot is not None]
+    dots = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in floats]
+    directions = [hidden_dots[k] for k in moving]
+    with enable_grad():  # its step is differentiated
+        loop, asked, hidden, reads = _pushing(repeat, moving, states, of_condition, of_step, dots, directions)
+    both = [zeros_like(b) if dot is None else dot for b, dot in zip(bars, bar_dots or [None] * len(bars), strict=True)]
+    there = tuple([reads.index(k) for k in wanted if k in reads])
+    found, sums = _gone_back(loop, there, (*states, *dots), tuple(asked), tuple(hidden), (*both, *bars))
+    known = dict(zip([reads[k] for k in there], sums, strict=True))
+    return found[: len(floats)], tuple([known.get(k) for k in wanted])
+
+
+def _refuse_hooks(repeat: Repeat) -> None:
+    if repeat.step.has_hooks:
+        raise GradientError(
+            "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
+            f" is derived from\n  called at {caller()}\n"
+            "  use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop"
+        )
 
 
 def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
@@ -284,10 +340,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
         asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
         _check(asked.body, step, states, nesting)
         repeat = Repeat(len(asked.hidden), asked.body, step.body)
-        with mode_of(step.body):
-            found = _repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden))
-            after = tracking_after(step.body, states, tracks_of(step.hidden))
-            return nesting.filled(cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)]))
+        return nesting.filled(_looped(repeat, states, asked.hidden, step.hidden))
     except Exception as error:
         shorten(error)
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..tensor import Tensor, handle
 from ..transforms.arguments import applied, own
 from .body import Body, interned, is_float
 
-__all__ = ["Like", "Nesting", "Traced", "as_written", "is_python_number", "started", "trace", "values_of"]
+__all__ = ["Like", "Nesting", "Traced", "as_written", "is_python_number", "recorded", "started", "trace", "values_of"]
 
 
 class Like:
@@ -133,16 +133,33 @@ def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = N
 
     values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
     """
+    made = recorded(f, examples, values)
+    hidden = [t.node for t in made.hidden]
+    return Traced(interned(made.arguments, hidden, made.results, made.order), made.nesting, made.hidden)
+
+
+class TracedNodes(NamedTuple):
+    """The nodes of a function that was recorded: those of its arguments, of what it met, on the way, of its results."""
+
+    arguments: list[Node]
+    hidden: list[Tensor]
+    order: list[Node]
+    results: list[Node]
+    nesting: Nesting
+
+
+def recorded(f: Any, examples: Sequence[Any], values: Callable[[], Sequence[Any]] | None) -> TracedNodes:
+    """The nodes that f records: see `trace`."""
     try:
-        return _traced(f, examples)
+        return _recorded(f, examples)
     except Unlearnt:
         if state.now.tracing or values is None:
             raise  # the outermost trace has values
     applied(f, values(), {})
-    return _traced(f, examples)
+    return _recorded(f, examples)
 
 
-def _traced(f: Any, examples: Sequence[Any]) -> Traced:
+def _recorded(f: Any, examples: Sequence[Any]) -> TracedNodes:
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [_argument_of(x) for x in leaves]
@@ -151,7 +168,7 @@ def _traced(f: Any, examples: Sequence[Any]) -> Traced:
         found, nesting = Nesting.of(applied(f, tree.unflatten(structure, made), {}))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
-    return Traced(interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
+    return TracedNodes(arguments, [handle(n) for n in hidden], order, results, nesting)
 
 
 def _argument_of(example: Any) -> Any:

@@ -329,6 +329,16 @@ class Call:
         self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
         return (key, tuple([static_key(x)[0] for x in self.numbers]))
 
+    def rules_key(self) -> Any:
+        """The same for callers that record its rules in both directions."""
+        key, ahead = self.whole_key(), self.rule("jvp")
+        if ahead is None:
+            return key
+        numbers: list[Any] = []
+        code, is_pure = self._key_of(ahead, numbers)
+        self.is_pure &= is_pure and all([type(x) is not np.ndarray for x in numbers])
+        return (key, code, tuple([static_key(x)[0] for x in numbers]))
+
     def emission_key(self) -> Any:
         """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
 
@@ -337,12 +347,8 @@ class Call:
         back, ahead = self.rule(), self.rule("jvp")
         if self.opaque or self.token is not None or any([rule is not None and rule.host for rule in (back, ahead)]):
             return None
-        key = self.whole_key()
-        numbers: list[Any] = []
-        code, is_pure = (None, True) if ahead is None else self._key_of(ahead, numbers)
-        if not (self.is_pure and is_pure) or any([type(x) is np.ndarray for x in numbers]):
-            return None
-        return (key, self.transparent, code, tuple([static_key(x)[0] for x in numbers]))
+        key = self.rules_key()
+        return (key, self.transparent) if self.is_pure else None
 
 
 class _Place:
