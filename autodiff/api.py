@@ -24,7 +24,7 @@ from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
 from .tape.record import another, state
 from .tape.sizes import clear_sizes
-from .tape.streak import LATE, Late, clear_streak
+from .tape.tier import LATE, Late, clear_tiers
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
 
@@ -241,7 +241,7 @@ def clear_cache() -> None:
     """
     plans.clear()
     clear_emissions()
-    clear_streak()
+    clear_tiers()
     clear_parts()
     clear_sizes()
     compiler.clear()

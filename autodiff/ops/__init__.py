@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from codegen.lazily import imported, lazily
 
-from ..tape.streak import WHEN_REPEATED
+from ..tape.machine import WHEN_REPEATED
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
@@ -177,7 +177,7 @@ LATER = {
 __getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 
 # Recording in machine code, for programs that repeat themselves.
-WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").advance())
+WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install_once())
 
 # The Array API's names for the same functions.
 concat, permute_dims, mT = concatenate, transpose, matrix_transpose

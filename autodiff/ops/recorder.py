@@ -1,7 +1,7 @@
 """Operations recorded in machine code: what Python recorded once for given operands, put down again.
 
-When a recording repeats (`tape.streak`), machine code is made, beside what the program does.  When it is there,
-operators and functions get C functions in front of their Python bodies (`in_front`): these know what was recorded for
+Machine code is made once a recorded program has repeated.  Then operators and functions get C functions in front of
+their Python bodies (`in_front`): these know what was recorded for
 operands of the same kind, and leave everything else to the bodies.  What they know they learn from what a body just
 recorded:
 
@@ -52,25 +52,17 @@ from .in_front import Front
 from .patterns import START
 from .template import NATIVE
 
-__all__ = ["advance", "install", "is_installed", "uninstall"]
+__all__ = ["install", "install_once", "is_installed", "uninstall"]
 
 
 native = later("codegen.runtime.record")
 
-#: So many asks of what repeats, or so many recorded nodes, pay for the code: a program of a few steps would only wait
-#: for it at its end.  From so many on it is awaited: whoever goes on repeats it for long, and Python takes some 2 us
-#: longer for each node, and for each ask 50.
-LEAST_ASKS, MOST_ASKS = 4, 8
-LEAST_NODES, MOST_NODES = 400, 800
 
 
 class _Installed:
-    """The recorder, how far it is, and what of it is in front of the Python bodies."""
+    """The recorder, and what of it is in front of the Python bodies."""
 
     def __init__(self) -> None:
-        self.code: Any = None
-        self.asks = 0
-        self.first_node: int | None = None
         self.recorder: Any = None
         #: Whether somebody said that it is to be in front, or is not to be.
         self.is_settled = False
@@ -115,38 +107,20 @@ def _put_in_front(recorder: Any) -> None:
     NATIVE.append(recorder)
 
 
-def advance() -> bool:
-    """Before an ask: have the machine code made if that pays, or install it if it is there by now.  True: that is all.
+def install_once() -> bool:
+    """Before an ask: install it, if nobody said otherwise.  True: that is all.
 
-    In a forked child, which has no thread that is at it, the code is made when this is called next.
     Nobody waits here: another thread that is at it may wait for what this one, or a finaliser amid it, holds.
     """
     if not _lock.acquire(blocking=False):
         return False
     try:
-        if _now.is_settled:
-            return True
-        _now.asks += 1
-        if _now.first_node is None:
-            _now.first_node = state.now.start
-        nodes = state.now.start - _now.first_node
-        if _now.asks < LEAST_ASKS and nodes < LEAST_NODES:
-            return False
-        is_dear = _now.asks >= MOST_ASKS or nodes >= MOST_NODES
-        if not _begun().is_done() and not is_dear:
-            return False
-        install()
-        clear_stretches()  # what was made meanwhile asks Python
+        if not _now.is_settled:
+            install()
+            clear_stretches()  # what was made meanwhile asks Python
         return True
     finally:
         _lock.release()
-
-
-def _begun() -> Any:
-    """The machine code, which is being made or is there."""
-    if _now.code is None:
-        _now.code = native.begin()
-    return _now.code
 
 
 def uninstall() -> None:
@@ -170,7 +144,7 @@ def _set_up() -> Any:
         emissions=emissions, lock=commit_lock, operations=(LEAF, CONSTANT), told=told,
         aliases=tuple(ALIASES), argument=ARGUMENT,
         limits=(PENDING_LIMIT, SMALL_LIMIT, FEW), lender=Lender, lent=LENT, prune=prune,
-    ), _begun().result())  # fmt: skip
+    ))  # fmt: skip
 
 
 def _reads() -> dict[str, Callable[..., Any]]:

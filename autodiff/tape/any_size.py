@@ -11,7 +11,7 @@ from codegen.compiler import compile_sized
 
 from .misses import note
 from .node import new_number
-from .streak import LATE, prices
+from .tier import LATE, prices
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -57,7 +57,7 @@ class AnySize:
         results = self._graph.evaluate(values, arrays)
         if since is not None and not self._tried:
             self._seconds += prices.now() - since
-            if self._seconds >= _PRICE * prices.of_operations(self.operations):
+            if self._seconds >= _PRICE * prices.of(self.operations):
                 self._compile(values, _WHY)
         return results
 

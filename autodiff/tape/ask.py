@@ -21,7 +21,7 @@ from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, refused
 
 from ..config import config
-from . import streak
+from . import tier
 from .families import answered, described
 from .known import EXACT_KEYS, VALUE, Ask, known, learn, name_plan, plan_of
 from .loans import give_back
@@ -90,12 +90,12 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         _begin_another(now)
     if not now.tracing and values_in_parts([*roots, *live], start, _evaluate_beside):
         return
-    since = streak.prices.now()
+    since = tier.prices.now()
     with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
         plan, order = _planned(ask, live, tracks)
     results = plan.run(order)
     plan.commit(order, results)
-    streak.note_spent(plan, since)
+    tier.note_spent(plan, since)
 
 
 def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequence[Node]]:
@@ -104,7 +104,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     entry = None if found is None else found.entry
     if found is not None and entry is not None:
         COUNTS.hits += 1
-        if streak.note_found(plan_of(entry)) and type(entry) is Plan:
+        if tier.note_found(plan_of(entry)) and type(entry) is Plan:
             learn(entry, ask, found, ())
         return plan_of(entry), found.order
     name = None if found is None else found.without_nodes()
@@ -130,7 +130,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
             size.note_answered(ask, order)
     else:
         COUNTS.hits += 1
-        streak.note_found(plan)
+        tier.note_found(plan)
         name_plan(plan, key, name, order)
     return plan, order
 

@@ -22,11 +22,10 @@ from codegen.records import NamedTuple
 
 from .formulas import Misfit
 from .loans import give_back
-from .machine import asks
+from .machine import BEFORE_ASKS, asks, go_on
 from .node import Node, leaf_kind, out_of, released
 from .plan import Plan, drops_inputs, plans
 from .record import Recording
-from .streak import BEGUN, go_on
 
 __all__ = [
     "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Known", "answer_of",
@@ -145,7 +144,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     Gives True; a list of leaves whose post-accumulate hooks are due; of gradients of tensors [the plan's results, the
     answer].
     """
-    if BEGUN:
+    if BEFORE_ASKS:
         go_on()
     native = asks()
     if native is None:

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-__all__ = ["asks", "native_put", "use_asks"]
+__all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "native_put", "note_repeated", "use_asks"]
+
+#: What is to be called once a program has repeated, for what repeats is worth being made faster; and what is called
+#: before the next ask therefore, until it says that all is done.
+WHEN_REPEATED: list[Callable[[], bool]] = []
+BEFORE_ASKS: list[Callable[[], bool]] = []
 
 _asks: Any = None
 
@@ -15,6 +20,20 @@ def use_asks(recorder: Any) -> None:
     """Read recordings by machine code from now on; None: in Python."""
     global _asks
     _asks = None if recorder is None else recorder.asks
+
+
+def note_repeated() -> None:
+    """A plan was found by its key, or more of what is new is expected."""
+    if WHEN_REPEATED:
+        BEFORE_ASKS.extend(WHEN_REPEATED)
+        WHEN_REPEATED.clear()
+
+
+def go_on() -> None:
+    """Call what waits for the next ask."""
+    for step in list(BEFORE_ASKS):
+        if step() and step in BEFORE_ASKS:
+            BEFORE_ASKS.remove(step)
 
 
 def asks() -> Any:

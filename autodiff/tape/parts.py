@@ -8,7 +8,6 @@ and again in a loop that would soon have paid for it, the whole is compiled.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,22 +16,18 @@ from typing import Any
 from codegen.ir import OutOfRange
 from codegen.runtime.cache import LRU
 
-from . import streak
 from .lengths import SHORTEST, Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, clear_stretches, peel
 from .plan import COUNTS, located_at, settle, source
 from .stretch import Stretch, Unfit
+from .tier import prices, why_now
 
-__all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
+__all__ = ["clear_parts", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
 
-#: Nodes beyond which a recording is never compiled whole.
-LIMIT = 12_000
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
-#: A loop that has come three times is expected to come so many times more.
-MORE = 300
 
 
 def taken_apart(
@@ -121,7 +116,7 @@ def values_in_parts(
     ending = None if roots[0].leaf is not None else ending_of(measured, False, length)
     if ending is None:
         return False
-    since = clock.begin()
+    since = prices.now()
     try:
         peeled = taken_apart(roots[0], roots[1:], False, frozenset(), _complete, ending)
         whole = whole_of((), peeled.parts)
@@ -134,7 +129,7 @@ def values_in_parts(
         return False
     ending.succeeded()
     commit(peeled.parts, done, False)
-    whole.seconds += clock.spent(since)
+    whole.seconds += prices.now() - since
     note_parts("value", peeled.new)
     return True
 
@@ -166,27 +161,15 @@ def commit(
 class _Whole:
     """A recording that was run in parts: how often, and how long that took."""
 
-    __slots__ = ("_operations", "is_bought", "runs", "seconds")
+    __slots__ = ("is_bought", "operations", "runs", "seconds")
 
-    def __init__(self) -> None:
-        self._operations: float | None = None
+    def __init__(self, operations: int) -> None:
+        self.operations = operations
         self.is_bought = False
         self.runs = 0
         self.seconds = 0.0
 
-    def pays(self, parts: Sequence[Part]) -> bool:
-        """Whether compiling it as one graph pays by now."""
-        if self._operations is None:
-            is_checked = sum([len(p.stretch) for p in parts]) <= LIMIT
-            self._operations = sum([p.stretch.operations for p in parts]) if is_checked else math.inf
-        price = streak.prices.of_operations(self._operations)
-        return self.seconds >= price or (
-            price * self.runs <= MORE * self.seconds and streak.is_regular(self, _ran)
-        )
 
-
-#: Of recordings that are run in parts.
-clock = streak.Sampled()
 #: By what their parts are.
 _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)
@@ -199,11 +182,10 @@ def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
     key = (purpose, *_numbers(parts))
     whole = _wholes.get(key)
     if whole is None:
-        whole = _Whole()
+        whole = _Whole(sum([p.stretch.operations for p in parts]))
         _wholes.put(key, whole, len(key))
-    if whole.runs > 1 and not whole.is_bought and whole.pays(parts):
-        whole.is_bought = True
-        streak.note_regular()
+    if whole.runs > 1 and not whole.is_bought:
+        whole.is_bought = bool(why_now(whole, _ran, whole.seconds, whole.runs, whole.operations))
     if whole.is_bought:
         return None
     _ran.append(whole)

@@ -26,7 +26,6 @@ from codegen.runtime.cache import LRU
 from .cutting import clear_cuts, longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
-from .streak import note_repeated
 from .stretch import Stretch, Unfit
 from .walk import by_number
 
@@ -258,7 +257,6 @@ class _Peeling:
         inside = set(nodes)
         roots = [n for n in reversed(self.frontier) if n in inside]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
-        note_repeated()  # what falls into stretches is a loop; their checks are native from the start
         stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES), self.wanted)
         self.complete(stretch, nodes, roots, past)
         self.new += 1

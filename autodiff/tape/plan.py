@@ -28,7 +28,7 @@ from .lines import Lines, give_origins
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .streak import executable_of
+from .tier import executable_of
 from .varied import note_compiled
 from .walk import value_inputs
 

@@ -41,8 +41,8 @@ from .misses import ANOTHER_SIZE, note
 from .node import CONSTANT, LEAF, Node
 from .plan import COUNTS, Drawn, Plan, plans
 from .record import ALIASES, state
-from .streak import executable_at, is_waiting, note_found, note_repeated, note_spent, prices
 from .symbolic import with_symbols
+from .tier import executable_at, is_waiting, note_found, note_spent, prices
 from .varied import is_varied, note_compiled
 
 __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
@@ -248,7 +248,6 @@ class Size:
 
         order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
-        note_repeated()  # that sizes differ does not matter to who records it
         form = _forms.get(self.form)
         found = None if form is None else form.any
         if form is None or found is None or self.named is None or len(found.outlines) >= _OUTLINES:

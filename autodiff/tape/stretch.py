@@ -16,6 +16,7 @@ pull, cotangents of the roots, then those that what it reads has already.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
@@ -24,7 +25,7 @@ from typing import Any
 from .node import Node, data_node, new_number
 from .piece import Piece
 from .program import program_of
-from .streak import Rented, rented
+from .tier import Tier, prices, tier_of
 
 __all__ = ["GIVEN", "Code", "Stretch", "Unfit", "code_of"]
 
@@ -48,13 +49,13 @@ class Code:
 
     __slots__ = ("constants", "numbers", "pick", "run")
 
-    def __init__(self, run: Rented, numbers: Sequence[int], constants: Sequence[Any]) -> None:
+    def __init__(self, run: Tier, numbers: Sequence[int], constants: Sequence[Any]) -> None:
         self.run, self.numbers, self.constants = run, tuple(numbers), tuple(constants)
         picked = _picker(numbers)
         self.pick = (lambda sources: picked([*sources, *constants])) if constants else picked
 
     def __call__(self, sources: Sequence[Any]) -> tuple:
-        return self.run.call(*self.pick(sources))
+        return self.run.rent(*self.pick(sources))
 
 
 def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
@@ -66,11 +67,11 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
     return lambda values: (values[only],)
 
 
-def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, at_once: bool) -> Code:
+def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> Code:
     """Code for pending nodes of a model.
 
     number    of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
-    at_once   whether it is compiled, not evaluated first
+    is_paid   whether it is compiled, not evaluated first
     """
     program, inputs = program_of(outputs)
     numbers, constants = [], []
@@ -78,7 +79,10 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, at_onc
         if node not in number:
             constants.append(node.value)
         numbers.append(number.get(node, count + len(constants) - 1))
-    return Code(rented(program, at_once), numbers, constants)
+    tier, _ = tier_of(program)
+    if is_paid:
+        tier.add(math.inf)
+    return Code(tier, numbers, constants)
 
 
 class Stretch:
@@ -149,8 +153,8 @@ class Stretch:
 
     @property
     def cost(self) -> float:
-        """The seconds that compiling its code took, or is expected to take."""
-        return sum([code.run.cost for code in self.codes()])
+        """The seconds that compiling its code is expected to take."""
+        return prices.of(self.operations)
 
     def complete(
         self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()

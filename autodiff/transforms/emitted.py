@@ -32,7 +32,6 @@ from ..tape.behind import NOTHING, Behind, Recorded, emissions, look, remember
 from ..tape.machine import native_put
 from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
 from ..tape.record import Recording, grad_mode, state
-from ..tape.streak import note_repeated
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
@@ -174,7 +173,6 @@ def emitted(
 
 def _learnt(now: Recording, key: Any, behind: Behind, run: Callable[[], Any], first: Callable[[], Any]) -> Any:
     """Run the rules, and learn to put down without them what they recorded."""
-    note_repeated()
     asked = now.asked
     start = new_number()
     emission: Emission | None = None

@@ -24,7 +24,7 @@ from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
-from ..tape import streak
+from ..tape import tier
 from ..tape.ask import end_recording
 from ..tape.families import Described, described
 from ..tape.formulas import Misfit
@@ -68,7 +68,7 @@ def solve(
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
-    since = streak.prices.now()
+    since = tier.prices.now()
     with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
         plan, order, ranks, remade = _planned(Gradients(seeds, groups, retain, also, past, live, ask, through))
     try:
@@ -77,7 +77,7 @@ def solve(
         plan = remade("a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
-    streak.note_spent(plan, since)
+    tier.note_spent(plan, since)
     now = state.now
     now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
     if not now.tracing:
@@ -112,7 +112,7 @@ def _planned(what: Gradients) -> _Planned:
     COUNTS.hits += 1
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    if streak.note_found(plan) and entry is plan:
+    if tier.note_found(plan) and entry is plan:
         learn(plan, ask, found, what.given_up(), ranks)
     found = found.without_nodes()
     return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
@@ -129,7 +129,7 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     plan = None if why else _known(key)
     if plan is not None:
         COUNTS.hits += 1
-        streak.note_found(plan)
+        tier.note_found(plan)
         name_plan(plan, key, found, order)
         return plan, order, ranks, make
     COUNTS.misses += 1

@@ -33,7 +33,6 @@ from ..tape.machine import native_put
 from ..tape.node import Leaf, Node, new_number
 from ..tape.plan import data, source
 from ..tape.record import grad_mode, identity_of, state
-from ..tape.streak import note_repeated
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, recording_rules
@@ -157,7 +156,6 @@ def learn_hooked(
         remember(key, None)
     if entry is not None:
         return None
-    note_repeated()
     behind = Hooked.of((root,), 1, 0, False)
     made = _made(behind, groups, emit) if isinstance(behind, Hooked) else None
     remember(key, made or NEVER)

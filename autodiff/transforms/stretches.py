@@ -22,11 +22,12 @@ from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import clock, commit, computed, note_parts, taken_apart, whole_of
+from ..tape.parts import commit, computed, note_parts, taken_apart, whole_of
 from ..tape.peel import Part
 from ..tape.plan import data
 from ..tape.record import state
 from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
+from ..tape.tier import prices
 from ..tape.walk import by_number
 from .backward_pass import recording_rules
 from .reverse import Cotangent, pull_back_masked
@@ -107,7 +108,7 @@ def in_parts(
     ending = None if now.tracing else ending_of((root,), True, length)
     if ending is None:
         return None
-    since = clock.begin()
+    since = prices.now()
     try:
         peeled = taken_apart(root, beside, True, targets, _complete, ending)
         parts = peeled.parts
@@ -121,7 +122,7 @@ def in_parts(
         ending.failed()
         return None
     ending.succeeded()
-    whole.seconds += clock.spent(since)
+    whole.seconds += prices.now() - since
     note_parts("backward", peeled.new)
     return InParts(parts, done, bars, partial)
 

@@ -1,7 +1,6 @@
 """Making things in a thread of their own while the owner goes on: modules, by LLVM, which needs no Python.
 
     code = Ahead(lambda: compiled(text))        begun, where that gains something
-    code.is_done()                              whether that would take no time, or nobody is at it
     code.result()                               waits for it
     deeply(lambda: compiled(text))              made at once, on a stack that is deep enough
 
@@ -74,16 +73,13 @@ def gains() -> bool:
 
 
 class Ahead(Generic[_T]):
-    """The result of `make()`, made beside the caller; by whoever asks first where no thread can be beside.
+    """The result of `make()`, made beside the caller; by whoever asks first where no thread can be beside."""
 
-    is_quick    it takes hardly any time: who asks makes it
-    """
-
-    def __init__(self, make: Callable[[], _T], *, is_quick: bool = False) -> None:
+    def __init__(self, make: Callable[[], _T]) -> None:
         self._make = make
         self._made: list[_T] = []
         self._thread: threading.Thread | None = None
-        if gains() and not is_quick:
+        if gains():
             self._thread = _Deep(target=self._try, name="autodiff compiles")
             try:
                 self._thread.start()
@@ -95,10 +91,6 @@ class Ahead(Generic[_T]):
             self._made = [self._make()]
         except Exception:
             return  # it is tried again by who asks, who then gets the exception
-
-    def is_done(self) -> bool:
-        """True if no thread is at it any more: it is made, or `result` makes it."""
-        return self._thread is None or not self._thread.is_alive()
 
     def result(self) -> _T:
         """The result.  Raises what `make` raises."""

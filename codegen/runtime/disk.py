@@ -90,10 +90,6 @@ class DiskCache:
 
     # ------------------------------------------------------------ reading
 
-    def has(self, key: str) -> bool:
-        """True if there is a file for a key."""
-        return os.path.exists(os.path.join(self.folder, key))
-
     def load(self, key: str) -> Entry | None:
         """The entry of a key, if there is a sound one."""
         entry = None

@@ -1,7 +1,6 @@
 """Code of a module, from disk where it was made before.
 
     compiled(text, imports)     code of a whole module: the launcher, say
-    is_kept(text)               whether there is a file for that
     named(words, write)         code of functions that this version of the library writes: products, orders, transforms
     begun(words, write)         the same, made beside the caller
     typed(name, write)          code of a module of native Python, which is translated where it is on disk nowhere
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ..native import Translation
 
 __all__ = [
-    "VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "look_at_files", "made", "named", "native_module",
+    "VERSION", "begun", "compiled", "key_of", "loaded", "look_at_files", "made", "named", "native_module",
     "typed",
 ]  # fmt: skip
 
@@ -46,12 +45,6 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
     """Code of a module."""
     disk, key = default(), key_of(text, passes)
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
-
-
-def is_kept(text: str, passes: Passes = Passes.VECTORS) -> bool:
-    """True if there is a file for a module, sound or not."""
-    disk = default()
-    return disk is not None and disk.has(key_of(text, passes))
 
 
 def named(

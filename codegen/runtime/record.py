@@ -1,7 +1,6 @@
 """The recorder: operations on handles whose classes and kinds have been met before, in machine code.
 
-    code = begin()                            the machine code, made beside the caller: a third of a second
-    recorder = set_up(Layout(...), code)      None where the self-check does not confirm how objects look
+    recorder = set_up(Layout(...))            None where the self-check does not confirm how objects look
     address = recorder.binary(table, slow, unknown)     a C function that records from a table (`record_table`)
     wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
 
@@ -20,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import engine, objects
-from .ahead import Ahead
 from .launcher import method_definition, new_builtin
-from .native import NEW_COPY, Self, is_made, native, numpy_function
+from .native import NEW_COPY, Self, native, numpy_function
 from .record_ir import (
     ASSIGN,
     BINARY,
@@ -45,7 +43,7 @@ from .record_table import Program, Table
 from .recording_asks import Asks, asks_code, has_known_slots
 from .slots import attribute, life_of, method, wrapper
 
-__all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
+__all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 
 #: What the machine code reads of objects of Python's and NumPy's own.
 _OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
@@ -245,14 +243,6 @@ _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.
 _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
 
-def begin() -> Ahead[tuple[engine.Code, engine.Code] | None]:
-    """The machine code, which is the same for all layouts; None where there is no launcher.
-
-    Where it is kept on disk nobody is at it: it takes 4 ms.
-    """
-    return Ahead(_made, is_quick=is_made() and _is_kept())
-
-
 def _made() -> tuple[engine.Code, engine.Code] | None:
     if not native().launch:
         return None
@@ -262,16 +252,16 @@ def _made() -> tuple[engine.Code, engine.Code] | None:
     return code, asks_code(code)
 
 
-def _is_kept() -> bool:
-    return bool(native().launch) and objects.is_kept(_text(), engine.Passes.INLINE)
-
-
 def _text() -> str:
     return recorder_ir({name: native().offsets[name] for name in _OFFSETS})
 
 
-def set_up(layout: Layout, codes: tuple[engine.Code, engine.Code] | None) -> Recorder | None:
-    """The recorder for these classes; None where there is no code, or objects do not look as expected."""
+def set_up(layout: Layout) -> Recorder | None:
+    """The recorder for these classes; None where there is no launcher, or objects do not look as expected.
+
+    Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.
+    """
+    codes = _made()
     offsets = offsets_of(layout) if codes and has_known_slots(layout) else {}
     return Recorder(layout, offsets, *codes) if codes and offsets else None
 

@@ -5,7 +5,7 @@ from spied import Spy, try_at_the_first_time
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import loans, parts, streak
+from autodiff.tape import loans, parts, tier
 from autodiff.tape.record import state
 from codegen.runtime.native import is_native
 from codegen.runtime.record_ir import WORDS
@@ -57,8 +57,8 @@ def _install():
 def spy(monkeypatch):
     """What is compiled and run."""
     ad.clear_cache()
-    found = Spy(streak.compile_graph)
-    monkeypatch.setattr(streak, "compile_graph", found)
+    found = Spy(tier.compile_graph)
+    monkeypatch.setattr(tier, "compile_graph", found)
     yield found
     ad.clear_cache()
 
@@ -67,9 +67,9 @@ def spy(monkeypatch):
 def patience():
     """The setting that users have; other tests have none, and compile at once."""
     ad.clear_cache()
-    ad.config.patience = 8
+    ad.config.patience, each = 8, tier.prices.each
     yield 8
-    ad.config.patience = 0
+    ad.config.patience, tier.prices.each = 0, each
     ad.clear_cache()
 
 

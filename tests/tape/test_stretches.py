@@ -72,7 +72,7 @@ def test_a_new_length_compiles_nothing(taken_apart):
 
 @pytest.mark.parametrize("is_evaluated", [True, False])
 def test_steps_are_evaluated_until_compiling_them_pays(monkeypatch, is_evaluated):
-    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 1e9 if is_evaluated else 0.0, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9 if is_evaluated else 1e-9, raising=False)
     assert_all_close(policy(40, 1), step_by_step(policy, 40, 1))
 
 
@@ -153,12 +153,12 @@ def test_a_leaf_that_early_steps_read_gets_their_gradient_only(taken_apart):
 
 
 def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 0.0, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
     pulls = [pull for known in peel._ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
-    assert len({pull.code.run._program.graph.key for pull in pulls}) == 1
+    assert len({pull.code.run._graph().key for pull in pulls}) == 1
     assert all([pull.code.run.compiled is not None for pull in pulls])
     assert len(taken_apart) == 4
 
@@ -386,7 +386,7 @@ def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apar
     assert taken_apart[0] >= 60
     assert taken_apart[-1] < 40
     monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
-    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 1e9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9, raising=False)
     policy(90, 0)
     before = compiler.counts().compiles
     policy(91, 0)

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import misses, streak
+from autodiff.tape import misses, tier
 from codegen import compiler
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Every look at the clock is a second later; compiling takes for ever."""
-    prices = streak._Prices()
+    """Every look at the clock is a second later; compiling pays after dozens of runs, or at once in a loop."""
+    prices = tier._Prices()
     prices.now = itertools.count().__next__
-    prices.root = 1e9
-    monkeypatch.setattr(streak, "prices", prices)
+    prices.each = 0.3
+    monkeypatch.setattr(tier, "prices", prices)
     return prices
 
 
@@ -116,7 +116,7 @@ def test_a_shape_is_compiled_when_evaluating_it_has_cost_as_much(patience, clock
     operations = operations_of(w, 3)
     for steps in range(4, 18):
         play(w, steps)
-    clock.root = 3.5 / operations**0.5  # it will take as long as three and a half evaluations
+    clock.each = 3.5 / (operations + clock.OWN)  # it will take as long as three and a half evaluations
     met = iter(range(100, 200))
     compiled = []
     for _ in range(6):
@@ -134,7 +134,7 @@ def test_where_shapes_are_varied_meeting_one_again_is_no_reason_to_compile_it(pa
 
 
 def test_large_arrays_are_compiled_at_once(patience, monkeypatch):
-    monkeypatch.setattr(streak, "prices", streak._Prices())  # not those that other tests' programs have taught
+    monkeypatch.setattr(tier, "prices", tier._Prices())  # not those that other tests' programs have taught
     w = ad.tensor(np.linspace(0.1, 0.9, 1_000_000), requires_grad=True)
     assert [play(w, 3) for _ in range(3)] == [1, 0, 0]
 
@@ -148,12 +148,12 @@ def test_loops_are_compiled_at_once(patience, clock, count):
 
 
 def test_what_is_learnt_is_what_compiling_costs(patience, clock):
-    before = clock.root = 1.0
+    before = clock.each = 1.0
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 8):
         for _ in range(3):
             play(w, steps)
-    assert 0 < clock.root < before  # a second each: less than the root of some dozen operations
+    assert 0 < clock.each < before  # a second each: less than for each of some hundred operations
 
 
 def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, clock):
@@ -167,10 +167,10 @@ def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, cl
     with pytest.raises(ad.Error, match="1 graph was compiled"), ad.max_compiles(0):
         for _ in range(5):
             play(w, 6)
-    assert not streak.LATE
+    assert not tier.LATE
 
 
-def test_what_waited_and_is_compiled_is_explained(patience):
+def test_what_waited_and_is_compiled_is_explained(patience, clock):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 15):
         play(w, steps)
@@ -179,7 +179,7 @@ def test_what_waited_and_is_compiled_is_explained(patience):
         play(w, 30)
     found = [miss for miss in ad.explain() if "in a loop" in miss.reason]
     assert [miss.compiles for miss in found] == [1]
-    assert "test_streak.py" in found[0].line
+    assert "test_tier.py" in found[0].line
 
 
 def test_an_index_out_of_range_is_refused_also_where_the_graph_waits(patience):

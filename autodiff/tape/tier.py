@@ -1,0 +1,251 @@
+"""The decision when machine code is made for a recorded program: not before that pays.
+
+Compiling costs more than running a program a hundred times, and many come only once: what is tried at a prompt,
+episodes of random length, trees.  So a new one is evaluated operation by operation with NumPy, until that has taken as
+long as compiling it is expected to take.  This is the rule of who does not know how long he will ski, and rents until
+that has cost as much as to buy: whatever comes, at most twice the cost of the better choice.
+
+A program that is run in a loop is expected to go on: for the third time at the same distance, of at most
+`config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
+of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
+
+All of these are decided here, by three numbers: the price of an operation, `EXPECTED`, and `ELEMENT_S`.  Sizes that
+vary are another matter: see `varied`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codegen.compiler import compile_graph, counts, is_known
+from codegen.ir import Graph
+from codegen.runtime import native
+from codegen.runtime.cache import LRU
+
+from ..config import config
+from .machine import note_repeated
+from .misses import note
+from .node import new_number
+from .progress import compiled_in_sight
+from .varied import forget_shapes, note_used
+
+if TYPE_CHECKING:
+    from .any_size import AnySize
+    from .program import Program
+
+__all__ = [
+    "LATE", "Late", "Tier", "clear_tiers", "executable_at", "executable_of", "is_waiting", "note_found", "note_spent",
+    "prices", "tier_of", "why_now",
+]  # fmt: skip
+
+#: A loop that has come three times is expected to come so many times in all that this is its share.
+EXPECTED = 300
+
+#: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
+#: 2026-11).
+ELEMENT_S = 1.5e-9
+
+
+class _Prices:
+    """The price of compiling, as learnt here, and the clock it is measured by.
+
+    It grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to 19,505
+    operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45 and 1.45
+    times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
+    """
+
+    #: As many operations as a program costs by itself.
+    OWN = 100
+
+    def __init__(self) -> None:
+        #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
+        self.now: Callable[[], float] = time.thread_time
+        #: Seconds for an operation, to start with: half of what LLVM takes, and twice of what machine code takes that
+        #: is found on disk (2 cores, 2026-11).
+        self.each = 1e-4
+
+    def compiled(self, graph: Graph) -> Any:
+        """Compile a graph, and learn what that costs."""
+        start = self.now()
+        executable = compiled_in_sight(graph, compile_graph)
+        if graph.nodes:
+            self.each *= max(1e-3, (self.now() - start) / self.of(len(graph.nodes))) ** 0.2
+        return executable
+
+    def of(self, operations: float) -> float:
+        """The seconds that compiling so many operations is expected to take."""
+        return self.each * (self.OWN + operations)
+
+
+prices = _Prices()
+
+
+class Late:
+    """The number of graphs compiled in a block that were met before it: they are none of its own."""
+
+    def __init__(self) -> None:
+        self._since = new_number()
+        self.count = 0
+
+    def note(self, number: float, count: int) -> None:
+        """Count what was compiled for a program that was met at this number."""
+        if number < self._since:
+            self.count += count
+
+
+#: Of the blocks that are open.
+LATE: list[Late] = []
+
+
+def why_now(what: Any, ran: Sequence[Any], seconds: float, runs: int, operations: float) -> str:
+    """Why compiling pays by now; empty where it does not.
+
+    what, ran    what is about to run, and what was run last;   seconds, runs   of it without machine code
+    operations   how many are to be compiled
+    """
+    price = prices.of(operations)
+    if not config.patience:
+        return "patience was set to 0"
+    if seconds >= price:
+        return f"NumPy has evaluated it {runs} times, for as long as compiling was expected to take"
+    return "it is run in a loop" if EXPECTED * seconds >= price * runs and _is_regular(what, ran) else ""
+
+
+def _is_regular(what: Any, ran: Sequence[Any]) -> bool:
+    """True if what is about to run has run twice, one distance and twice that distance ago."""
+    most = min(config.patience, len(ran) // 2)
+    return any([ran[-p] is what and ran[-2 * p] is what for p in range(1, most + 1)])
+
+
+class Tier:
+    """Stands for the machine code of a program, which NumPy evaluates until it is made.
+
+    compiled      its executable, from then on
+    operations    how many there are
+    """
+
+    __slots__ = ("__weakref__", "_evaluate", "_graph", "_number", "_runs", "_seconds", "compiled", "operations")
+
+    def __init__(
+        self, operations: int, graph: Callable[[], Graph], evaluate: Callable[..., tuple]
+    ) -> None:
+        self.operations, self._graph, self._evaluate = operations, graph, evaluate
+        self.compiled: Any = None
+        self._number = new_number()
+        self._runs = 0
+        self._seconds = 0.0
+
+    def call(self, *values: Any) -> tuple:
+        """As `Executable.call`.  Who calls adds the seconds."""
+        if self.compiled is not None:
+            found: tuple = self.compiled.call(*values)
+            return found
+        self._runs += 1
+        _ran.append(self)
+        return self._evaluate(*values)
+
+    def rent(self, *values: Any) -> tuple:
+        """The same for a piece of a recording, which is no run by itself: seconds are added, and machine code made."""
+        if self.settled(()) is not self:
+            found: tuple = self.compiled.call(*values)
+            return found
+        since = prices.now()
+        results = self._evaluate(*values)
+        self._runs += 1
+        self.add(prices.now() - since)
+        return results
+
+    def add(self, seconds: float) -> None:
+        """So long did it take to answer by evaluating, with the look at the recording that checks would save."""
+        self._seconds += seconds
+
+    def settled(self, ran: Sequence[Any]) -> Any:
+        """What is to run the program now that it is met again: its executable if that pays by now, or this."""
+        if self.compiled is None:
+            why = why_now(self, ran, self._seconds, self._runs, self.operations)
+            if not why:
+                return self
+            before = counts().compiles
+            native.is_native()  # it goes on: the launcher is needed, too
+            self.compiled = prices.compiled(self._graph())
+            for block in LATE:
+                block.note(self._number, counts().compiles - before)
+            _ran.append(self)
+            note(f"a program of {self.operations} operations", why)
+        return self.compiled
+
+    def __repr__(self) -> str:
+        return f"<Tier, {self.operations} operations, evaluated {self._runs} times>"
+
+
+#: Of programs, by what they compute: with what evaluating it needs, one takes a KB an operation.
+_tiers = LRU(512, most=50_000)
+#: What was evaluated last: twice as many as the longest patience.
+_ran: deque[Tier] = deque(maxlen=128)
+
+
+def tier_of(program: Program) -> tuple[Tier, bool]:
+    """What stands for the machine code of a program; and True if it was there before."""
+    found: Tier | None = _tiers.get(program.key)
+    if found is not None:
+        return found, True
+    count = len(program.equations)
+    tier = Tier(count, lambda: program.graph, program.evaluate)
+    _tiers.put(program.key, tier, count)
+    if len(_tiers) > config.patience:
+        note_repeated()  # who records one new program after another is helped as well
+    return tier, False
+
+
+def executable_of(program: Program) -> tuple[Any, bool]:
+    """The executable of a program, or what stands for it while compiling does not pay; and True if it was there."""
+    if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
+        tier, known = tier_of(program)
+        return tier.settled(_ran) if known else tier, known
+    known = is_known(program.graph)
+    return (compile_graph(program.graph), True) if known else (prices.compiled(program.graph), False)
+
+
+def executable_at(sized: AnySize, values: tuple[int, ...]) -> tuple[Any, bool]:
+    """The same for a graph of unknown extents at these; to be asked for where shapes do not repeat."""
+    key = sized, values
+    found: Tier | None = _tiers.get(key)
+    if found is not None:
+        return found.settled(_ran), True
+    tier = Tier(sized.operations, lambda: sized.at(values), lambda *arrays: sized.run(values, arrays))
+    _tiers.put(key, tier)
+    return tier, False
+
+
+def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
+    """True if it is evaluated at these for the time being, or was."""
+    return (sized, values) in _tiers
+
+
+def note_found(plan: Any) -> bool:
+    """A plan was found by its key.  True: it is compiled."""
+    if plan.uses < 2:
+        note_used(plan)
+    if type(plan.executable) is Tier:
+        plan.executable = plan.executable.settled(_ran)
+        if type(plan.executable) is Tier:
+            return False
+    plan.uses += 1
+    note_repeated()
+    return True
+
+
+def note_spent(plan: Any, start: float) -> None:
+    """A recording was answered by a plan that it was compared with since `start`, a time of `prices.now`."""
+    if type(plan.executable) is Tier:
+        plan.executable.add(prices.now() - start)
+
+
+def clear_tiers() -> None:
+    """Forget what is evaluated, and the plans that were looked at."""
+    _tiers.clear()
+    _ran.clear()
+    forget_shapes()
