@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..ir import Aval, Graph, Node, inherit
 from ..kernel.edges import Axes, Probed
@@ -17,6 +17,7 @@ from ..lazily import later
 from ..lowering import Fourier, Order
 from ..program import Gemm, HostCall, Program, Step
 from ..records import record
+from ..symbols import is_watched
 from .both import both_sides
 from .choose import choose
 from .complex import by_parts, seen
@@ -78,14 +79,18 @@ class Planned:
 Begin = Callable[[list[Gemm | HostCall]], None]
 
 
-def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None) -> Program:
+def plan(
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
+    bodies: dict[Any, Program] | None = None,
+) -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
     begin     is told what there is besides kernels, for this graph and for each of those bodies
+    bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
     """
-    found = planned(graph, prefix, is_body=is_body, begin=begin)
+    found = planned(graph, prefix, is_body=is_body, begin=begin, bodies=bodies)
     return place(found, found.drafts, found.avals)
 
 
@@ -113,7 +118,8 @@ def ends_of(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Ha
 
 
 def planned(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
+    bodies: dict[Any, Program] | None = None,
 ) -> Planned:
     """The steps of the program that computes a graph."""
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
@@ -125,7 +131,8 @@ def planned(
         gemms = [gemm_of(node, product) for node, product in prepared.products.items() if product.is_step(node)]
         others = [n for n in prepared.graph.nodes if isinstance(n.op.lower, Fourier | Order)]
         begin([*gemms, *[HostCall(computed_by(node)) for node in others]])
-    steps, shares = drafts.drafted(prepared, probed, prefix, functools.partial(_body_planner, begin))
+    planner = functools.partial(_body_planner, begin, {} if bodies is None else bodies)
+    steps, shares = drafts.drafted(prepared, probed, prefix, planner)
     if is_body:
         from .merge import merged  # bodies of loops only
 
@@ -135,6 +142,16 @@ def planned(
     return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals, shares)
 
 
-def _body_planner(begin: Begin | None, prefix: str) -> drafts.BodyPlanner:
+def _body_planner(begin: Begin | None, bodies: dict[Any, Program], prefix: str) -> drafts.BodyPlanner:
     """A function that makes the programs of a loop or branch, with names of their own for kernels."""
-    return lambda body, letter: plan(optimize(body), prefix + letter, is_body=True, begin=begin)
+
+    def planner(body: Graph, letter: str) -> Program:
+        key = None if is_watched() or any([n.origins for n in body.nodes]) else body.key
+        found = bodies.get(key)
+        if found is None:
+            found = plan(optimize(body), prefix + letter, is_body=True, begin=begin, bodies=bodies)
+            if key is not None:
+                bodies[key] = found
+        return found
+
+    return planner
