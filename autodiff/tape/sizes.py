@@ -5,8 +5,8 @@ What is left of a key without its numbers is its *form* (`families`).  When shap
 with other numbers, what has changed is unknown from then on (`codegen.unknowns`): the recording is put down once more
 with symbols for extents, the rules run on that, and what they emit is a graph with formulas for numbers.
 
-    forms of keys  ->  _Form      numbers seen so far
-                         -> _Any  plans for any numbers that fit: gathering and storing are the same for all
+    forms of keys  ->  _Form          numbers seen so far
+                         -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
 Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.
 
@@ -18,32 +18,31 @@ examples, which must agree; and because the size at hand must come out as it did
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import ref
 
-from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.ir import OPS
 from codegen.lazily import imported
-from codegen.records import NamedTuple, record
+from codegen.records import record
 from codegen.runtime.cache import LRU
 from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config
 from ..dispatch import observed
+from .any_plans import Answer, AnyPlans, held, lock
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
 from .known import Ask, answer_of
 from .misses import ANOTHER_SIZE, note
 from .node import CONSTANT, LEAF, Node
-from .plan import COUNTS, Drawn, Plan, plans
+from .plan import COUNTS, Plan
 from .record import ALIASES, state
 from .symbolic import with_symbols
-from .tier import executable_at, is_waiting, note_found, note_spent, prices
-from .varied import is_varied, note_compiled
+from .tier import is_waiting, note_found, note_spent, prices
+from .varied import is_varied
 
 __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
 
@@ -51,11 +50,14 @@ __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
 _TRIES = 3
 
 #: A size that was met so often is left to its key, and comes to be compiled by itself: machine code for any takes some
-#: 50 us more each time, planning for one 3 to 4 ms.  How many sizes are counted.
-_OFTEN, _MET = 64, 4096
+#: 50 us more each time, planning for one 3 to 4 ms.
+_OFTEN = 64
 
 #: Forms, by themselves; a recording of so many nodes in all.
 _forms = LRU(256, most=50_000)
+
+#: By the hash of families, the numbers of a recording that was met once: its form is made when another comes.
+_first = LRU(256, most=50_000)
 
 #: The number of asks that one form answers: gradients of leaves, of tensors, again where the latter were forgotten.
 _OUTLINES = 64
@@ -64,105 +66,6 @@ _OUTLINES = 64
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 
 _serial = itertools.count()
-#: Held while it is noted which plans were made.
-_lock = held_over_fork(threading.RLock())
-
-
-class Answer(NamedTuple):
-    """What answers a recording: what was drawn; where gradients are found, and which are computed (see `Plan`)."""
-
-    drawn: Drawn
-    grads: tuple = ()
-    computed: tuple = ()
-
-
-@record(frozen=True)
-class _Any:
-    """Plans for any numbers that fit.
-
-    positions  of the unknown numbers
-    expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
-    latest     plans, without a key, of sizes that were met once
-    ordinary   sizes that have plans of their own
-    met        how often each size was answered by machine code for any
-    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
-    """
-
-    positions: Sequence[int]
-    expected: Callable[..., tuple[int, ...]]
-    is_fit: Callable[..., bool]
-    sized: AnySize
-    answer: Answer
-    choices: Any
-    made: dict[ref[Plan], tuple]  # and their keys
-    latest: dict[tuple[int, ...], ref[Plan]]
-    ordinary: LRU
-    met: dict[tuple[int, ...], int]
-    outlines: list[Plan]
-
-    def note_met(self, values: tuple[int, ...]) -> int:
-        """How often this size was met."""
-        if len(self.met) >= _MET:
-            self.met.clear()
-        times = self.met[values] = self.met.get(values, 0) + 1
-        return times
-
-    def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The unknown ones of them."""
-        return tuple([numbers[p] for p in self.positions])
-
-    def fitting(self, numbers: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The unknown ones of these numbers; None where a plan would be wrong."""
-        values = self.unknown(numbers)
-        is_right = min(values) >= LEAST and self.expected(*values) == numbers and self.is_fit(*values)
-        return values if is_right else None
-
-    def plan(self, key: tuple, numbers: tuple[int, ...]) -> Plan | None:
-        """The plan of a key with these numbers; None where it would be wrong."""
-        values = self.fitting(numbers)
-        if values is None:
-            return None
-        with Paused(), _lock:
-            plan = _held(self.latest.pop(values, None))
-        if plan is None:
-            plan = self.new(values)
-        else:
-            note_found(plan)
-        with Paused(), _lock:
-            self.made[ref(plan, self.made.pop)] = key
-        plans.put(key, plan)
-        return plan
-
-    def new(self, values: tuple[int, ...]) -> Plan:
-        """A plan for these numbers."""
-        executable, known = executable_at(self.sized, values)
-        plan = self.outline(executable)
-        if not known:
-            note_compiled(plan)
-        return plan
-
-    def outline(self, executable: Any) -> Plan:
-        """A plan that runs something."""
-        drawn = self.answer.drawn
-        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-        plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
-        return plan
-
-    def drop(self) -> None:
-        """A method was registered that changes what the rules would record."""
-        with Paused(), _lock:
-            made = [(plan, key) for r, key in list(self.made.items()) if (plan := r()) is not None]
-            self.latest.clear()
-        for plan in list(self.outlines):
-            plan.valid = False
-        for plan, key in made:
-            plan.valid = False
-            if plans.get(key) is plan:
-                plans.pop(key)
-
-
-def _held(plan: ref[Plan] | None) -> Plan | None:
-    return None if plan is None else plan()
 
 
 class _Form:
@@ -172,7 +75,7 @@ class _Form:
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, ...]] = []
-        self.any: _Any | None = None
+        self.any: AnyPlans | None = None
         self.news = 0
 
     def is_varied(self) -> bool:
@@ -180,7 +83,7 @@ class _Form:
         # Where a plan serves twice in each step, every one is used again soon.
         return is_varied() or 0 < 2 * config.patience <= self.news
 
-    def at(self, found: _Any, what: str, numbers: tuple[int, ...]) -> tuple[Any, Callable[[], None] | None] | None:
+    def at(self, found: AnyPlans, what: str, numbers: tuple[int, ...]) -> tuple[Any, Callable[[], None] | None] | None:
         """The executable at these numbers, and the function that is called after it: see `SizedAnswer`."""
         values = found.fitting(numbers) if self.any is found else None
         if values is None:
@@ -190,15 +93,15 @@ class _Form:
         if not self.is_varied() or values in found.ordinary:
             return None
         since = prices.now()
-        with Paused(), _lock:
-            plan = _held(found.latest.pop(values, None))
+        with Paused(), lock:
+            plan = held(found.latest.pop(values, None))
         if plan is not None:  # what a step does twice
             note_found(plan)
         elif is_waiting(found.sized, values):
             return None  # it gets a key: it may come to be compiled
         else:
             plan = found.new(values)
-            with Paused(), _lock:
+            with Paused(), lock:
                 found.latest[values] = ref(plan, partial(found.latest.pop, values))
         return plan.executable, partial(_note_once, plan, what, since)
 
@@ -226,12 +129,17 @@ def _note_once(plan: Plan, what: str, since: float) -> None:
 
 @record(frozen=True)
 class Size:
-    """A key that no plan was found by, taken apart.   named: the hash of its families, if machine code gave it."""
+    """A key that no plan was found by, taken apart.
+
+    named    the hash of its families, if machine code gave it
+    first    the numbers that came with the hash at first
+    """
 
     key: tuple
     form: tuple
     numbers: tuple[int, ...]
     named: bytes | None
+    first: tuple[int, ...]
 
     def plan(self) -> Plan | None:
         """Its plan, if there is one for any size and sizes vary."""
@@ -279,6 +187,8 @@ class Size:
         if form is None:
             form = _Form()
             _forms.put(self.form, form, len(order))
+            if self.first != self.numbers:
+                form.news, form.samples = 1, [self.first]
         form.news += 1
         samples = form.samples
         if self.numbers in samples or len(samples) > _TRIES:
@@ -303,7 +213,7 @@ def _nothing() -> None:
     pass
 
 
-def _drop(form: _Form | None, found: _Any | None) -> None:
+def _drop(form: _Form | None, found: AnyPlans | None) -> None:
     if found is not None:
         found.drop()
     if form is not None and form.any is found:
@@ -311,15 +221,20 @@ def _drop(form: _Form | None, found: _Any | None) -> None:
 
 
 def size_of(key: tuple, found: Described | None = None, order: Sequence[Node] = ()) -> Size | None:
-    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now.
+    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, or nothing like it was met.
 
     found    what machine code says of the recording;   order: the nodes that the key was made of
     """
     if not key[1] or state.now.tracing:
         return None
+    first = None if found is None else _first.get(found.key)
+    if found is not None and first is None:
+        _first.put(found.key, found.numbers, len(found.numbers))
+        return None
     form, numbers = without_numbers(key)
     is_said = found is not None and found.numbers == numbers and found.known.describes(key, order)
-    return Size(key, form, numbers, found.key if found is not None and is_said else None) if numbers else None
+    named = found.key if found is not None and is_said else None
+    return Size(key, form, numbers, named, first if named and first else numbers) if numbers else None
 
 
 # ---------------------------------------------------------------- with symbols
@@ -338,7 +253,7 @@ def _is_plain(order: Sequence[Node]) -> bool:
 
 def _for_any(
     size: Size, samples: list[tuple[int, ...]], order: Sequence[Node], answer: Answer, again: Callable, choices: Any
-) -> _Any | None:
+) -> AnyPlans | None:
     """Plans for any size; None where no formula says what they are."""
     unknowns = imported("codegen.unknowns").fitted(samples, range(len(size.numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.drawn.gather]):
@@ -371,7 +286,7 @@ def _for_any(
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
-    return _Any(
+    return AnyPlans(
         unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices, {}, {}, LRU(256), {}, [],
     )
 
@@ -396,4 +311,5 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
 def clear_sizes() -> None:
     """Forget all forms."""
     _forms.clear()
+    _first.clear()
     SIZED.clear()

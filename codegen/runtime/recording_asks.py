@@ -4,7 +4,7 @@
     asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
     asks.behind_of(...), asks.history_of(...)      see `recording_behind`
     asks.family_of(...)                   see `recording_families`
-    asks.placed(...), asks.put(...)       see `recording_program`
+    asks.placed(...), asks.put(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_table`, `recording_interpret`
     asks.opened(...), asks.go_back(...)   see `recording_reverse`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
@@ -53,7 +53,8 @@ _BUILTINS = (
     recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
     recording_table.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
-    recording_program.placed, recording_program.put, recording_reverse.go_back, recording_reverse.opened,
+    recording_program.placed, recording_program.put, recording_program.digest_of,
+    recording_reverse.go_back, recording_reverse.opened,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
@@ -133,6 +134,7 @@ def _objects(layout: Layout) -> dict[str, Any]:
         "counter": layout.counter, "out_of_range": OutOfRange, "first_limit": first_limit,
         "pending_limit": pending_limit, "told": layout.told, "call_name": "call", "acquire_name": "acquire",
         "release_name": "release", "new_array": np.empty, "run_as_name": "run_as",
+        "told_name": "told",
     }  # fmt: skip
 
 
@@ -144,7 +146,7 @@ class Asks:
         self._held = (layout, code)
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
         self.history_of, self.exact_of = library.history_of, library.exact_of
-        self.placed, self.put = library.placed, library.put
+        self.placed, self.put, self.digest_of = library.placed, library.put, library.digest_of
         self.go_back, self.opened = library.go_back, library.opened
         self.family_of, self.scheduled, self.interpreted = library.family_of, library.scheduled, library.interpreted
         self.learn_piece, self.piece_of, self.finish_piece = (

@@ -1,6 +1,7 @@
 """From nodes to programs and back, in native Python: see `autodiff.tape.program`.
 
     placed(outputs, arguments)      the program of pending nodes: [equations, inputs, places of the outputs]
+    digest_of(equations)            a hash of 128 bits: equal for equations that compute the same
     put(steps, nodes)               new nodes, put down as such were before: those that are wanted of them all
 
 An equation is a kind, and where its inputs stand: an earlier equation, or (below 0) an input of the program.
@@ -13,18 +14,25 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, extern, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
 from .recording_entries import READ, WIDE, Met, begin, walk
+from .recording_hash import Digest, mix, start
 from .recording_objects import (
     FEW,
     allocated,
+    attribute,
     bytes_at,
+    dec,
     failed,
     free,
     inc,
     int_of,
+    int_value,
     leave,
     let_go,
+    list_item,
     list_of,
     list_of_three,
+    list_size,
+    new_bytes,
     new_tuple,
     no_memory,
     object_of,
@@ -35,10 +43,11 @@ from .recording_objects import (
     tuple_size,
 )
 from .recording_order import put_in_order
-from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, tape
+from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
+from .recording_table import runs_of
 from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "StepsBlock", "new_step", "placed", "put", "put_down"]
+__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "new_step", "placed", "put", "put_down"]
 
 #: The words of `StepsBlock`.
 STEPS_WORDS = ("given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "stamp")
@@ -231,6 +240,33 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     made = objects_of(d, results, n_results)
     free(memory)
     return object_of(made)
+
+
+@native
+def digest_of(equations: borrowed) -> obj:
+    """The hash of a list of equations, and the number of elements of all values, as 24 bytes.
+
+    It is made of the addresses of `Kind.told`, which the equations hold.
+    """
+    d = local(Digest, 1)[0]
+    start(d, 0x13198A2E03707344, 0xA4093822299F31D0)
+    elements = u64(0)
+    for i in range(list_size(ptr(equations))):
+        runs = runs_of(ptr(equations), i)
+        equation = list_item(ptr(equations), i)
+        kind = ptr[RawKind](tuple_item(equation, 0))
+        if unlikely(kind.told is tape.none):
+            dec(attribute(ptr(kind), tape.told_name))
+        if runs is None or kind.told is tape.none:
+            return failed()
+        elements += u64(int_value(tuple_item(runs, 6)))
+        places = tuple_item(equation, 1)
+        count = tuple_size(places)
+        mix(d, u64(kind.told), u64(count))
+        for k in range(count):
+            mix(d, u64(int_value(tuple_item(places, k))), u64(k))
+    d.count = elements
+    return object_of(new_bytes(ptr(d), 24))
 
 
 @native

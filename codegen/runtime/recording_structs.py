@@ -138,7 +138,8 @@ class Tape(Struct):
     lock              of commits;   counter: the numbers of nodes
     first_limit, pending_limit    how many nodes may be pending, at first and in all
     told              `recorder.told`: what is known of calls by their keys
-    new_array         `numpy.empty`;  run_as_name: of the method that gives a kind its `runs`
+    new_array         `numpy.empty`
+    run_as_name, told_name    of what gives a kind its `runs` and `told`
     aliases           operations that give their input
     """
 
@@ -174,6 +175,7 @@ class Tape(Struct):
     release_name: ptr
     new_array: ptr
     run_as_name: ptr
+    told_name: ptr
 
 
 class RecordingSlots(Struct):

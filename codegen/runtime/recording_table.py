@@ -32,7 +32,7 @@ from .recording_objects import (
 )
 from .recording_structs import RawKind, RawObject, tape
 
-__all__ = ["MOST", "Step", "Table", "scheduled"]
+__all__ = ["MOST", "Step", "Table", "runs_of", "scheduled"]
 
 #: Operands of a loop at most; the sizes of values whose memory is used again; what is no place.
 MOST, SIZES, NONE = 3, 8, -1

@@ -4,13 +4,16 @@ Those of families are equal exactly where exact keys without numbers are.  The e
 with what is stored along, seeds and groups; `behind` has its own.
 """
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
 
 import autodiff as ad
 from autodiff.tape import known, machine
+from autodiff.tape import program as tape_program
 from autodiff.tape.ask import _key_of, exact_key
 from autodiff.tape.behind import Behind, Hooked
 from autodiff.tape.families import described, without_numbers
@@ -265,6 +268,32 @@ def test_programs_are_put_down_as_in_python(native):
         assert equations == list(drawn.equations) and given == inputs and list(places) == list(drawn.outputs)
         different.add(drawn.key)
     assert len(different) > 200
+
+
+def test_keys_of_programs_are_equal_exactly_where_their_equations_are(native):
+    """The digest by machine code beside the key that Python makes: programs nearly alike."""
+    digests, told, programs = {}, {}, []
+    same = 0
+    for seed in range(400):
+        program = Program(seed // 2, ("nothing", MISSES[seed % len(MISSES)])[seed % 2])
+        drawn, _, _ = placed([source(program.result.node)], (), ())
+        python = tape_program.Program(drawn.inputs, drawn.equations, drawn.outputs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tape_program, "asks", lambda: None)
+            plain, size = python.key, python.size
+        assert drawn.size == size and type(drawn.key[1]) is not tuple
+        same += drawn.key in digests
+        assert digests.setdefault(drawn.key, plain) == plain and told.setdefault(plain, drawn.key) == drawn.key
+        programs.append(drawn)
+    assert same > 40 and len(digests) > 150
+
+
+def test_a_key_holds_what_its_digest_was_made_of(native):
+    drawn, _, _ = placed([source(Program(1, "nothing").result.node)], (), ())
+    key, kinds = drawn.key, [weakref.ref(kind.told) for kind, _ in drawn.equations]
+    del drawn
+    gc.collect()
+    assert kinds and all(told() is not None for told in kinds) and key
 
 
 def said_by_machine(program, purpose, tracks):

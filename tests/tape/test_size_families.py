@@ -27,7 +27,7 @@ def hits(request, monkeypatch, patience):
         was_installed = recorder.is_installed()
         recorder.uninstall()
         request.addfinalizer(recorder.install if was_installed else recorder.uninstall)
-        found = _noted(monkeypatch, sizes._Any, "plan")
+        found = _noted(monkeypatch, sizes.AnyPlans, "plan")
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     return found
 

@@ -19,7 +19,7 @@ from tests.ops.cases import all_cases, eager, rng_of
 def varied(monkeypatch, patience):
     """Shapes are taken not to repeat; whether recordings of known forms were answered by plans for any size."""
     answered = []
-    plan = sizes._Any.plan
+    plan = sizes.AnyPlans.plan
 
     def noted(self, key, numbers):
         found = plan(self, key, numbers)
@@ -28,7 +28,7 @@ def varied(monkeypatch, patience):
 
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(sizes._Form, "is_varied", lambda form: True)
-    monkeypatch.setattr(sizes._Any, "plan", noted)
+    monkeypatch.setattr(sizes.AnyPlans, "plan", noted)
     find = families._answered_at_any_size
 
     def noted_find(*given):
