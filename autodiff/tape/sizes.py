@@ -36,6 +36,7 @@ from .any_plans import Answer, AnyPlans, held, lock
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
 from .known import Ask, answer_of
+from .machine import note_repeated
 from .misses import ANOTHER_SIZE, note
 from .node import CONSTANT, LEAF, Node
 from .plan import COUNTS, Plan
@@ -156,6 +157,7 @@ class Size:
 
         order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
+        note_repeated()  # that sizes differ does not matter to who records it
         form = _forms.get(self.form)
         found = None if form is None else form.any
         if form is None or found is None or self.named is None or len(found.outlines) >= _OUTLINES:

@@ -54,6 +54,16 @@ def test_what_repeats_is_recorded_natively_once_that_is_there_and_right_all_alon
     run("begin(); until_installed()")
 
 
+def test_sizes_that_never_come_again_are_recorded_natively_too():
+    run("""
+w = ad.tensor(np.ones(4), requires_grad=True)
+for n in range(20, 80):
+    ad.sum(ad.tanh(ad.tensor(np.ones((n, 4))) @ w) ** 2).backward()
+assert np.isclose(w.grad.numpy()[0], sum(range(20, 80)) * 2 * np.tanh(4) * (1 - np.tanh(4) ** 2))
+assert recorder.is_installed()
+""")
+
+
 def test_threads_that_record_meanwhile_get_right_results_and_one_recorder():
     run("""
 sets = []
