@@ -56,6 +56,7 @@ def test_what_repeats_is_recorded_natively_once_that_is_there_and_right_all_alon
 
 def test_sizes_that_never_come_again_are_recorded_natively_too():
     run("""
+ad.config.patience = 8
 w = ad.tensor(np.ones(4), requires_grad=True)
 for n in range(20, 80):
     ad.sum(ad.tanh(ad.tensor(np.ones((n, 4))) @ w) ** 2).backward()
