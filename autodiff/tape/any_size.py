@@ -11,7 +11,7 @@ from codegen.compiler import compile_sized
 
 from .misses import note
 from .node import new_number
-from .tier import LATE, prices
+from .tier import LATE, prices, why_now
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AnySize"]
 
-#: How many times the price of compiling a graph for one size it is to compile it for any: it is planned for two
-#: examples, and none of its kernels is there (58, 47 and 25 operations took 57, 36 and 20 ms; 2 cores, 2026-11).
-_PRICE = 2
-
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
 
-_WHY = "NumPy has evaluated them for as long as compiling was expected to take"
 _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
@@ -37,14 +32,16 @@ class AnySize:
     is_compiled   whether machine code runs it
     """
 
-    __slots__ = ("__weakref__", "_codes", "_graph", "_number", "_seconds", "_tried", "at", "is_compiled", "operations")
+    __slots__ = (
+        "__weakref__", "_codes", "_graph", "_number", "_runs", "_seconds", "_tried", "at", "is_compiled", "operations",
+    )  # fmt: skip
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
         self._codes: list[SizedCode] = []
         self._tried: set[bool] = set()
         self.is_compiled = False
-        self._seconds = 0.0
+        self._runs, self._seconds = 0, 0.0
         self._number = new_number()
         self.at, self.operations = graph.at, graph.operations
 
@@ -56,9 +53,11 @@ class AnySize:
             return found
         results = self._graph.evaluate(values, arrays)
         if since is not None and not self._tried:
+            self._runs += 1
             self._seconds += prices.now() - since
-            if self._seconds >= _PRICE * prices.of(self.operations):
-                self._compile(values, _WHY)
+            why = why_now(self, (), self._seconds, self._runs, self.operations)
+            if why:
+                self._compile(values, why)
         return results
 
     def _natively(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:

@@ -28,10 +28,10 @@ from codegen.runtime.cache import LRU
 from .node import Kind, Node
 from .walk import by_number
 
-__all__ = ["clear_cuts", "longer_stretch", "top_stretch"]
+__all__ = ["SHORTEST", "clear_cuts", "longer_stretch", "top_stretch"]
 
 #: How often something must stand in a recording to be a loop, and what is too short to be looked at.
-REPEATS, FEWEST = 4, 48
+REPEATS, SHORTEST = 4, 48
 #: Operations of one stretch: more are compiled with the rest of the recording, or not at all.
 LARGEST = 400
 #: Kinds that are tried, from the one that occurs least often.
@@ -126,7 +126,7 @@ def _cut(order: Sequence[Node], is_rest: bool) -> Cut | None:
     places: dict[Kind, list[int]] = {}
     for i, kind in enumerate(kinds):
         places.setdefault(kind, []).append(i)
-    is_long = len(order) >= FEWEST
+    is_long = len(order) >= SHORTEST
     start, found = -1, None
     for kind, at in places.items():
         if kind in _known:

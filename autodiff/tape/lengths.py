@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from codegen.runtime.cache import LRU
 
 from ..config import config
+from .cutting import SHORTEST
 from .node import Node
 
-__all__ = ["SHORTEST", "Ending", "clear_lengths", "ending_of"]
+__all__ = ["Ending", "clear_lengths", "ending_of"]
 
-#: What is shorter is compiled at once.
-SHORTEST = 12
+#: What is put together of so many is a list.
+_MANY_INPUTS = 12
 #: Lengths that are kept of one kind.
 LENGTHS = 256
 #: Failures in a row before any try is left out; the most tries that are.
@@ -91,7 +92,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     if 0 <= length < SHORTEST or not config.patience or config.eager:
         return None
     # What a list of every length is put together by is of another kind each time.
-    key = (roots[0].kind if len(roots[0].inputs) < SHORTEST else roots[0].kind.op, tracks)
+    key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
     if ending is not None:
         return ending if ending.is_to_be_tried(roots, tracks, length) else None

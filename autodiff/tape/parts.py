@@ -16,7 +16,8 @@ from typing import Any
 from codegen.ir import OutOfRange
 from codegen.runtime.cache import LRU
 
-from .lengths import SHORTEST, Ending, clear_lengths, ending_of
+from .cutting import SHORTEST
+from .lengths import Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, clear_stretches, peel

@@ -27,6 +27,7 @@ from .cutting import clear_cuts, longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .stretch import Stretch, Unfit
+from .tier import prices
 from .walk import by_number
 
 __all__ = ["Part", "Peeled", "clear_stretches", "peel"]
@@ -41,11 +42,8 @@ LOOKS = 12
 
 #: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
-#: So many alike are made one stretch when that has cost more than compiling it will.  A code of four times 12, 23
-#: and 36 operations took 1.3, 1.5 and 1.4 times as long to compile.
-TIMES, DEARER = 4, 1.5
-#: How often a stretch has to follow itself at least.
-REPEATS = 100
+#: So many alike are made one stretch when that has cost more than compiling it is expected to.
+TIMES = 4
 #: New stretches of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
 NEW, SHARE = 8, 0.25
 
@@ -234,7 +232,7 @@ class _Peeling:
 
     def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
-        if not stretch.may_grow or stretch.repeats < REPEATS or stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
+        if not stretch.may_grow or stretch.repeats * OVERHEAD_S < prices.of(TIMES * stretch.operations):
             return False
         nodes = self._open()
         stretch.may_grow = len(nodes) < TIMES * len(stretch)  # this one began too early to tell

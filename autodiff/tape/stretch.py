@@ -25,7 +25,7 @@ from typing import Any
 from .node import Node, data_node, new_number
 from .piece import Piece
 from .program import program_of
-from .tier import Tier, prices, tier_of
+from .tier import Tier, tier_of
 
 __all__ = ["GIVEN", "Code", "Stretch", "Unfit", "code_of"]
 
@@ -150,11 +150,6 @@ class Stretch:
     def operations(self) -> int:
         """Of all its code."""
         return sum([code.run.operations for code in self.codes()])
-
-    @property
-    def cost(self) -> float:
-        """The seconds that compiling its code is expected to take."""
-        return prices.of(self.operations)
 
     def complete(
         self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()

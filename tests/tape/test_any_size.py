@@ -31,7 +31,7 @@ def made(monkeypatch, patience):
         return found[-1]
 
     monkeypatch.setattr(any_size, "compile_sized", noted)
-    monkeypatch.setattr(any_size, "_PRICE", 0)
+    monkeypatch.setattr(any_size, "why_now", lambda *given: "now")
     monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths, peel
+from autodiff.tape import lengths, peel, tier
 from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("at_the_first_time")
@@ -379,7 +379,7 @@ class _Varied(lengths.Ending):
 
 
 def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 1.0)
+    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", tier.prices.of(1000) / 300)
     monkeypatch.setattr(lengths, "Ending", _Varied)
     for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
         assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
