@@ -20,17 +20,19 @@ from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
 from ..errors import DTypeError, ShapeError, caller
+from ..ops import zeros_like
 from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
 from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
+from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from ..transforms.modes import enable_grad
 
 __all__ = [
-    "RECOMPUTED", "Body", "Recorded", "again", "check_kept", "clone", "cut", "float_places", "hooked_like",
+    "RECOMPUTED", "Body", "Recorded", "again", "check_kept", "clone", "cut", "filled", "float_places", "hooked_like",
     "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "tracks_of",
 ]  # fmt: skip
 
@@ -146,7 +148,7 @@ class Body(ir.Region):
                 stands[node] = recorded(number, read) if recorded else again(node, read)
         return [handle(stands[n]) for n in self.results]
 
-    def moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None) -> Callable:
+    def _moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded) -> Callable:
         """The body as a function of a list of the inputs at `places`, where the others stay as they are given."""
 
         def applied(values: Sequence[Tensor]) -> list[Tensor]:
@@ -158,18 +160,24 @@ class Body(ir.Region):
         return applied
 
     def pull(
-        self, given: Sequence[Tensor], bars: Sequence[Tensor], places: Sequence[int] | None = None,
-        recorded: Recorded = None,
-    ) -> list[Tensor | None]:
-        """The cotangents of the inputs, from those of the float results; None for an input that is not among `places`.
-
-        places   by default those of all float inputs
-        """
-        places = float_places(given) if places is None else places
-        applied = self.moving(given, places, recorded)
+        self, given: Sequence[Tensor], bars: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None
+    ) -> list[Any]:
+        """The cotangents of the inputs at `places`, from those of the float results; None for the other inputs."""
+        applied = self._moving(given, places, recorded)
         _, pullback = vjp(lambda values: [t for t in applied(values) if is_float(t)], [given[k] for k in places])
         (found,) = pullback(list(bars))
         return placed(found, places, len(given))
+
+    def push(
+        self, given: Sequence[Tensor], dots: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The results and their tangents, from those of the inputs at `places`; the others stay."""
+        return jvp(self._moving(given, places, recorded), ([given[k] for k in places],), (list(dots),))
+
+
+def filled(values: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
+    """The values, zeros in place of None."""
+    return [zeros_like(x) if value is None else value for value, x in zip(values, like, strict=True)]
 
 
 def tracks_of(*groups: Sequence[Tensor]) -> list[bool]:

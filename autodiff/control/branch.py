@@ -26,7 +26,6 @@ from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
-from ..transforms.forward import jvp
 from .batching import cond_batch
 from .body import Body, cut, float_places, mode_of, placed, tracks_of
 from .derived import MadeBody, derived
@@ -150,7 +149,7 @@ def _(ctx, _branches, _chosen_dot, operand_dots, yes_dots, no_dots):
             if not places:
                 return [zeros_of(results[k]) for k in floats]
             inputs, along = [*given[:shared], *hidden[:own]], [*given[shared:], *hidden[own:]]
-            _, found = jvp(body.moving(inputs, places), ([inputs[k] for k in places],), (along,))
+            _, found = body.push(inputs, along, places)
             return [found[k] for k in floats]
 
         hidden = (*everything[which], *directions[which])

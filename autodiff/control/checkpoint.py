@@ -27,7 +27,6 @@ from ..tracebacks import shorten
 from ..transforms.anomaly import is_watching
 from ..transforms.arguments import applied
 from ..transforms.batch.walk import CALLS
-from ..transforms.forward import jvp
 from .batching import checkpoint_of_all
 from .body import RECOMPUTED, Body, cut, float_places, mode_of, placed, tracks_of
 from .derived import derived
@@ -80,8 +79,7 @@ def _(ctx, _body, dots):
     floats = float_places(results)
 
     def pushed(given: list[Tensor], _: list[Tensor]) -> list[Tensor]:
-        now = given[: len(inputs)]
-        _, found = jvp(body.moving(now, places), ([now[k] for k in places],), (given[len(inputs) :],))
+        _, found = body.push(given[: len(inputs)], given[len(inputs) :], places)
         return [found[k] for k in floats]
 
     given = [*inputs, *[dots[k] for k in places]]

@@ -30,9 +30,8 @@ from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..transforms.anomaly import runs_as_written
 from ..transforms.batch.walk import CALLS
-from ..transforms.forward import jvp
 from .batching import differing, looped_of_all, scan_batch, tracking_after, until_stable
-from .body import Body, cut, float_places, is_float, mode_of, placed, tracks_of
+from .body import Body, cut, filled, float_places, is_float, mode_of, placed, tracks_of
 from .derived import derived
 from .fission import apart
 from .known import knowing
@@ -177,7 +176,7 @@ def _backwards(loop, states, scanned, hidden, before, products, last_bars, given
     def step(given, hidden):
         state_bars, sums, now, given_x, y_bars, more, known = _parts_of(given, counts)
         bars = placed(state_bars, floats, carried)
-        all_bars = [zeros_like(now[k]) if bars[k] is None else bars[k] for k in float_places(states)]
+        all_bars = filled([bars[k] for k in float_places(states)], [now[k] for k in float_places(states)])
         found = body.pull([*now, *given_x, *hidden], [*all_bars, *y_bars], places, knowing(body, known))
         for k, bar in zip(extra, more, strict=True):
             found[k] = found[k] + bar
@@ -226,10 +225,10 @@ def _pushed(loop, states, scanned, hidden, before, products, state_dots, scanned
         dots, now, given_x, x_dots, known = _parts_of(values, counts)
         inputs = [*now, *given_x, *hidden[: len(hidden) - len(constant)]]
         along = [*dots, *x_dots, *hidden[len(hidden) - len(constant) :]]
-        _, found = jvp(body.moving(inputs, places, knowing(body, known)), ([inputs[k] for k in places],), (along,))
+        _, found = body.push(inputs, along, places, knowing(body, known))
         return [*[found[k] for k in (*moving, *given)], *dots]
 
-    start = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in moving]
+    start = filled([state_dots[k] for k in moving], [states[k] for k in moving])
     constant = [d for d in hidden_dots if d is not None]
     xs = before, scanned, [d for d in scanned_dots if d is not None], products
     counts = [len(g) for g in (start, *xs)]

@@ -31,11 +31,9 @@ from ..tensor import Tensor
 from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
-from ..transforms.forward import jvp
-from ..transforms.functional import vjp
 from ..transforms.modes import enable_grad
 from .batching import tracking_after, while_backwards_batch, while_batch
-from .body import Body, check_kept, cut, float_places, mode_of, placed, tracks_of
+from .body import Body, check_kept, cut, filled, float_places, mode_of, placed, tracks_of
 from .derived import derived
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
 from .trace import Nesting, Traced, as_written, trace
@@ -159,7 +157,7 @@ def _(ctx, *bars):
     repeat = seen_within(repeat)  # its numbers are parameters
     floats = float_places(states)
     places = tuple([k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted])
-    given = [zeros_like(states[k]) if bars[k] is None else bars[k] for k in floats]
+    given = filled([bars[k] for k in floats], [states[k] for k in floats])
     state_bars, hidden_bars = _gone_back(repeat, places, states, of_condition, of_step, tuple(given))
     return {
         "repeat": None,
@@ -172,47 +170,55 @@ def _(ctx, *bars):
 @_repeated.jvp
 def _(ctx, _repeat, state_dots, _condition_dots, hidden_dots):
     repeat, states, of_condition, of_step = ctx.inputs
-    repeat = seen_within(repeat)  # its numbers are parameters
-    floats = float_places(states)
-    hidden_dots = hidden_dots or (None,) * len(of_step)
-    moving = [k for k, dot in enumerate(hidden_dots) if dot is not None]
-    state_dots = state_dots or (None,) * len(states)
-    dots = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in floats]
-    found = _pushed(repeat, moving, states, of_condition, of_step, dots, [hidden_dots[k] for k in moving])
-    return tuple(placed(found, floats, len(states)))
+    loop = Moving.of(seen_within(repeat), states, of_condition, of_step, state_dots, hidden_dots)
+    found = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
+    return tuple(placed(found, float_places(states), len(states)))
 
 
-def _pushed(
-    repeat: Repeat, moving: Sequence[int], states: Sequence[Tensor], of_condition: Sequence[Tensor],
-    of_step: Sequence[Tensor], dots: Sequence[Tensor], directions: Sequence[Tensor],
-) -> list[Tensor]:
-    """The tangents of the last float states, where the hidden inputs `moving` move: a loop of states and tangents."""
-    loop, asked, hidden, _ = _pushing(repeat, moving, states, of_condition, of_step, dots, directions)
-    return _looped(loop, [*states, *dots], asked, hidden)[len(states) :]
+class Moving(NamedTuple):
+    """A loop of states and their tangents, and its inputs.
 
+    reads   numbers of the hidden inputs of the step among those of the loop without tangents, then their tangents
+    """
 
-def _pushing(
-    repeat: Repeat, moving: Sequence[int], states: Sequence[Tensor], of_condition: Sequence[Tensor],
-    of_step: Sequence[Tensor], dots: Sequence[Tensor], directions: Sequence[Tensor],
-) -> tuple[Repeat, list[Tensor], list[Tensor], tuple[int, ...]]:
-    """The loop of states and tangents, its hidden inputs, and which of `of_step` and `directions` its step reads."""
-    floats, count = float_places(states), len(states)
-    places = [*floats, *[count + k for k in moving]]
+    repeat: Repeat
+    states: tuple[Tensor, ...]
+    of_condition: tuple[Tensor, ...]
+    of_step: tuple[Tensor, ...]
+    reads: tuple[int, ...]
 
-    def pushed(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
-        inputs = [*value[:count], *hidden[: len(of_step)]]
-        along = [*value[count:], *hidden[len(of_step) :]]
-        after, moved = jvp(repeat.step.moving(inputs, places), ([inputs[k] for k in places],), (along,))
-        return [*after, *[moved[k] for k in floats]]
+    @staticmethod
+    def of(
+        repeat: Repeat, states: Sequence[Tensor], of_condition: Sequence[Tensor], of_step: Sequence[Tensor],
+        state_dots: Sequence[Tensor | None] | None, hidden_dots: Sequence[Tensor | None] | None,
+    ) -> Moving:
+        """The loop of these tangents, where None is zero."""
+        floats, count = float_places(states), len(states)
+        moving = [k for k, dot in enumerate(hidden_dots or ()) if dot is not None]
+        places = [*floats, *[count + k for k in moving]]
 
-    def goes_on(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
-        return repeat.condition.apply([*value[:count], *hidden])
+        def pushed(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+            inputs, along = [*value[:count], *hidden[: len(of_step)]], [*value[count:], *hidden[len(of_step) :]]
+            after, moved = repeat.step.push(inputs, along, places)
+            return [*after, *[moved[k] for k in floats]]
 
-    start, hidden = [*states, *dots], [*of_step, *directions]
-    avals = [t.aval for t in start]
-    asked = derived(repeat.condition, ("asked",), goes_on, avals, of_condition, lambda: (start, list(of_condition)))
-    step = derived(repeat.step, ("steps", *moving), pushed, avals, hidden, lambda: (start, hidden))
-    return Repeat(len(asked.hidden), asked.body, step.body), asked.hidden, step.hidden, step.reads
+        def goes_on(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
+            return repeat.condition.apply([*value[:count], *hidden])
+
+        start = [*states, *filled([(state_dots or [None] * count)[k] for k in floats], [states[k] for k in floats])]
+        hidden = [*of_step, *[dot for dot in hidden_dots or () if dot is not None]]
+        avals = [t.aval for t in start]
+        asked = derived(repeat.condition, ("asked",), goes_on, avals, of_condition, lambda: (start, [*of_condition]))
+        step = derived(repeat.step, ("moving", *moving), pushed, avals, hidden, lambda: (start, hidden))
+        both = Repeat(len(asked.hidden), asked.body, step.body)
+        return Moving(both, tuple(start), tuple(asked.hidden), tuple(step.hidden), step.reads)
+
+    def back(self, wanted: Sequence[int], bars: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor | None]]:
+        """The cotangents of the float states, and of the hidden inputs `wanted` of the loop without tangents."""
+        there = tuple([self.reads.index(k) for k in wanted if k in self.reads])
+        found, sums = _gone_back(self.repeat, there, self.states, self.of_condition, self.of_step, tuple(bars))
+        known = dict(zip([self.reads[k] for k in there], sums, strict=True))
+        return found, [known.get(k) for k in wanted]
 
 
 def _looped(
@@ -260,20 +266,16 @@ def _(ctx, dots, directions):
     _refuse_hooks(repeat)
     floats = float_places(states)
     second = [k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted]
-
-    def tangent(now_floats, hidden_floats):
-        now, hidden = list(states), list(of_step)
-        for xs, places, values in ((now, floats, now_floats), (hidden, second, hidden_floats)):
-            for place, value in zip(places, values, strict=True):
-                xs[place] = value
-        return _pushed(repeat, wanted, now, of_condition, hidden, dots, directions)
-
-    moved, pullback = vjp(tangent, [states[k] for k in floats], [of_step[k] for k in second])
-    state_bars, hidden_bars = pullback(list(bars))
+    along = placed(dots, floats, len(states)), placed(directions, wanted, len(of_step))
+    loop = Moving.of(repeat, states, of_condition, of_step, *along)
+    moved = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
+    with enable_grad():  # its step is differentiated
+        loop = Moving.of(repeat, states, of_condition, of_step, *along)
+    state_bars, hidden_bars = loop.back(second, [*[zeros_like(bar) for bar in bars], *bars])
     return {
         "repeat": None,
         "wanted": None,
-        "states": tuple(placed(state_bars, floats, len(states))),
+        "states": tuple(placed(state_bars[: len(floats)], floats, len(states))),
         "of_condition": None,
         "of_step": tuple(placed(hidden_bars, second, len(of_step))) or None,
         "bars": tuple(moved),
@@ -289,18 +291,10 @@ def _(ctx, _repeat, _wanted, state_dots, _condition_dots, hidden_dots, bar_dots)
     repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
     _refuse_hooks(repeat)
-    floats = float_places(states)
-    state_dots, hidden_dots = state_dots or (None,) * len(states), hidden_dots or (None,) * len(of_step)
-    moving = [k for k, dot in enumerate(hidden_dots) if dot is not None]
-    dots = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in floats]
-    directions = [hidden_dots[k] for k in moving]
     with enable_grad():  # its step is differentiated
-        loop, asked, hidden, reads = _pushing(repeat, moving, states, of_condition, of_step, dots, directions)
-    both = [zeros_like(b) if dot is None else dot for b, dot in zip(bars, bar_dots or [None] * len(bars), strict=True)]
-    there = tuple([reads.index(k) for k in wanted if k in reads])
-    found, sums = _gone_back(loop, there, (*states, *dots), tuple(asked), tuple(hidden), (*both, *bars))
-    known = dict(zip([reads[k] for k in there], sums, strict=True))
-    return found[: len(floats)], tuple([known.get(k) for k in wanted])
+        loop = Moving.of(repeat, states, of_condition, of_step, state_dots, hidden_dots)
+    found, sums = loop.back(wanted, [*filled(bar_dots or [None] * len(bars), bars), *bars])
+    return tuple(found[: len(bars)]), tuple(sums)
 
 
 def _refuse_hooks(repeat: Repeat) -> None:
