@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from codegen.ir import Aval
 from codegen.symbols import is_watched
 
@@ -21,8 +23,9 @@ from ..custom.call import Call
 from ..custom.reads import is_fixed
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
+from ..tape.node import Node, data_node, new_number
 from ..tape.record import grad_mode, state
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from .body import Body, interned
 from .trace import recorded
 
@@ -44,8 +47,15 @@ class MadeBody(NamedTuple):
 
 
 class _KeptBody(NamedTuple):
+    """The same as it is kept.
+
+    numbers   those that rules state, which are hidden inputs
+    choices   of dispatch that it relies on
+    """
+
     body: Body
     reads: tuple[int, ...]
+    numbers: list[Node]
     choices: Choices
 
 
@@ -68,7 +78,8 @@ def derived(
     if found is None:
         return _made(base, key, f, avals, hidden, values)
     include(found.choices)
-    return MadeBody(found.body, found.reads, [hidden[k] for k in found.reads])
+    numbers = [handle(data_node(n.kind, n.value)) for n in found.numbers]
+    return MadeBody(found.body, found.reads, [*[hidden[k] for k in found.reads], *numbers])
 
 
 def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
@@ -89,7 +100,7 @@ def _is_users(call: Call) -> bool:
 def _made(
     base: Body, key: tuple | None, f: Callable, avals: tuple, hidden: Sequence[Tensor], values: Callable | None
 ) -> MadeBody:
-    asked = state.now.asked
+    asked, since = state.now.asked, new_number()
     with observed() as choices:
         made = recorded(lambda *given: list(f(*given)), tuple(map(list, avals)), values)
     count = len(avals[0])
@@ -98,7 +109,8 @@ def _made(
     inner = [made.arguments[count + k] for k in reads]
     outside = [t.node for t in made.hidden]
     body = interned(made.arguments[:count], [*inner, *outside], made.results, made.order)
-    if key is not None and not outside and state.now.asked == asked and not users_methods(choices):
-        base.derived[key] = _KeptBody(body, reads, choices)
+    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
+    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
+        base.derived[key] = _KeptBody(body, reads, outside, choices)
         choices.on_change(partial(base.derived.pop, key, None))
     return MadeBody(body, reads, [*[hidden[k] for k in reads], *made.hidden])

@@ -13,6 +13,20 @@ from autodiff.tape.tracing import tracing
 X, V = np.array([0.3, 0.7]), np.array([1.0, 2.0])
 
 
+@ad.function
+def twice(x): ...
+
+
+@twice.forward(ad.Tensor)
+def _(ctx, x):
+    return x + x
+
+
+@twice.backward(ad.Tensor)
+def _(ctx, g):
+    return {"x": g * 2.0}
+
+
 def whiles(depth):
     """A `while_loop` in a branch in a `while_loop` ..., so deep."""
 
@@ -42,7 +56,15 @@ def checkpoints(depth):
     return ad.checkpoint(lambda x: ad.cond(ad.sum(x) > -9.0, inside, lambda x: x, x) * x)
 
 
-KINDS = {"while_loop and cond": whiles, "scan and fori_loop": scans, "checkpoint and cond": checkpoints}
+def customs(depth):
+    """A custom function, whose rule states a number, in a `fori_loop` in a `fori_loop` ..., so deep."""
+    inside = customs(depth - 1) if depth else twice
+    return lambda x: ad.fori_loop(0, 2, lambda i, c: inside(twice(c)), x)
+
+
+KINDS = {
+    "while_loop and cond": whiles, "scan and fori_loop": scans, "checkpoint and cond": checkpoints, "custom": customs,
+}  # fmt: skip
 PRODUCTS = {
     "grad": lambda f: ad.grad(f)(X),
     "jvp": lambda f: ad.jvp(f, (X,), (V,)),
