@@ -83,7 +83,7 @@ def derived(
 
 
 def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
-    """What decides what is recorded; None where no key says it."""
+    """The key of all that decides what is recorded; None where no key says it."""
     lines = state.now.lines
     if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
         return None

@@ -170,12 +170,12 @@ def _(ctx, *bars):
 @_repeated.jvp
 def _(ctx, _repeat, state_dots, _condition_dots, hidden_dots):
     repeat, states, of_condition, of_step = ctx.inputs
-    loop = Moving.of(seen_within(repeat), states, of_condition, of_step, state_dots, hidden_dots)
+    loop = MovingRepeat.of(seen_within(repeat), states, of_condition, of_step, state_dots, hidden_dots)
     found = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
     return tuple(placed(found, float_places(states), len(states)))
 
 
-class Moving(NamedTuple):
+class MovingRepeat(NamedTuple):
     """A loop of states and their tangents, and its inputs.
 
     reads   numbers of the hidden inputs of the step among those of the loop without tangents, then their tangents
@@ -191,7 +191,7 @@ class Moving(NamedTuple):
     def of(
         repeat: Repeat, states: Sequence[Tensor], of_condition: Sequence[Tensor], of_step: Sequence[Tensor],
         state_dots: Sequence[Tensor | None] | None, hidden_dots: Sequence[Tensor | None] | None,
-    ) -> Moving:
+    ) -> MovingRepeat:
         """The loop of these tangents, where None is zero."""
         floats, count = float_places(states), len(states)
         moving = [k for k, dot in enumerate(hidden_dots or ()) if dot is not None]
@@ -211,7 +211,7 @@ class Moving(NamedTuple):
         asked = derived(repeat.condition, ("asked",), goes_on, avals, of_condition, lambda: (start, [*of_condition]))
         step = derived(repeat.step, ("moving", *moving), pushed, avals, hidden, lambda: (start, hidden))
         both = Repeat(len(asked.hidden), asked.body, step.body)
-        return Moving(both, tuple(start), tuple(asked.hidden), tuple(step.hidden), step.reads)
+        return MovingRepeat(both, tuple(start), tuple(asked.hidden), tuple(step.hidden), step.reads)
 
     def back(self, wanted: Sequence[int], bars: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor | None]]:
         """The cotangents of the float states, and of the hidden inputs `wanted` of the loop without tangents."""
@@ -267,10 +267,10 @@ def _(ctx, dots, directions):
     floats = float_places(states)
     second = [k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted]
     along = placed(dots, floats, len(states)), placed(directions, wanted, len(of_step))
-    loop = Moving.of(repeat, states, of_condition, of_step, *along)
+    loop = MovingRepeat.of(repeat, states, of_condition, of_step, *along)
     moved = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
     with enable_grad():  # its step is differentiated
-        loop = Moving.of(repeat, states, of_condition, of_step, *along)
+        loop = MovingRepeat.of(repeat, states, of_condition, of_step, *along)
     state_bars, hidden_bars = loop.back(second, [*[zeros_like(bar) for bar in bars], *bars])
     return {
         "repeat": None,
@@ -292,7 +292,7 @@ def _(ctx, _repeat, _wanted, state_dots, _condition_dots, hidden_dots, bar_dots)
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
     _refuse_hooks(repeat)
     with enable_grad():  # its step is differentiated
-        loop = Moving.of(repeat, states, of_condition, of_step, state_dots, hidden_dots)
+        loop = MovingRepeat.of(repeat, states, of_condition, of_step, state_dots, hidden_dots)
     found, sums = loop.back(wanted, [*filled(bar_dots or [None] * len(bars), bars), *bars])
     return tuple(found[: len(bars)]), tuple(sums)
 
