@@ -2,6 +2,7 @@
 
 import itertools
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,3 +196,24 @@ def test_an_index_out_of_range_is_refused_also_where_the_graph_waits(patience):
 def test_patience_is_a_small_number(wrong):
     with pytest.raises(ValueError, match="from 0 to 64"):
         ad.config.patience = wrong
+
+
+def test_a_loop_is_not_compiled_where_so_many_runs_would_not_pay_for_it(patience, clock):
+    clock.each = 1e9
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    assert [play(w, 5) for _ in range(12)] == [0] * 12
+
+
+@pytest.mark.parametrize("first", [1e-6, 1e3])
+def test_a_price_that_is_wrong_at_first_comes_to_what_compiling_takes(monkeypatch, first):
+    prices, now = tier._Prices(), [0.0]
+    prices.each, prices.now = first, lambda: now[0]
+
+    def compiled(graph, _):
+        now[0] += 2.0 + 0.02 * len(graph.nodes)
+
+    monkeypatch.setattr(tier, "compiled_in_sight", compiled)
+    for count in (10, 3_000, 50, 400) * 12:
+        prices.compiled(SimpleNamespace(nodes=range(count)))
+    for count in (10, 100, 10_000):
+        assert 0.95 < prices.of(count) / (2.0 + 0.02 * count) < 1.05
