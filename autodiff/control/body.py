@@ -57,7 +57,7 @@ class Body(ir.Region):
     """
 
     __slots__ = (
-        "_calls", "_keeping", "arguments", "derived", "hidden", "is_interned_itself", "kept", "lines", "order",
+        "_calls", "_keeping", "arguments", "hidden", "is_interned_itself", "kept", "lines", "order",
         "results", "splits",
     )  # fmt: skip
 
@@ -80,7 +80,6 @@ class Body(ir.Region):
         self.kept = _kept(self)
         self._keeping: Body | None = None
         self.splits: dict[tuple[int, bool], Any] = {}
-        self.derived: dict[tuple, Any] = {}
         self.is_interned_itself = False
         self._calls: list[Any] | None = None
 

@@ -1,4 +1,4 @@
-"""Bodies made of a body: its pullback, its pushforward, the body of many examples.  Made once, and kept with it.
+"""Bodies made of a body: its pullback, its pushforward, the body of many examples.  Made once, and kept.
 
     pulled = derived(body, ("pull", places), f, avals of arguments, hidden inputs)
     pulled.body, pulled.hidden                  what a loop or branch is recorded with
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.runtime.cache import LRU
 from codegen.symbols import is_watched
 
 from ..custom.call import Call
@@ -32,6 +33,9 @@ from .trace import recorded
 __all__ = ["MadeBody", "derived"]
 
 _RULES = ("backward", "jvp")
+
+#: By the body and the key of what is wanted of it.
+_made_of = LRU(1024)
 
 
 class MadeBody(NamedTuple):
@@ -74,7 +78,7 @@ def derived(
     """
     avals = tuple(arguments), tuple([t.aval for t in hidden])
     key = _key(base, purpose, avals)
-    found = None if key is None else base.derived.get(key)
+    found = None if key is None else _made_of.get((base, key))
     if found is None:
         return _made(base, key, f, avals, hidden, values)
     include(found.choices)
@@ -111,6 +115,6 @@ def _made(
     body = interned(made.arguments[:count], [*inner, *outside], made.results, made.order)
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
-        base.derived[key] = _KeptBody(body, reads, outside, choices)
-        choices.on_change(partial(base.derived.pop, key, None))
+        _made_of.put((base, key), _KeptBody(body, reads, outside, choices))
+        choices.on_change(partial(_made_of.pop, (base, key)))
     return MadeBody(body, reads, [*[hidden[k] for k in reads], *made.hidden])
