@@ -178,7 +178,7 @@ Runs = tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...]
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
-    rules    what its VJP rule records, by what decides that beside the kind (`transforms.vjp_programs`)
+    rules    what rules record for it (`transforms.rule_programs`)
     runs     how NumPy computes it: see `Runs`
     """
 
@@ -192,7 +192,7 @@ class Kind:
         self.out = out
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
-        self.rules: dict[tuple, Any] | None = None
+        self.rules: Any = None
         self.runs: Runs | None = None
         self._told: Told | None = None
 

@@ -6,7 +6,7 @@ computed and looked at as soon as its rule has run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from threading import get_ident
 from typing import Any
@@ -95,12 +95,11 @@ def _watch(node: Node, bars: Sequence[Node], pulled: Sequence[tuple[Node, Any]])
             )
 
 
-def watch_pushed(order: Sequence[Node], tangents: Mapping[Any, Tensor], results: Sequence[Tensor]) -> None:
+def watch_pushed(found: Sequence[tuple[Node, Node]], results: Sequence[Tensor]) -> None:
     """Raise GradientError if the tangent of a result is nan or inf: of the first operation that made one.
 
-    Others may be: those of a branch that was not taken.
+    Others may be: those of a branch that was not taken.   found: nodes and their tangents, by creation
     """
-    found = [(node, tangents[node].node) for node in order if node in tangents]
     evaluate([*[t for _, t in found], *[r.node for r in results]], ends_recording=False)
     if not any([_first_bad(data(r.node)) for r in results]):
         return

@@ -10,7 +10,7 @@ none: it is the transpose of the size's VJP at c u, in which the size cancels (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
+from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
@@ -41,94 +42,187 @@ from .arguments import (
 from .backward_pass import is_looked_at, recording_rules, untracked
 from .emitted import emitted
 from .pushing import push_rule
-from .reverse import pull_back
-from .rules import missing_rule
+from .reverse import noted, pull_back
+from .rule_programs import RulePrograms, Wires, begun
+from .rules import call_rule, missing_rule
 
-__all__ = ["jvp", "paired", "push_call", "push_forward"]
+__all__ = ["Push", "jvp", "paired", "push_call"]
 
 
-def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[Node, Tensor]:
-    """Tangents of all nodes of a history that depend on those in `tangents`.
+#: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
+#: (`recording_forward`).
+_LOOK = 1
 
-    order   a history by creation
+
+class Push:
+    """One pass forward.
+
+    results   the tangents of the nodes that were asked for: None for one that depends on nothing
+
+    dots      by place in the history, tangents;  flags, wires: by place
+    outputs   tangents of a call of several outputs, by the place of the call and the output
+    kinks     by place, kinks of tangents
     """
-    found: dict[Any, Any] = dict(tangents)  # of a call of several outputs: by the call and the output
-    kinks: dict[Node, tuple[_Kink, ...]] = {}
-    now = state.now
-    for node in belonging_to_rules(now.lines, order, "jvp"):
-        if node in found:
-            continue
-        if node.slot is not None:
-            tangent = found.get((node.inputs[0], node.slot))
-        elif not any(i in found for i in gradient_inputs(node)):
-            continue
-        elif node.call is not None:
-            found.update(push_call(node, found))
-            continue
-        else:
-            before, now.literal = now.literal, True
+
+    def __init__(
+        self, order: Sequence[Node], tangents: Mapping[Node, Tensor], results: Sequence[Node]
+    ) -> None:
+        """Push tangents through a history, by creation, as far as `results`."""
+        self.order = order if type(order) is list else list(order)
+        self.programs = programs = None if is_watching() or state.now.body else RulePrograms.now()
+        native = None if programs is None else programs.native
+        self.outputs: dict[tuple[int, int], Tensor] = {}
+        self.kinks: dict[int, tuple[_Kink, ...]] = {}
+        asked, given = (*tangents, *results), [t.node for t in tangents.values()]
+        if native is not None and programs is not None:
             try:
-                tangent = _pushed(node, found)
-                if tangent is not None and ("cancels" in node.kind.op.traits or kinks):
-                    tangent = _smooth(node, tangent, found, kinks)
+                words, self.dots, self.flags, at, *places = native.begin_forth(
+                    self.order, asked, tuple(given), programs.push_word, programs.used, programs.stamp
+                )
+                if at < len(self.order):
+                    self.wires = Wires(words)
+                    self._go_natively(at, native, programs)
             finally:
-                now.literal = before
+                programs.note_used()
+        else:
+            words, self.dots, self.flags, _, *places = begun(self.order, asked)
+            self.wires = Wires(words)
+            for at, dot in zip(places, given, strict=False):
+                if at >= 0:
+                    self.dots[at] = dot
+            for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
+                self._go(at, node)
+        ends = zip(results, places[len(given) :], strict=True)
+        self.results = [self._end(at) if at >= 0 else tangents.get(n) for n, at in ends]
+
+    def pairs(self) -> list[tuple[Node, Node]]:
+        """Nodes and their tangents."""
+        return [(n, t) for n, t in zip(self.order, self.dots, strict=True) if t is not None]
+
+    def _end(self, at: int) -> Tensor | None:
+        dot = self.dots[at]
+        return None if dot is None else noted(dot)
+
+    def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
+        """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
+        while at < len(self.order):
+            self._go(at, self.order[at])
+            at = native.go_forth(
+                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.push_word, programs.used,
+                programs.stamp,
+            )  # fmt: skip
+
+    def _go(self, at: int, node: Node) -> None:
+        """Go through one node."""
+        if self.dots[at] is not None:
+            return
+        wires = self.wires.of(at)
+        if node.slot is not None:
+            tangent = self.outputs.get((wires[0], node.slot))
+        else:
+            dots = [None if i < 0 else self.dots[i] for i in wires]
+            if not any([i >= 0 and self.dots[i] is not None for i in self.wires.sources(at, node)]):
+                return
+            near = {i: handle(dot) for i, dot in zip(node.inputs, dots, strict=True) if dot is not None}
+            if node.call is not None:
+                self._call(at, node, near)
+                return
+            tangent = self._pushed(at, node, dots, near)
         if tangent is not None:
-            found[node] = tangent
-    return found
+            self.dots[at] = tangent.node
+
+    def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
+        for key, tangent in push_call(node, near).items():
+            if key is node:
+                self.dots[at] = tangent.node
+            else:
+                self.outputs[at, key[1]] = tangent
+
+    def _pushed(self, at: int, node: Node, dots: Sequence[Node | None], near: dict[Node, Tensor]) -> Tensor | None:
+        """The tangent of a node of no call, without kinks that cancel."""
+        now, n = state.now, len(dots)
+        before, now.literal = now.literal, True
+        try:
+            kinks = [kink for i in self.wires.of(at) for kink in self.kinks.get(i, ())]
+            found = None
+            if self.programs is not None:
+                found = self.programs.push(
+                    node, dots, lambda given: _tangent_by_rule(node, given[:n], given[n], given[n + 1 :])
+                )
+            if found is not None:
+                tangent = None if found[0] is None else handle(found[0])
+            else:
+                xs = [handle(i) for i in node.inputs]
+                tangent = _tangent_by_rule(node, [near.get(i) for i in node.inputs], handle(node), xs)
+            if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
+                tangent, left = _smooth(node, tangent, near, kinks)
+                if left:
+                    self.kinks[at] = left
+                    self.flags[at] = _LOOK
+            return tangent
+        finally:
+            now.literal = before
 
 
-def _pushed(node: Node, tangents: dict[Node, Tensor]) -> Tensor | None:
+def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any]) -> Tensor | None:
+    """The tangent of y = op(*xs), the operation of a node: by its JVP rule, else by its VJP rule twice."""
     op = node.kind.op
-    xs = tuple([handle(i) for i in node.inputs])
     if op.push is not None:
-        return op.push(tuple([tangents.get(i) for i in node.inputs]), handle(node), xs, node.kind.params)
+        return op.push(tuple(dots), y, tuple(xs), node.kind.params)
     if op.pull is None:
         if op.discrete:
             return None
         raise missing_rule(node)
-    return _transposed(node, node, tangents)
+    return _transposed(_op_bars(node, y, xs), y, [x.node for x in xs], dots)
+
+
+def _op_bars(node: Node, y: Tensor, xs: Sequence[Tensor]) -> Callable[[Tensor], Sequence[Tensor | None]]:
+    """The VJP rule of an operation: from the cotangent of y to those of xs."""
+    pull, params = node.kind.op.pull, node.kind.params
+    assert pull is not None, node
+    return lambda u: pull(u, y, xs, params, False) or ()
 
 
 class _Kink(NamedTuple):
-    """A tangent that has a kink, and what it is the tangent of: a size, and moves of its elements."""
+    """A tangent that has a kink, and what it is the tangent of.
+
+    path    a size, and moves of its elements;  dots: tangents of the size's inputs
+    """
 
     tangent: Node
     path: tuple[Node, ...]
-
-    @property
-    def ends(self) -> tuple[Node, Node]:
-        """The size, and its elements where they were moved to."""
-        return self.path[0], self.path[-1]
+    dots: tuple[Tensor | None, ...]
 
 
 def _smooth(
-    node: Node, tangent: Tensor, tangents: dict[Node, Tensor], kinks: dict[Node, tuple[_Kink, ...]]
-) -> Tensor:
-    """A tangent without the kinks that cancel in it; notes those that are left."""
+    node: Node, tangent: Tensor, near: dict[Node, Tensor], kinks: Sequence[_Kink]
+) -> tuple[Tensor, tuple[_Kink, ...]]:
+    """A tangent without the kinks that cancel in it, and those that are left.   near: tangents of inputs"""
     op, left = node.kind.op, []
-    for kink in dict.fromkeys([k for i in node.inputs for k in kinks.get(i, ())]):
+    for kink in dict.fromkeys(kinks):
         if node.inputs[0] is kink.path[-1] and is_move(op):
-            left.append(_Kink(tangent.node, (*kink.path, node)))
+            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots))
             continue
         multiple, rest = split(tangent, kink.tangent)
         if multiple is None or multiple.shape != handle(kink.path[-1]).shape:
             continue
         smooth, bent = cancelling(multiple, kink.path)
         if smooth is not None:
-            terms = [
-                rest, None if bent is None else multiply(bent, handle(kink.tangent)),
-                _transposed(*kink.ends, tangents, cotangent=partial(_through, kink.path, smooth)),
-            ]  # fmt: skip
+            terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
             there = [t for t in terms if t is not None]
             tangent = reduce(add, there) if there else zeros_like(tangent)
         if bent is not None:
             left.append(kink)
     if "cancels" in op.traits:
-        left.append(_Kink(tangent.node, (node,)))
-    if left:
-        kinks[node] = tuple(left)
-    return tangent
+        left.append(_Kink(tangent.node, (node,), tuple([near.get(i) for i in node.inputs])))
+    return tangent, tuple(left)
+
+
+def _unbent(kink: _Kink, multiple: Tensor) -> Tensor | None:
+    """The product of a tangent that has a kink and of a multiple of what it is the tangent of."""
+    size, moved = kink.path[0], kink.path[-1]
+    bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
+    return _transposed(lambda u: bars(_through(kink.path, multiple, u)), handle(moved), size.inputs, kink.dots)
 
 
 def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
@@ -149,47 +243,36 @@ def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
     if rule is not None:
         pushed = push_rule(node, rule, tangents)
         return {node if node.body is not None else (node, slot): t for slot, t in pushed.items()}
-    if node.body is not None:
-        tangent = _transposed(node, node, tangents)
-        return {} if tangent is None else {node: tangent}
-    found = {}
-    for slot in range(len(node.call.avals)):
-        tangent = _transposed(node, node, tangents, slot)
+    inputs = gradient_inputs(node)
+    dots = [tangents.get(i) for i in inputs]
+    wanted = {i for i in inputs if i in tangents}
+    found: dict[Any, Tensor] = {}
+    for slot, aval in enumerate(node.call.avals):
+        like = handle(node) if node.body is not None else zeros_of(aval)
+        tangent = _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
         if tangent is not None:
-            found[node, slot] = tangent
+            found[node if node.body is not None else (node, slot)] = tangent
     return found
 
 
-def _transposed(
-    node: Node, like: Node, tangents: dict[Node, Tensor], slot: int | None = None,
-    cotangent: Callable[[Tensor], Tensor] = lambda u: u,
-) -> Tensor | None:
-    """The tangent of a node from its VJP: d/du of <vjp(cotangent(u)), tangents>; u has the aval of `like`."""
-    from .rules import call_rule
+def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:
+    """The VJP rule of a call: from the cotangent of one output."""
+    return call_rule(node, {slot: u}, wanted)
 
-    aval = like.kind.out.aval if slot is None else node.call.avals[slot]
-    zero = zeros_like(handle(like)) if slot is None else _zeros(aval)
-    u = handle(identity_of(zero.node))
-    inputs = gradient_inputs(node)
+
+def _transposed(
+    bars: Callable[[Tensor], Sequence[Tensor | None]], like: Tensor, inputs: Sequence[Node],
+    dots: Sequence[Tensor | None],
+) -> Tensor | None:  # fmt: skip
+    """The tangent of a node from its VJP: d/du of <bars(u), dots>, where u has the aval of `like`."""
+    u = handle(identity_of(zeros_like(like).node))
     with recording_rules(True):
-        if node.call is not None:
-            bars = call_rule(node, {slot or 0: u}, {i for i in inputs if i in tangents})
-        else:
-            assert node.kind.op.pull is not None, node
-            xs = [handle(i) for i in node.inputs]
-            bars = list(node.kind.op.pull(cotangent(u), handle(node), xs, node.kind.params, False) or ())
-        seeds = [(b.node, tangents[i]) for b, i in zip(bars, inputs, strict=True)
-                 if b is not None and i in tangents and b.node.kind.out.requires_grad]
+        seeds = [(b.node, dot) for b, _, dot in zip(bars(u), inputs, dots, strict=True)
+                 if b is not None and dot is not None and b.node.kind.out.requires_grad]
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
         return pull_back(past, seeds, [u.node]).get(u.node)
-
-
-def _zeros(aval: Any) -> Tensor:
-    from ..ops import zeros_of
-
-    return zeros_of(aval)
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -261,10 +344,12 @@ def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool
         )
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
-            found = push_forward(past, given)
-            dots: list[Any] = [_tangent_of(o, found) for o in outs]
+            push = Push(past, given, [o.node for o in outs])
+            dots: list[Any] = [
+                zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, push.results, strict=True)
+            ]
         if is_watching():
-            watch_pushed(past, found, dots)
+            watch_pushed(push.pairs(), dots)
         if is_kept and not tracks:
             dots = untracked(dots)
         shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
@@ -275,11 +360,6 @@ def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool
     roots = [*[o.node for o in outs], *given, *[d.node for d in given.values()]]
     purpose = ("tangents", len(outs), len(given), is_array)
     return [t for t in emitted(purpose, roots, len(outs), len(given), run) if t is not None]
-
-
-def _tangent_of(out: Tensor, found: dict[Node, Tensor]) -> Tensor:
-    tangent = found.get(out.node)
-    return zeros_like(handle(out.node)) if tangent is None else tangent
 
 
 def _direction(d: Any, primal: Tensor, name: str) -> Tensor:

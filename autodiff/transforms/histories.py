@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from ..errors import GradientError, caller
 from ..tape.node import Node, released
 from ..tape.walk import gradient_inputs
-from .reverse import reaching
 
 __all__ = ["check_not_released", "passed", "release"]
 
@@ -17,13 +16,17 @@ def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
 
     Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
     """
-    reached = reaching(past, targets)
-    return [k for k, n in enumerate(past) if any(i in reached for i in gradient_inputs(n))]
+    reached, places = set(targets), []
+    for k, node in enumerate(past):
+        if any([i in reached for i in gradient_inputs(node)]):
+            reached.add(node)
+            places.append(k)
+    return places
 
 
 def check_not_released(past: Sequence[Node]) -> None:
     """Raise GradientError when a backward went through any of these before and let go of it."""
-    if any(n.kind.released for n in past):
+    if any([n.kind.released for n in past]):
         raise GradientError(
             f"second backward through the same graph\n  called at {caller()}\n"
             "  pass retain_graph=True to the first one, or compute the result again"

@@ -19,7 +19,6 @@ that nothing else reaches gets zeros.  No rule runs on the way there.  A user's 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -28,7 +27,6 @@ from codegen.records import NamedTuple
 from ..errors import GradientError
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
-from ..tape.machine import asks
 from ..tape.node import Node
 from ..tape.plan import COUNTS
 from ..tape.record import grad_mode, record, state
@@ -36,10 +34,10 @@ from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
+from .rule_programs import RulePrograms, Wires, begun, pulled_by_rule
 from .rules import call_rule, missing_rule
-from .vjp_programs import VJPPrograms, pulled_by_rule
 
-__all__ = ["Cotangent", "pull_back", "pull_back_masked", "reaching"]
+__all__ = ["Cotangent", "noted", "pull_back", "pull_back_masked"]
 
 _ADD = named("add")
 
@@ -49,15 +47,6 @@ class Cotangent(NamedTuple):
 
     node: Node
     masked: bool = False
-
-
-def reaching(order: Sequence[Node], targets: Iterable[Node]) -> set[Node]:
-    """The nodes of a history through which gradients reach `targets`."""
-    found = set(targets)
-    for node in order:
-        if node not in found and any([i in found for i in gradient_inputs(node)]):
-            found.add(node)
-    return found
 
 
 def pull_back(
@@ -73,8 +62,8 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    found = pull_back_masked(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
-    return {node: _noted(bar.node) for node, bar in found.items()}
+    run = _Pass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
+    return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
 
 
 def pull_back_masked(
@@ -82,93 +71,102 @@ def pull_back_masked(
     hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    return _Pass(order, targets, hooked).run(seeds)
+    run = _Pass(order, list(seeds), targets, hooked)
+    return {node: run.cotangent(node, at) for node, at in run.reached()}
 
 
 #: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
 #: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents.  Machine
 #: code has the same (`recording_reverse`).
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL = 1, 2, 4, 8, 16
-_stamps = itertools.count(1)
 
 
 class _Pass:
     """One backward pass.
 
-    place    of each node in the history
     bars     by place, cotangents of nodes that the walk has not come to, and of targets
     flags    by place
-    slots    cotangents of a call with several outputs, by output
+    wires    by place, where the inputs of nodes are
+    slots    cotangents of a call with several outputs, by the place of the call and the output
     """
 
     def __init__(
-        self, order: Sequence[Node], targets: Iterable[Node], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
-    ) -> None:
-        self.order, self.hooked = list(order), hooked
-        self.place = {n: i for i, n in enumerate(order)}
-        self.bars: list[Node | None] = [None] * len(order)
-        self.flags = bytearray(len(order))
-        self.slots: dict[Node, dict[int, Cotangent]] = {}
-        self.targets = [n for n in dict.fromkeys(targets) if n in self.place]
-        for n in self.targets:
-            self.flags[self.place[n]] = _TARGET
+        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Cotangent]], targets: Iterable[Node],
+        hooked: Callable[[dict[Any, Callable], Tensor], Tensor],
+    ) -> None:  # fmt: skip
+        """Go through a history."""
+        self.order, self.hooked = order if type(order) is list else list(order), hooked
         self.watch = watcher()
-        now = state.now
-        self.programs = None if self.watch else VJPPrograms.now(grad_mode.get())
-        is_told = now.lines is not None or now.captures is not None
-        self.native = None if self.programs is None or is_told else asks()
-        if self.native is not None:
-            self.native.opened(self.order, self.flags)
-        else:
-            for n in reaching(order, self.targets):
-                self.flags[self.place[n]] |= _OPEN
+        self.programs = programs = None if self.watch else RulePrograms.now()
+        native = None if programs is None else programs.native
+        self.slots: dict[int, dict[int, Cotangent]] = {}
+        ends = [n for n, _ in seeds]
+        self._targets = tuple(targets)
+        if native is not None and programs is not None:
+            bars, masked = tuple([c.node for _, c in seeds]), bytes([c.masked for _, c in seeds])
+            try:
+                words, self.bars, self.flags, at, *places = native.begin_back(
+                    self.order, (*ends, *self._targets), bars, masked, programs.pull_word, programs.used,
+                    programs.stamp, _ADD.memo[grad_mode.get()], _added,
+                )  # fmt: skip
+                self._places = places[len(ends) :]
+                if at >= 0:
+                    self.wires = Wires(words)
+                    self._go_natively(at, native, programs)
+            finally:
+                programs.note_used()
+            return
+        words, self.bars, self.flags, _, *places = begun(self.order, [*ends, *self._targets])
+        self.wires = Wires(words)
+        self._places = places[len(ends) :]
+        for at in self._places:
+            if at >= 0:
+                self.flags[at] = _TARGET
+        self._note_open()
+        for (_, value), at in zip(seeds, places, strict=False):
+            self._give(at, value)
+        down = range(len(self.order) - 1, -1, -1)
+        for at, _ in zip(down, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
+            self._go(at)
 
-    def run(self, seeds: Iterable[tuple[Node, Cotangent]]) -> dict[Node, Cotangent]:
-        """The cotangents of targets."""
-        for node, value in seeds:
-            self._give(node, value)
-        if self.native is not None and self.programs is not None:
-            self._go_natively(self.native, self.programs)
-        else:
-            places = range(len(self.order) - 1, -1, -1)
-            for at, _ in zip(places, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
-                self._go(at)
-        found: dict[Node, Cotangent] = {}
-        for node in self.targets:
-            at = self.place[node]
-            bar = self.bars[at]
-            if bar is not None:
-                found[node] = Cotangent(bar, bool(self.flags[at] & _MASKED))
-            elif self.flags[at] & _ZERO:
-                found[node] = Cotangent(zeros_of(node.kind.out.aval).node, True)
-        return found
+    def reached(self) -> list[tuple[Node, int]]:
+        """The targets that are reached, and their places."""
+        there = zip(self._targets, self._places, strict=True)
+        return [(n, at) for n, at in there if at >= 0 and (self.bars[at] is not None or self.flags[at] & _ZERO)]
 
-    def _go_natively(self, native: Any, programs: VJPPrograms) -> None:
-        """Have machine code go through all nodes but those that need Python."""
-        used: list[Any] = []
-        mode, stamp, at = grad_mode.get(), next(_stamps), len(self.order) - 1
-        try:
-            while True:
-                at = native.go_back(
-                    self.order, self.bars, self.flags, at, mode, used, stamp, _ADD.memo[mode], _added
-                )
-                if at < 0:
-                    break
-                self._go(at)
-                at -= 1
-        finally:
-            for program in used:
-                programs.note(program.entry)
+    def cotangent(self, node: Node, at: int) -> Cotangent:
+        """The cotangent of a target that is reached."""
+        bar = self.bars[at]
+        if bar is None:
+            return Cotangent(zeros_of(node.kind.out.aval).node, True)
+        return Cotangent(bar, bool(self.flags[at] & _MASKED))
+
+    def _note_open(self) -> None:
+        """Note through which nodes gradients reach targets."""
+        flags = self.flags
+        for at, node in enumerate(self.order):
+            if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
+                flags[at] |= _OPEN
+
+    def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
+        """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
+        memo = _ADD.memo[grad_mode.get()]
+        while at >= 0:
+            self._go(at)
+            at = native.go_back(
+                self.order, self.bars, self.flags, self.wires.words, at - 1, programs.pull_word, programs.used,
+                programs.stamp, memo, _added,
+            )  # fmt: skip
 
     def _go(self, at: int) -> None:
         """Go through one node."""
         node, bar, said = self.order[at], self.bars[at], self.flags[at]
-        slots = self.slots.pop(node, None) if self.slots else None
+        slots = self.slots.pop(at, None) if self.slots else None
         if slots is not None:  # a call with several outputs
-            self._call(node, slots)
+            self._call(at, node, slots)
         elif bar is None:
             if said & _ZERO:
-                self._note_zeros(gradient_inputs(node))
+                self._note_zeros(self.wires.sources(at, node))
         else:
             if not said & _TARGET:
                 self.bars[at] = None
@@ -177,72 +175,75 @@ class _Pass:
     def _look_closer(self, at: int, node: Node, bar: Cotangent) -> None:
         """Go through a node that has a cotangent."""
         if node.hooks:
-            bar = Cotangent(self.hooked(node.hooks, _noted(bar.node)).node, bar.masked)
+            bar = Cotangent(self.hooked(node.hooks, noted(bar.node)).node, bar.masked)
         if self.flags[at] & _TARGET:
             self.bars[at] = bar.node
-            if not any(map(self._is_open, gradient_inputs(node))):
+            if not any(map(self._is_open, self.wires.sources(at, node))):
                 return
         if node.slot is not None:
             # An output that a rule read back stands there once more.
-            call = node.inputs[0]
+            (call,) = self.wires.of(at)[:1]
             slots = self.slots.setdefault(call, {})
-            self.flags[self.place[call]] |= _CALL
+            self.flags[call] |= _CALL
             slots[node.slot] = _sum(slots.get(node.slot), bar)
         elif node.call is not None:
-            self._call(node, {0: bar})
+            self._call(at, node, {0: bar})
         else:
-            self._go_through(node, bar)
+            self._go_through(at, node, bar)
 
-    def _is_open(self, node: Node) -> bool:
-        at = self.place.get(node)
-        return at is not None and bool(self.flags[at] & _OPEN)
+    def _is_open(self, at: int) -> bool:
+        return at >= 0 and bool(self.flags[at] & _OPEN)
 
-    def _note_zeros(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            if self._is_open(node):
-                self.flags[self.place[node]] |= _ZERO
+    def _note_zeros(self, places: Iterable[int]) -> None:
+        for at in places:
+            if self._is_open(at):
+                self.flags[at] |= _ZERO
 
-    def _call(self, node: Node, bars: dict[int, Cotangent]) -> None:
+    def _call(self, at: int, node: Node, bars: dict[int, Cotangent]) -> None:
         """Apply the rule of a custom function to the cotangents of its outputs."""
+        inputs = node.inputs
         _refuse_released(node)
         COUNTS.rules += 1
-        wanted = {i for i in node.inputs if self._is_open(i)}
-        pulled = call_rule(node, {slot: _noted(c.node) for slot, c in bars.items()}, wanted)
-        given = [(i, Cotangent(g.node)) for i, g in zip(gradient_inputs(node), pulled, strict=True) if g is not None]
-        self._give_all(node, list(bars.values()), given)
+        wanted = {i for i, place in zip(inputs, self.wires.of(at), strict=True) if self._is_open(place)}
+        pulled = call_rule(node, {slot: noted(c.node) for slot, c in bars.items()}, wanted)
+        bars_of_inputs = [None if g is None else Cotangent(g.node) for g in pulled]
+        self._give_all(at, node, list(bars.values()), bars_of_inputs)
 
-    def _go_through(self, node: Node, bar: Cotangent) -> None:
+    def _go_through(self, at: int, node: Node, bar: Cotangent) -> None:
         """Go through an operation: by the program of its rule, if there is one."""
         inputs = node.inputs  # before the question whether they are all there still: another thread may release them
         _refuse_released(node)
         COUNTS.rules += 1
         op = node.kind.op
         masked = bar.masked and op.keeps_mask
-        program = None if self.programs is None else self.programs.find(node, inputs, bar.node, masked)
-        if program is None:
+        pulled = None if self.programs is None else self.programs.pull(node, inputs, bar.node, bar.masked)
+        if pulled is None:
             pulled = _pulled(node, inputs, bar.node, masked)
-        else:
-            made = iter(program.put((bar.node, node, *inputs)))
-            pulled = [None if place is None else next(made) for place in program.results]
         if None in pulled and not op.discrete:
-            self._note_zeros(inputs)
+            self._note_zeros(self.wires.of(at))
         masked = masked or op.masks
-        given = [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
-        self._give_all(node, [bar], given)
+        self._give_all(at, node, [bar], [None if g is None else Cotangent(g, masked) for g in pulled])
 
-    def _give_all(self, node: Node, bars: Sequence[Cotangent], given: Sequence[tuple[Node, Cotangent]]) -> None:
+    def _give_all(
+        self, at: int, node: Node, bars: Sequence[Cotangent], given: Sequence[Cotangent | None]
+    ) -> None:
+        """Give cotangents to the inputs that a node's cotangent goes to."""
+        sources = self.wires.sources(at, node)
         if self.watch:
-            self.watch(node, [c.node for c in bars], given)
-        for i, cotangent in given:
-            self._give(i, cotangent)
+            there = zip(gradient_inputs(node), given, strict=True)
+            self.watch(node, [c.node for c in bars], [(i, c) for i, c in there if c is not None])
+        for i, cotangent in zip(sources, given, strict=True):
+            if cotangent is not None:
+                self._give(i, cotangent)
 
-    def _give(self, node: Node, new: Cotangent) -> None:
-        """Add to the cotangent of a node."""
-        out = node.kind.out
-        if not out.requires_grad or not self._is_open(node):
+    def _give(self, at: int, new: Cotangent) -> None:
+        """Add to the cotangent of a node, unless it is in no history, or leads to no target."""
+        if not self._is_open(at):
+            return
+        out = self.order[at].kind.out
+        if not out.requires_grad:
             return
         assert new.node.kind.out.aval == out.aval, f"cotangent {new.node.kind.out.aval} for {out.aval}"
-        at = self.place[node]
         old = self.bars[at]
         total = _sum(None if old is None else Cotangent(old, bool(self.flags[at] & _MASKED)), new)
         self.bars[at] = total.node
@@ -269,7 +270,7 @@ def _refuse_released(node: Node) -> None:
         )
 
 
-def _noted(node: Node) -> Tensor:
+def noted(node: Node) -> Tensor:
     """A handle on a gradient that somebody gets: a small one is computed with what is asked for."""
     t = handle(node)
     if node.kind.out.small and node.value is None:

@@ -31,7 +31,7 @@ from .arguments import Arguments, is_differentiable, name_of, plain_results, run
 from .backward_pass import emit, group_of, is_looked_at, recording_rules, untracked
 from .batch.passes import at_once, together
 from .emitted import emitted
-from .forward import jvp, paired, push_forward
+from .forward import Push, jvp, paired
 from .functional import gradient_of
 from .gradient import solve
 
@@ -142,8 +142,7 @@ def _push(x: Tensor, past: Sequence[Node], results: Sequence[Tensor], a: Argumen
     def push(e: Tensor) -> list[Any]:
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
-            found = push_forward(past, {x.node: e})
-        dots = [found.get(r.node) for r in results]
+            dots = Push(past, {x.node: e}, [r.node for r in results]).results
         return untracked(dots) if is_kept and not tracks else dots
 
     return push

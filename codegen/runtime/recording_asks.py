@@ -6,10 +6,13 @@
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.put(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_table`, `recording_interpret`
-    asks.opened(...), asks.go_back(...)   see `recording_reverse`
+    asks.wired(...)                       see `recording_rules`
+    asks.begin_back(...), asks.go_back(...)       see `recording_reverse`
+    asks.begin_forth(...), asks.go_forth(...)     see `recording_forward`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
     asks.reads(...)                       the nodes that are read of a recording that is looked up
     asks.steps(...)                       nodes to put down, the program of a rule say
+    asks.rules(...)                       the rules of a kind
     asks.piece(...)                       a piece of a recording, as `recording_piece` has it
 """
 
@@ -32,11 +35,13 @@ from . import (
     recording_behind,
     recording_exact,
     recording_families,
+    recording_forward,
     recording_interpret,
     recording_keys,
     recording_piece,
     recording_program,
     recording_reverse,
+    recording_rules,
     recording_run,
     recording_structs,
     recording_table,
@@ -46,7 +51,7 @@ from .record_layout import Layout
 from .slots import offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["Asks", "Group", "NativeAnswer", "NativeReads", "NativeSteps", "asks_code", "has_known_slots"]
+__all__ = ["Asks", "Group", "NativeAnswer", "NativeReads", "NativeRules", "NativeSteps", "asks_code", "has_known_slots"]
 
 _BUILTINS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember, recording_structs.place_slots,
@@ -54,7 +59,8 @@ _BUILTINS = (
     recording_table.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.put, recording_program.digest_of,
-    recording_reverse.go_back, recording_reverse.opened,
+    recording_reverse.begin_back, recording_reverse.go_back,
+    recording_forward.begin_forth, recording_forward.go_forth, recording_rules.wired,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
@@ -93,6 +99,15 @@ class NativeSteps(Self):
     entry: Any
 
 
+class NativeRules(Self):
+    """The rules of a kind that are programs: the address of their number, and behind it of each `StepsBlock`.
+
+    programs    all rules of the kind that were met
+    """
+
+    programs: Sequence[Any]
+
+
 def asks_code(recorder: engine.Code) -> engine.Code:
     """The machine code, which makes leaves as the recorder does."""
     imports = {name: recorder.address(name) for name in ("new_leaf", "new_step")}
@@ -128,7 +143,7 @@ def _objects(layout: Layout) -> dict[str, Any]:
     return {
         "none": None, "true": True, "false": False, "empty": (), "plain_type": layout.node,
         "handle_type": layout.handle, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
-        "str_type": str, "answer_type": NativeAnswer, "reads_type": NativeReads, "steps_type": NativeSteps,
+        "str_type": str, "answer_type": NativeAnswer, "reads_type": NativeReads, "rules_type": NativeRules,
         "leaf_op": leaf_op, "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases,
         "plans": layout.plans, "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock,
         "counter": layout.counter, "out_of_range": OutOfRange, "first_limit": first_limit,
@@ -147,7 +162,8 @@ class Asks:
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
         self.history_of, self.exact_of = library.history_of, library.exact_of
         self.placed, self.put, self.digest_of = library.placed, library.put, library.digest_of
-        self.go_back, self.opened = library.go_back, library.opened
+        self.begin_back, self.go_back = library.begin_back, library.go_back
+        self.begin_forth, self.go_forth, self.wired = library.begin_forth, library.go_forth, library.wired
         self.family_of, self.scheduled, self.interpreted = library.family_of, library.scheduled, library.interpreted
         self.learn_piece, self.piece_of, self.finish_piece = (
             library.learn_piece, library.piece_of, library.finish_piece,
@@ -204,9 +220,9 @@ class Asks:
 
     def steps(
         self, given: int, steps: Sequence[tuple[Any, Any, Sequence[int]]], results: Sequence[int | None],
-        masks: bool = False, has_zeros: bool = False, entry: Any = None,
+        masks: bool = False, has_zeros: bool = False, word: int = 0, outs: Sequence[Any] = (), entry: Any = None,
     ) -> NativeSteps:  # fmt: skip
-        """Nodes to put down behind so many that are given: see `recording_program`, of rules `recording_reverse`.
+        """Nodes to put down behind so many that are given: see `recording_program`, of rules `recording_rules`.
 
         steps      kind, value and inputs of each node: the given nodes come first in the numbering
         results    which of them all are wanted; of a rule, for each input, None for none
@@ -215,14 +231,29 @@ class Asks:
         assert all(0 <= i < place for place, (_, _, picks) in enumerate(steps, given) for i in picks)
         places = [-1 if place is None else place for place in results]
         assert all(-1 <= i < given + len(steps) for i in places)
-        arrays = [(ctypes.c_int64 * len(table))(*table) for table in (words, places)]
-        at, places_at = map(ctypes.addressof, arrays)
-        words = [given, len(steps), at, len(places), places_at, int(masks), int(has_zeros), 0]
+        read = {i for _, _, picks in steps for i in picks}.union(places)
+        reads = [i for i in range(given) if i in read]
+        arrays = [(ctypes.c_int64 * len(table))(*table) for table in (words, places, list(map(id, outs)), reads)]
+        at, places_at, outs_at, reads_at = map(ctypes.addressof, arrays)
+        words = [
+            given, len(steps), at, len(places), places_at, int(masks), int(has_zeros), word, len(outs), outs_at,
+            len(reads), reads_at, 0, 0,
+        ]  # fmt: skip
         assert len(words) == len(recording_program.STEPS_WORDS)
         block = (ctypes.c_int64 * len(words))(*words)
         made = NativeSteps(struct.pack("P", ctypes.addressof(block)))
-        made.owned = (block, arrays, tuple(steps))
+        block[-1] = id(made)
+        made.owned = (block, arrays, tuple(steps), tuple(outs))
         made.entry = entry
+        return made
+
+    def rules(self, programs: Sequence[Any], steps: Sequence[NativeSteps]) -> NativeRules:
+        """The rules of a kind, of which those that are programs are given as steps, too."""
+        blocks = [ctypes.addressof(one.owned[0]) for one in steps]
+        table = (ctypes.c_int64 * (1 + len(blocks)))(len(blocks), *blocks)
+        made = NativeRules(struct.pack("P", ctypes.addressof(table)))
+        made.owned = (table, tuple(steps))
+        made.programs = programs
         return made
 
     def piece(

@@ -50,7 +50,10 @@ from .recording_walk import gather, roots
 __all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "new_step", "placed", "put", "put_down"]
 
 #: The words of `StepsBlock`.
-STEPS_WORDS = ("given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "stamp")
+STEPS_WORDS = (
+    "given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "word", "outs", "out_table",
+    "reads", "read_table", "stamp", "own",
+)  # fmt: skip
 
 
 class StepsBlock(Struct):
@@ -59,7 +62,11 @@ class StepsBlock(Struct):
     given          how many nodes they are put down behind
     step_table     per node kind, value, number of inputs, which: the given nodes first, then the steps
     result_table   which of them all are wanted
-    masks, has_zeros, stamp    of a rule: see `recording_reverse`
+    masks, has_zeros      of a rule that goes back: see `recording_reverse`
+    word, out_table       what decides beside the kind what a rule records: see `recording_rules`
+    read_table            which of the given nodes are read
+    stamp                 of the pass that has used it last
+    own                   the object that has these words
     """
 
     given: i64
@@ -69,7 +76,13 @@ class StepsBlock(Struct):
     result_table: ptr[i64]
     masks: i64
     has_zeros: i64
+    word: u64
+    outs: i64
+    out_table: ptr[ptr]
+    reads: i64
+    read_table: ptr[i64]
     stamp: u64
+    own: ptr
 
 
 new_step = extern("new_step", ptr, ptr[i64], ptr[ptr])

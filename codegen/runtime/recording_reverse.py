@@ -1,11 +1,10 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    opened(order, flags)       note through which nodes of a history gradients reach the targets
-    go_back(order, ...)        go through nodes by falling number, as far as Python is not needed
+    begin_back(order, ...)     begin a pass, and go through nodes by falling number, as far as Python is not needed
+    go_back(order, ...)        go on
 
-The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags.  So
-Python goes on at any node, and machine code behind it.  A node keeps its place in `mark`; the list names the node, so
-a mark that something else has left is none, and all are marked anew.
+The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
+they are wired (`recording_rules`).  So Python goes on at any node, and machine code behind it.
 """
 
 # mypy: ignore-errors
@@ -13,10 +12,9 @@ a mark that something else has left is none, and all are marked anew.
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i64, likely, local, native, obj, ptr, u8, u64
+from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
 from .recording_objects import (
     FEW,
-    append,
     bytes_at,
     call,
     dec,
@@ -24,6 +22,7 @@ from .recording_objects import (
     failed,
     inc,
     int_of,
+    int_value,
     leave,
     let_go,
     list_item,
@@ -31,63 +30,54 @@ from .recording_objects import (
     object_of,
     room,
     set_list,
+    tuple_item,
     tuple_of,
+    tuple_size,
 )
 from .recording_program import StepsBlock, new_step, put_down
+from .recording_rules import FIXED, MASKED_BIT, begun, bytes_of_array, is_simple, note_used, rule_of
 from .recording_run import count_up
-from .recording_structs import RULES, RawNode, RawObject, RawRich, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RULES, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "go_back", "opened"]
+__all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "begin_back", "go_back"]
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
 #: functions; it is a target; it is a call, of which outputs have cotangents.
 OPEN, MASKED, ZERO, TARGET, CALL = 1, 2, 4, 8, 16
 
 
-bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
+class Pass(Struct):
+    """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
+
+    old, new    the Outs of what was added;  kind: of the sum, with a count
+    """
+
+    order: ptr
+    bars: ptr
+    said: ptr[u8]
+    wires: ptr[i32]
+    memo: ptr
+    added: ptr
+    old: ptr
+    new: ptr
+    kind: ptr
 
 
 @native
-def mark_all(order: ptr) -> i64:
-    """Have each node of a list say its place: how many there are."""
-    count = list_size(order)
-    for i in range(count):
-        ptr[RawNode](list_item(order, i)).mark = u64(i)
-    return count
-
-
-@native(inline=True)
-def place_in(order: ptr, q: ptr[RawNode]) -> i64:
-    """The place of a node that tracks in its history; -1 for one that is not there."""
-    if q.kind.tracks is not tape.true:
-        return -1
-    at = i64(q.mark)
-    count = list_size(order)
-    if likely(at < count and list_item(order, at) is ptr(q)):
-        return at
-    mark_all(order)
-    at = i64(q.mark)
-    return at if at < count and list_item(order, at) is ptr(q) else i64(-1)
-
-
-@native
-def opened(order: borrowed, flags: borrowed) -> i64:
+def open_all(p: ptr[Pass]) -> void:
     """Note which nodes are open: targets, and all that lead to one."""
-    nodes = ptr(order)
-    said = bytes_of_array(ptr(flags))
-    count = mark_all(nodes)
     ends = local(i64, 3)
-    for i in range(count):
-        n = ptr[RawNode](list_item(nodes, i))
-        flow_of(n, count_of(n), ends)
-        found = said[i] & (TARGET | OPEN) != 0
-        for k in range(ends[0], ends[1] if ends[1] < count_of(n) else count_of(n)):
-            at = i64(input_at(n, k).mark)
-            if at < i and list_item(nodes, at) is ptr(input_at(n, k)):
-                found = found or said[at] & OPEN != 0
+    for i in range(list_size(p.order)):
+        n = ptr[RawNode](list_item(p.order, i))
+        inputs = i64(p.wires[i + 1] - p.wires[i])
+        flow_of(n, inputs, ends)
+        found = p.said[i] & (TARGET | OPEN) != 0
+        for k in range(ends[0], ends[1] if ends[1] < inputs else inputs):
+            at = i64(p.wires[i64(p.wires[i]) + k])
+            if at >= 0 and at < i:
+                found = found or p.said[at] & OPEN != 0
         if found:
-            said[i] |= OPEN
-    return count
+            p.said[i] |= OPEN
 
 
 @native
@@ -99,46 +89,43 @@ def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
 
 
 @native
-def pull_of(n: ptr[RawNode], bar: ptr[RawNode], tracks: ptr) -> ptr:
-    """The program of a node's rule (`recording_asks.NativeSteps`); null for none, and with an exception."""
-    rules = n.kind.rules
-    if rules is None or rules is tape.none:
-        return None
-    parts = local(ptr, 3)
-    parts[0] = ptr(bar.kind.out)
-    parts[1] = tape.false
-    parts[2] = tracks
-    key = held_tuple(parts, 3)
-    if key is None:
-        return None
-    found = dict_item(rules, key)
-    dec(key)
-    if found is None or ptr[RawObject](found).type is not tape.steps_type:
-        return None
-    return found
-
-
-@native
-def sum_of(old: ptr[RawNode], new: ptr[RawNode], memo: ptr, added: ptr) -> ptr:
-    """A node for the sum of two cotangents, a new reference; null with an exception."""
+def learn_sum(p: ptr[Pass], old: ptr, new: ptr) -> bool:
+    """Look up the kind of a sum, by the Outs of what is added; null where it is not known.  False with an exception."""
     both = local(ptr, 2)
-    both[0] = ptr(old.kind.out)
-    both[1] = ptr(new.kind.out)
+    both[0] = old
+    both[1] = new
     both[0] = held_tuple(both, 2)
     both[1] = tape.empty
     outs = both[0]
     key = held_tuple(both, 2) if outs is not None else ptr(None)
     dec(outs)
     if key is None:
-        return None
-    kind = dict_item(memo, key)
+        return False
+    kind = dict_item(p.memo, key)
+    if kind is not None:
+        inc(kind)
+    before = p.kind
+    p.old = old
+    p.new = new
+    p.kind = kind
     dec(key)
+    dec(before)
+    return True
+
+
+@native
+def sum_of(p: ptr[Pass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
+    """A node for the sum of two cotangents, a new reference; null with an exception."""
+    is_last = p.old is ptr(old.kind.out) and p.new is ptr(new.kind.out) and p.kind is not None
+    if not is_last and not learn_sum(p, ptr(old.kind.out), ptr(new.kind.out)):
+        return None
+    both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
-    if kind is None:
-        return call(added, both, 2, None)
+    if p.kind is None:
+        return call(p.added, both, 2, None)
     step = local(i64, 5)
-    step[0] = i64(u64(kind))
+    step[0] = i64(u64(p.kind))
     step[1] = i64(u64(tape.none))
     step[2] = 2
     step[3] = 0
@@ -147,139 +134,198 @@ def sum_of(old: ptr[RawNode], new: ptr[RawNode], memo: ptr, added: ptr) -> ptr:
 
 
 @native
-def give(order: ptr, bars: ptr, said: ptr[u8], q: ptr[RawNode], new: ptr, masks: bool, memo: ptr, added: ptr) -> bool:
-    """Add to the cotangent of an input.  False with an exception."""
-    at = place_in(order, q)
-    if at < 0 or said[at] & OPEN == 0:
+def give(p: ptr[Pass], at: i64, new: ptr, masks: bool) -> bool:
+    """Add to the cotangent of an input that is at this place, if there is one.  False with an exception."""
+    if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](list_item(p.order, at)).kind.tracks is not tape.true:
         return True
-    old = list_item(bars, at)
+    old = list_item(p.bars, at)
     if old is tape.none:
         inc(new)
-        set_list(bars, at, new)
+        set_list(p.bars, at, new)
         if masks:
-            said[at] |= MASKED
+            p.said[at] |= MASKED
         return True
-    total = sum_of(ptr[RawNode](old), ptr[RawNode](new), memo, added)
+    total = sum_of(p, ptr[RawNode](old), ptr[RawNode](new))
     if total is None:
         return False
-    set_list(bars, at, total)
+    set_list(p.bars, at, total)
     if not masks:
-        said[at] &= ~u8(MASKED)
+        p.said[at] &= ~u8(MASKED)
     return True
 
 
 @native
-def go_through(
-    order: ptr, bars: ptr, said: ptr[u8], n: ptr[RawNode], bar: ptr[RawNode], p: ptr[StepsBlock], memo: ptr, added: ptr
-) -> bool:
+def note_zero(p: ptr[Pass], at: i64) -> void:
+    """Note that an input gets zeros, if gradients reach a target through it."""
+    if at >= 0 and p.said[at] & OPEN != 0:
+        p.said[at] |= ZERO
+
+
+@native
+def go_through(p: ptr[Pass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
-    total = p.given + p.steps
+    total = rule.given + rule.steps
+    inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, FEW)
     nodes = room(nearby, FEW, total)
     if nodes is None:
         return False
     nodes[0] = ptr(bar)
     nodes[1] = ptr(n)
-    for k in range(p.given - 2):
-        nodes[2 + k] = ptr(input_at(n, k))
-    for k in range(p.given):
-        inc(nodes[k])
-    # Objects are made from here on, which may run any Python: all that is used is held.
-    made = put_down(p, nodes)
+    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
+    for k in range(rule.reads):
+        place = rule.read_table[k]
+        if place >= 2:
+            nodes[place] = ptr(input_at(n, place - 2))
+            inc(nodes[place])
+    made = put_down(rule, nodes)
     is_right = made == total
-    for k in range(p.results if is_right else i64(0)):
-        place = p.result_table[k]
-        if place >= 0 and not give(
-            order, bars, said, ptr[RawNode](nodes[2 + k]), nodes[place], p.masks != 0, memo, added
-        ):
+    for k in range(rule.results if is_right else i64(0)):
+        place = rule.result_table[k]
+        if place >= 0 and not give(p, i64(inputs[k]), nodes[place], rule.masks != 0):
             is_right = False
             break
-    for k in range(p.results if is_right and p.has_zeros != 0 else i64(0)):
-        place = place_in(order, ptr[RawNode](nodes[2 + k]))
-        if place >= 0 and said[place] & OPEN != 0:
-            said[place] |= ZERO
-    let_go(nodes, made)
+    for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
+        note_zero(p, i64(inputs[k]))
+    for k in range(rule.reads):
+        if rule.read_table[k] >= 2:
+            dec(nodes[rule.read_table[k]])
+    let_go(nodes + rule.given, made - rule.given)
     leave(nodes, nearby)
     return is_right
 
 
 @native
-def leads_on(order: ptr, said: ptr[u8], n: ptr[RawNode]) -> bool:
+def leads_on(p: ptr[Pass], i: i64) -> bool:
     """True if gradients reach a target through an input of a plain node."""
-    for k in range(count_of(n)):
-        at = place_in(order, input_at(n, k))
-        if at >= 0 and said[at] & OPEN != 0:
+    for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
+        at = i64(p.wires[k])
+        if at >= 0 and p.said[at] & OPEN != 0:
             return True
     return False
 
 
 @native
-def go_back(
-    order: borrowed, bars: borrowed, flags: borrowed, first: i64, tracks: borrowed, used: borrowed, stamp: u64,
-    memo: borrowed, added: borrowed,
-) -> obj:
-    """The first place, from one downwards, at which Python has to go on; -1 at the end.
+def go_on(p: ptr[Pass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
+    """Go through nodes: the first place, from one downwards, at which Python has to go on; -1 at the end.
 
-    tracks   whether what is recorded tracks gradients
-    used     a list of the programs that were used: it grows;  stamp: a number of this pass
-    memo     kinds of sums;  added: added(old, new) records one whose kind is not there
+    -2 with an exception.
     """
-    nodes = ptr(order)
-    kept = ptr(bars)
-    said = bytes_of_array(ptr(flags))
     rules = i64(0)
     is_right = True
+    outs = local(ptr, 1)
     i = first
     while i >= 0:
-        n = ptr[RawNode](list_item(nodes, i))
-        bar = ptr[RawNode](list_item(kept, i))
-        is_plain = n.type is tape.plain_type
-        if said[i] & CALL != 0:
+        n = ptr[RawNode](list_item(p.order, i))
+        bar = ptr[RawNode](list_item(p.bars, i))
+        said = p.said[i]
+        is_plain = is_simple(n)
+        if said & CALL != 0:
             break
         if ptr(bar) is tape.none:
-            if said[i] & ZERO != 0:
+            if said & ZERO != 0:
                 if not is_plain:
                     break
-                for k in range(count_of(n)):
-                    at = place_in(nodes, input_at(n, k))
-                    if at >= 0 and said[at] & OPEN != 0:
-                        said[at] |= ZERO
+                for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
+                    note_zero(p, i64(p.wires[k]))
             i -= 1
             continue
-        if not is_plain:
+        if unlikely(not is_plain):
             r = ptr[RawRich](n)
             if ptr(r.leaf) is tape.none or is_filled(r.hooks):
                 break
             i -= 1  # a leaf keeps its cotangent
             continue
-        is_target = said[i] & TARGET != 0
-        if is_target and not leads_on(nodes, said, n):
+        is_target = said & TARGET != 0
+        if is_target and not leads_on(p, i):
             i -= 1
             continue
-        if said[i] & MASKED != 0 or n.kind.released is tape.true:
+        if n.kind.released is tape.true:
             break
-        found = pull_of(n, bar, ptr(tracks))
-        if found is None:
+        outs[0] = ptr(bar.kind.out)
+        given = 2 + i64(p.wires[i + 1] - p.wires[i])
+        found = rule_of(n, word | (u64(said & MASKED != 0) << MASKED_BIT), outs, 1, given)
+        if found is None or given != 2 + count_of(n):
             break
-        p = ptr[StepsBlock](bytes_at(found)[0])
-        if p.given != 2 + count_of(n):
+        if not note_used(found, ptr(used), stamp):
+            is_right = False
             break
-        if p.stamp != stamp:
-            p.stamp = stamp
-            if append(ptr(used), found) != 0:
-                is_right = False
-                break
         rules += 1
-        inc(found)
-        is_right = go_through(nodes, kept, said, n, bar, p, ptr(memo), ptr(added))
-        dec(found)
+        is_right = go_through(p, i, n, bar, found)
         if not is_right:
             break
         if not is_target:
             inc(tape.none)
-            set_list(kept, i, tape.none)
+            set_list(p.bars, i, tape.none)
         i -= 1
     count_up(ptr[ptr](tape.counts) + RULES, rules)
-    if not is_right:
+    return i if is_right else i64(-2)
+
+
+@native
+def take_up(p: ptr[Pass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr) -> void:
+    """Take up the state of a pass."""
+    p.order = order
+    p.bars = bars
+    p.said = bytes_of_array(flags)
+    p.wires = ptr[i32](bytes_at(wires))
+    p.memo = memo
+    p.added = added
+    p.old = None
+    p.new = None
+    p.kind = None
+
+
+@native
+def go_back(
+    order: borrowed, bars: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
+    stamp: u64, memo: borrowed, added: borrowed,
+) -> obj:
+    """The first place, from one downwards, at which Python has to go on; -1 at the end.
+
+    word     of rules whose cotangent is not masked
+    used     a list of the programs that were used: it grows;  stamp: a number of this pass
+    memo     kinds of sums;  added: added(old, new) records one whose kind is not there
+    """
+    p = local(Pass, 1)[0]
+    take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added))
+    at = go_on(p, first, word, ptr(used), stamp)
+    dec(p.kind)
+    if at == -2:
         return failed()
-    return object_of(int_of(i))
+    return object_of(int_of(at))
+
+
+@native
+def begin_back(
+    order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
+    memo: borrowed, added: borrowed,
+) -> obj:
+    """Begin a pass, and go back as far as Python is not needed: what `wired` makes, with the place in it.
+
+    asked    the results, then the targets;  bars, masked: a cotangent of each result, and a byte for each
+    """
+    made = begun(ptr(order), ptr(asked))
+    if made is None:
+        return failed()
+    p = local(Pass, 1)[0]
+    take_up(p, ptr(order), list_item(made, 1), list_item(made, 2), list_item(made, 0), ptr(memo), ptr(added))
+    n_results = tuple_size(ptr(bars))
+    for i in range(n_results, tuple_size(ptr(asked))):
+        at = int_value(list_item(made, FIXED + i))
+        if at >= 0:
+            p.said[at] |= TARGET
+    open_all(p)
+    are_masked = ptr[u8](bytes_at(ptr(masked)))
+    is_right = True
+    for i in range(n_results):
+        if is_right:
+            at = int_value(list_item(made, FIXED + i))
+            is_right = give(p, at, tuple_item(ptr(bars), i), are_masked[i] != 0)
+    at = go_on(p, list_size(p.order) - 1, word, ptr(used), stamp) if is_right else i64(-2)
+    dec(p.kind)
+    if at == -2:
+        dec(made)
+        return failed()
+    set_list(made, 3, int_of(at))
+    return object_of(made)

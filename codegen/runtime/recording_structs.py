@@ -156,7 +156,7 @@ class Tape(Struct):
     str_type: ptr
     answer_type: ptr
     reads_type: ptr
-    steps_type: ptr
+    rules_type: ptr
     leaf_op: ptr
     constant_op: ptr
     argument_op: ptr

@@ -78,7 +78,7 @@ def test_no_rule_runs_for_what_is_known(way, monkeypatch):
     for _ in range(4):
         known = run(A)
     monkeypatch.setattr(reverse, "_pulled", None)
-    monkeypatch.setattr(forward, "_pushed", None)
+    monkeypatch.setattr(forward, "_tangent_by_rule", None)
     np.testing.assert_array_equal(run(A), known)
 
 

@@ -31,12 +31,16 @@ from ...tensor import Tensor, handle
 from ..emitted import emitted
 from ..hooks import run_hooks
 from ..modes import tracking
+from ..reverse import noted
+from ..rule_programs import RulePrograms, Wires
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
 
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
 CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}
+#: Of a node, by its place: Python goes through what reads it (`transforms.forward`).
+_LOOK = 1
 
 
 def of_each(
@@ -73,7 +77,7 @@ def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], si
         for one, t in given:
             walk.found[one] = walk.hooked(one, t)
         with tracking():  # a node that was recorded under no_grad is cut
-            walk.go(_since(since, ends))
+            walk.go(_since(since, ends), ends)
         return [t if differs else None for t, differs in map(walk.of, ends)]
 
     if state.now.body or any([n.hooks or n.retained for n in examples]):
@@ -125,6 +129,7 @@ class OfAll:
         self.stands = {} if stands is None else stands
         self._copied = copied
         self._outputs: dict[Node, list[Tensor]] = {}
+        self._programs: RulePrograms | None = None
 
     def of(self, node: Node) -> tuple[Tensor, bool]:
         """The present value of a node, and True if it differs between examples."""
@@ -133,8 +138,13 @@ class OfAll:
             return handle(self.stands.get(node, node)), False
         return found.vector(self.size) if isinstance(found, Parts) else found, True
 
-    def go(self, order: Sequence[Node]) -> None:
-        """Walk over nodes in the order of their creation."""
+    def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
+        """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
+        is_plain = self._copied is None and not self.stands and not state.now.body
+        self._programs = RulePrograms.now() if is_plain else None
+        if self._programs is not None and self._programs.native is not None:
+            self._go_natively(order, ends, self._programs)
+            return
         for node in order:
             if node in self.found or node in self.stands:
                 continue
@@ -143,6 +153,32 @@ class OfAll:
                     self._visit(node)
             elif self._copied is not None:
                 self.stands[node] = self._copied(node, [self.stands.get(i, i) for i in node.inputs])
+
+    def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
+        """Have machine code go through all nodes but those that need Python."""
+        known = [(n, t.node) for n, t in self.found.items()]
+        words = [programs.batch_word, programs.used, programs.stamp]
+        try:
+            wires, made, flags, at, *places = programs.native.begin_forth(
+                order, (*[n for n, _ in known], *ends), tuple([t for _, t in known]), *words
+            )
+            while at < len(order):
+                node = order[at]
+                for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
+                    if place >= 0 and made[place] is not None and i not in self.found:
+                        self.found[i] = handle(made[place])
+                if any([i in self.found or i in self._outputs for i in node.inputs]):
+                    self._visit(node)
+                    found = self.found.get(node)
+                    if found is not None:
+                        made[at] = found.node if isinstance(found, Tensor) else found
+                        flags[at] = 0 if isinstance(found, Tensor) else _LOOK
+                at = programs.native.go_forth(order, made, flags, wires, at + 1, *words)
+        finally:
+            programs.note_used()
+        for node, at in zip(ends, places[len(known) :], strict=True):
+            if at >= 0 and made[at] is not None and node not in self.found:
+                self.found[node] = noted(made[at])
 
     def _visit(self, node: Node) -> None:
         now, inputs = state.now, node.inputs
@@ -182,8 +218,24 @@ class OfAll:
             pairs = [(self.found[i], True) for i in node.inputs]
         else:
             pairs = [self.of(i) for i in node.inputs]
+            if self._programs is not None:
+                made = self._programs.batch(node, [x.node if m else None for x, m in pairs], self._by_rule(node))
+                if made is not None:
+                    return handle(made[0])
         xs, mapped = tuple([x for x, _ in pairs]), tuple([m for _, m in pairs])
         return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+
+    def _by_rule(self, node: Node) -> Callable[[Sequence[Any]], Any]:
+        """The batch rule of a node's operation: from what differs, the node and its inputs to what it is for all."""
+        op, count = node.kind.op, len(node.inputs)
+
+        def rule(given: Sequence[Any]) -> Any:
+            mapped = tuple([x is not None for x in given[:count]])
+            xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
+            assert op.batch is not None, op
+            return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+
+        return rule
 
     def hooked(self, node: Node, found: Any) -> Any:
         """The value that was found, with the hooks of an example's tensor called for every example."""

@@ -1,14 +1,15 @@
-"""A rule's program records what the rule records: see `transforms.vjp_programs`."""
+"""A rule's program records what the rule records, in each direction: see `transforms.rule_programs`."""
 
 import numpy as np
 import pytest
 
 import autodiff as ad
 from autodiff.tape.walk import history, needed, structure
-from autodiff.transforms import reverse
+from autodiff.transforms import forward, reverse
 from autodiff.transforms.backward_pass import recording_rules
+from autodiff.transforms.batch import walk
 from autodiff.transforms.reverse import Cotangent, pull_back_masked
-from autodiff.transforms.vjp_programs import VJPProgram, VJPPrograms
+from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
 
@@ -18,7 +19,7 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = staticmethod(lambda tracks: None)
+    now = staticmethod(lambda: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
@@ -41,15 +42,70 @@ def test_a_program_records_what_its_rule_records(case):
     for is_other, seed in enumerate((ad.ones(y.shape, dtype=y.dtype), 2.0 * y.detach())):
         seeds = [(y.node, Cotangent(seed.node, bool(is_other)))]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reverse, "VJPPrograms", Direct)
+            patch.setattr(reverse, "RulePrograms", Direct)
             expected = recorded([y.node], seeds, tracked, bool(is_other))
         for _ in range(3):
             assert recorded([y.node], seeds, tracked, bool(is_other)) == expected
 
 
+def as_recorded(found):
+    """What results were recorded as."""
+    ends = [None if t is None else t.node for t in found]
+    there = [n for n in ends if n is not None]
+    parts, number, _ = structure(needed(there), there)
+    return parts, [None if n is None else number[n] for n in ends]
+
+
+@law(SMOOTH)
+def test_a_program_of_a_tangent_records_what_the_rule_records(case):
+    point = case.point(rng_of(case))
+    leaves = [ad.tensor(x, requires_grad=i in case.wrt) for i, x in enumerate(point)]
+    y = case.f(*leaves)
+    past = history([y.node])
+    for tracks in (False, True):
+        dots = {leaves[i].node: ad.tensor(np.ones(leaves[i].shape, leaves[i].dtype)) for i in case.wrt}
+
+        def run(dots=dots, tracks=tracks):
+            with recording_rules(tracks):
+                return as_recorded(forward.Push(past, dots, [y.node]).results)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forward, "RulePrograms", Direct)
+            expected = run()
+        for _ in range(3):
+            assert run() == expected
+
+
+@law(SMOOTH)
+def test_a_program_of_many_examples_records_what_the_rule_records(case):
+    point = case.point(rng_of(case))
+    given = [ad.tensor(np.stack([x, x])) for x in point]
+
+    def run():
+        ((t, differs),) = walk.of_each(lambda made: [case.f(*made)], given, [True] * len(given), 2)
+        return as_recorded([t if differs else None])
+
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(walk, "RulePrograms", Direct)
+            patch.setattr(walk, "emitted", rules_run)
+            expected = run()
+    except (ad.Error, TypeError):
+        return  # nothing says what it is for many examples
+    for _ in range(3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(walk, "emitted", rules_run)
+            assert run() == expected
+
+
+def rules_run(purpose, roots, results, targets, run, **_):
+    """In the place of emissions: there are none."""
+    return run()
+
+
 def programs_of(y):
-    found = [getattr(p, "entry", p) for n in history([y.node]) for p in (n.kind.rules or {}).values()]
-    return [p for p in found if type(p) is VJPProgram]
+    rules = [n.kind.rules for n in history([y.node])]
+    return [p for r in rules if r is not None for p in r.programs if p.steps is not None]
 
 
 def test_a_kind_gets_its_program_when_it_is_met_again():
@@ -115,6 +171,6 @@ def test_gradients_are_the_same_where_rules_run_and_where_they_do_not(program):
 def test_there_are_none_where_extents_are_symbols():
     from codegen.symbols import watched
 
-    assert VJPPrograms.now(False) is not None
+    assert RulePrograms.now() is not None
     with watched():
-        assert VJPPrograms.now(False) is None
+        assert RulePrograms.now() is None

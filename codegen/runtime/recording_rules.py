@@ -1,0 +1,163 @@
+"""Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
+
+    wired(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
+    rule_of(...)               the program of a node's rule
+    put_down_at(...)           put it down behind what it is given
+
+A pass goes through a list of nodes, each input coming before its readers.  Its wires are numbers of 32 bits: for each
+node, and for the end, where the places of its inputs begin; then these places, -1 for an input that is not in the list.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
+from .recording_objects import (
+    FEW,
+    append,
+    bytes_at,
+    inc,
+    int_of,
+    leave,
+    list_item,
+    list_of,
+    list_size,
+    new_bytes,
+    new_list,
+    object_of,
+    room,
+    set_bytes,
+    set_list,
+    tuple_item,
+    tuple_size,
+)
+from .recording_program import StepsBlock
+from .recording_structs import RawNode, RawObject, RawRich, count_of, input_at, is_filled, tape
+
+__all__ = [
+    "FIRST_INPUT", "FIXED", "MASKED_BIT", "MOST_INPUTS", "begun", "bytes_of_array", "is_simple", "note_used", "rule_of",
+    "wired",
+]
+
+#: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
+#: say which inputs have tangents, and of how many inputs they say it.
+MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
+
+#: How many parts of a pass stand before the places of nodes.
+FIXED = 4
+
+bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
+new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, runs_python=False)
+
+
+@native
+def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
+    """The place of a node in a list, each node of which has its place as its mark; -1 for none."""
+    at = i64(q.mark)
+    if likely(q.mark < u64(count)) and list_item(order, at) is ptr(q):
+        return i32(at)
+    return -1
+
+
+@native
+def wires_of_all(order: ptr) -> ptr:
+    """How a list of nodes is wired, as bytes, a new reference; null with an exception.  Each node says its place."""
+    count = list_size(order)
+    total = count + 1
+    for i in range(count):
+        n = ptr[RawNode](list_item(order, i))
+        n.mark = u64(i)
+        total += count_of(n)
+    made = new_bytes(None, 4 * total)
+    if made is None:
+        return None
+    words = ptr[i32](bytes_at(made))
+    at = count + 1
+    for i in range(count):
+        n = ptr[RawNode](list_item(order, i))
+        words[i] = i32(at)
+        for k in range(count_of(n)):
+            words[at] = place_in(order, count, input_at(n, k))
+            at += 1
+    words[count] = i32(at)
+    return made
+
+
+@native
+def begun(order: ptr, asked: ptr) -> ptr:
+    """[wires, nothing for each node, a flag for each node, 0, the places of the nodes of a tuple...]: a list.
+
+    A new reference; null with an exception.  A place is -1 for a node that is not in the pass.
+    """
+    n_asked = tuple_size(asked)
+    count = list_size(order)
+    nearby = local(ptr, FEW)
+    parts = room(nearby, FEW, n_asked + FIXED)
+    if parts is None:
+        return None
+    parts[0] = wires_of_all(order)
+    for i in range(n_asked):
+        parts[FIXED + i] = int_of(i64(place_in(order, count, ptr[RawNode](tuple_item(asked, i)))))
+    # Lists are made now: that may run any Python.
+    parts[1] = new_list(count)
+    for i in range(count if parts[1] is not None else i64(0)):
+        inc(tape.none)
+        set_list(parts[1], i, tape.none)
+    parts[2] = new_bytearray(None, count)
+    if parts[2] is not None:
+        set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
+    parts[3] = int_of(0)
+    made = list_of(parts, n_asked + FIXED)
+    leave(parts, nearby)
+    return made
+
+
+@native
+def wired(order: borrowed, asked: borrowed) -> obj:
+    """The beginning of a pass through a list of nodes: see `begun`."""
+    return object_of(begun(ptr(order), ptr(asked)))
+
+
+@native(inline=True)
+def is_simple(n: ptr[RawNode]) -> bool:
+    """True for a node that rules go through as if it were plain: no leaf, no call or output of one, without hooks."""
+    if likely(n.type is tape.plain_type):
+        return True
+    r = ptr[RawRich](n)
+    return (
+        ptr(r.leaf) is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
+        and r.flow is tape.none and not is_filled(r.hooks)
+    )  # fmt: skip
+
+
+@native
+def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64) -> ptr[StepsBlock]:
+    """The program of a node's rule, for as many given nodes; null for none.
+
+    word, outs    what decides, beside the kind, what the rule records
+    """
+    rules = n.kind.rules
+    if ptr[RawObject](rules).type is not tape.rules_type:
+        return None
+    table = ptr[i64](bytes_at(rules)[0])
+    for i in range(table[0]):
+        p = ptr[StepsBlock](table[i + 1])
+        if unlikely(p.word != word or p.outs != n_outs or p.given != given):
+            continue
+        is_it = True
+        for k in range(n_outs):
+            is_it = is_it and p.out_table[k] is outs[k]
+        if likely(is_it):
+            return p
+    return None
+
+
+@native(inline=True)
+def note_used(p: ptr[StepsBlock], used: ptr, stamp: u64) -> bool:
+    """Have a pass hold a program: the list of those that it has used does.  False with an exception."""
+    if likely(p.stamp == stamp):
+        return True
+    p.stamp = stamp
+    return append(used, p.own) == 0
