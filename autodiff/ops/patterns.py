@@ -7,7 +7,7 @@ mini-batch costs no look at the key's meaning.
     X[:, rows]         rows: i64[8]        pattern ((1797, 1), (-4, 0))   no starts, an index array
 
 The pattern decides what is recorded, with the avals of index arrays; these, and the starts, are run-time arguments.
-Machine code reads keys as it is done here (`codegen.runtime.record_key_ir`), and learns from the templates.
+Machine code reads keys as it is done here (`codegen.runtime.recorder_subscripts`), and learns from the templates.
 """
 
 from __future__ import annotations

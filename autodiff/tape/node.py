@@ -297,7 +297,7 @@ class Node:
     """One operation applied to nodes, or a leaf.
 
     value    None (pending), an ndarray, or, for a recorded Python number, that number
-    first, second, mark    for machine code, which keeps up to two inputs there (`codegen.runtime.record_nodes_ir`)
+    first, second, mark    for machine code, which keeps up to two inputs there (`codegen.runtime.recorder_nodes`)
     """
 
     __slots__ = ("first", "inputs", "kind", "mark", "number", "second", "value")

@@ -4,24 +4,41 @@
     address = recorder.binary(table, slow, unknown)     a C function that records from a table (`record_table`)
     wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
 
-`record_ir` says what the machine code does.  Whatever it does not know it leaves to Python: `slow` is called
-in circumstances (a trace, another thread), `unknown` for operands without an entry; both get the operands.
+The machine code is native Python (`codegen.native`), read in this order: `recorder_sites` (where it is entered),
+`recorder_tables`, `recorder_put`, `recorder_nodes`, `recorder_life`.  Whatever it does not know it leaves to Python:
+`slow` is called in circumstances (a trace, another thread), `unknown` for operands without an entry; both get the
+operands.
 """
 
 from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from . import engine, objects
+from ..native import BuiltinLibrary, Translation
+from . import (
+    engine,
+    objects,
+    recorder_arrays,
+    recorder_here,
+    recorder_life,
+    recorder_loans,
+    recorder_nodes,
+    recorder_operands,
+    recorder_put,
+    recorder_reads,
+    recorder_subscripts,
+    recorder_updates,
+    recording_answer,
+    recording_interpret,
+)
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
-from .record_ir import (
+from .record_layout import SET_HANDLER, VIEW, Layout, is_as_known
+from .record_table import Program, Table
+from .recorder_sites import (
     ASSIGN,
     BINARY,
     CALLS,
@@ -32,77 +49,64 @@ from .record_ir import (
     METHODS,
     POWER,
     SITE_WORDS,
+    SITES,
     SITES_IN_ALL,
     SUBSCRIPT,
     UNARY,
-    WORDS,
-    recorder_ir,
-)  # fmt: skip
-from .record_layout import SET_HANDLER, VIEW, Layout, offsets_of
-from .record_table import Program, Table
-from .recording_asks import Asks, asks_code, has_known_slots
+)
+from .recording_asks import ASKS, Asks, has_known_slots
 from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 
-#: What the machine code reads of objects of Python's and NumPy's own.
-_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
+_BUILTINS = (
+    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_loans.give_back,
+    recorder_loans.keep, recorder_operands.hold,
+)  # fmt: skip
+_EXPORTS = (
+    *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
+    recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
+    recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_loans.loan_ended,
+    recorder_loans.lent_view, recorder_loans.gave_back, recording_answer.answer_value,
+    *recording_interpret.LOOPS.values(),
+)  # fmt: skip
 
 
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
-    def __init__(self, layout: Layout, offsets: dict[str, int], code: engine.Code, asks: engine.Code) -> None:
+    def __init__(self, layout: Layout, code: engine.Code) -> None:
         self._code = code
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
         self._held: list[Any] = []
         self._recording: Any = None
-        self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
-        self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(
-            self._numbers("recorder_sites")
-        )
+        self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
+        self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(self._numbers("recorder_sites"))
         self._free = {
             "binary": iter(range(BINARY)),
             "unary": iter(range(BINARY, BINARY + UNARY)),
             "call": iter(range(BINARY + UNARY, BINARY + UNARY + CALLS)),
             "method": iter(range(FIRST_METHOD, FIRST_METHOD + METHODS)),
         }
-        values: dict[str, Any] = dict(
-            handle_type=layout.handle, node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind,
-            leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
-            tuple_type=tuple, none=None, not_implemented=NotImplemented, true=True, false=False, zero=0,
-            config=layout.settings, counter=layout.counter, mode=layout.mode, note_small=layout.note_small,
-            note_updated=layout.note_updated, look_at=layout.look_at, force=layout.force,
-            array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
-            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32,
-            lender_type=layout.lender, lent=layout.lent,
-            callback_name=_CALLBACK, prune=layout.prune, start_kind=layout.start_kind, int64_type=np.int64,
-            int64_descr=np.dtype(np.int64), allocator=native().allocator,
-            **{f"python_{name}": read for name, read in layout.reads.items()},
-        )  # fmt: skip
-        self.asks = Asks(layout, asks)
-        numbers = offsets | dict(few=layout.limits[2], answer_value=self.asks.answer_value)
-        for name, value in (numbers | {k: id(v) for k, v in values.items()}).items():
-            self._words[WORDS.index(name)] = value
-        self._values = values
+        self._library = BuiltinLibrary(code, _BUILTINS)
+        self.asks = Asks(layout, code, self._library)
         self._take_over()
 
     def _take_over(self) -> None:
         """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
         node, rich, handle = self._layout.node, self._layout.rich, self._layout.handle
         lives = [life_of(cls) for cls in (node, rich, handle)]
-        assert None not in lives  # `offsets_of` has looked
+        assert None not in lives  # `is_as_known` has looked
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
-        self._words[WORDS.index("references_at")] = handle.__weakrefoffset__
-        self._words[WORDS.index("rich_references_at")] = rich.__weakrefoffset__
-        self._words[WORDS.index("usual_dealloc")] = usual.value or 0
-        traverse.value, clear.value = self._numbers("traverse"), self._numbers("clear")
-        free.value, free_rich.value = self._numbers("life"), self._numbers("rich_life")
+        self._library.set_life(usual.value or 0, handle.__weakrefoffset__, rich.__weakrefoffset__)
         at = self._code.address
-        for name, write in (("inputs", "set_inputs"), ("number", "set_number_attribute")):
-            setattr(node, name, attribute(node, name, at(f"get_{name}"), at(write)))
+        traverse.value, clear.value = at("node_traverse"), at("node_clear")
+        free.value, free_rich.value = at("node_dealloc"), at("rich_dealloc")
+        for name in ("inputs", "number"):
+            setattr(node, name, attribute(node, name, at(f"get_{name}"), at(f"set_{name}")))
         delattr(node, "mark")  # no object stands there
 
     def _numbers(self, name: str) -> int:
@@ -112,15 +116,14 @@ class Recorder:
 
     def attach(self, recording: Any) -> None:
         """This thread records here from now on."""
-        at = WORDS.index("thread")
-        self._words[at] = -1
-        self._words[WORDS.index("recording")] = id(recording)
+        self._here[0] = -1
+        self._here[1] = id(recording)
         self._recording = recording
-        self._words[at] = _thread_id(_thread_state())
+        self._here[0] = _thread_id(_thread_state())
 
     def detach(self) -> None:
         """The thread that was attached records elsewhere."""
-        self._words[WORDS.index("thread")] = -1
+        self._here[0] = -1
 
     # ------------------------------------------------------------ sites
 
@@ -134,7 +137,7 @@ class Recorder:
         return self._new_site("binary", table, slow, unknown)
 
     def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
-        """The address of a C function of two operands whose first one is updated (`record_update_ir`).
+        """The address of a C function of two operands whose first one is updated (`recorder_updates`).
 
         operator    what `binary` gave: the operator itself
         slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
@@ -167,7 +170,7 @@ class Recorder:
         return self._code.address("power")
 
     def reads(self, cls: type, detach: tuple[Table, Callable, Callable]) -> dict[str, Any]:
-        """What a class is given so that its objects answer in machine code (`record_read_ir`), by name.
+        """What a class is given so that its objects answer in machine code (`recorder_reads`), by name.
 
         detach   table, `slow` and `unknown` of its site
         """
@@ -209,33 +212,28 @@ class Recorder:
     def function_site(self, table: Table, slow: Callable, unknown: Callable, operands: int) -> Self:
         """What a function keeps in its slot so that calls of it record from a table.
 
-        operands   which arguments are operands, the others being static: see `record_sites_ir`
+        operands   which arguments are operands, the others being static: see `recorder_sites`
         """
         words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
         made = Self(struct.pack("P", ctypes.addressof(words)))
         made.owned = (words, table, slow, unknown)
         return made
 
-
     def putter(self, program: Program) -> Callable[..., Any]:
         """put(recording, *operands): the handle on what the program puts down for these."""
-        return self._builtin("put_program", (program,), program.address)
+        definition = method_definition("put_program", self._code.address("put_program"))
+        own = Self(struct.pack("P", program.address))
+        own.owned = (program, definition)
+        return new_builtin(ctypes.addressof(definition), own, None)
 
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
-        return self._builtin("copy_leaf", (), 0), self._builtin("learn_leaf", (), 0)
+        return self._library.copy_leaf, self._library.learn_leaf
 
     def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
-        """hold(array, kind, recording), give_back(loans), keep(view), and how lenders are called (`record_loan_ir`)."""
-        hold, give_back, keep = [self._builtin(name, (), 0) for name in ("hold", "give_back", "keep")]
+        """hold(array, kind, recording), give_back(loans), keep(view), and how lenders are called (`recorder_loans`)."""
         call = wrapper(self._layout.lender, vars(type)["__call__"], "__call__", self._code.address("loan_ended"))
-        return hold, give_back, keep, call
-
-    def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
-        method = method_definition(name, self._code.address(name))
-        own = Self(struct.pack("P", address))
-        own.owned = (*owned, method)
-        return new_builtin(ctypes.addressof(method), own, None)
+        return self._library.hold, self._library.give_back, self._library.keep, call
 
 
 #: Made once: ctypes makes a class for each, which takes 15 us.
@@ -243,17 +241,20 @@ _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.
 _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
 
-def _made() -> tuple[engine.Code, engine.Code] | None:
+#: A function of the module, by which it is known.
+_NAME = "answer_value"
+
+
+def _made() -> engine.Code | None:
     if not native().launch:
         return None
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
-    code = objects.compiled(_text(), imports, engine.Passes.INLINE)
-    return code, asks_code(code)
+    return objects.typed(_NAME, _text, engine.Passes.VECTORS, imports)
 
 
-def _text() -> str:
-    return recorder_ir({name: native().offsets[name] for name in _OFFSETS})
+def _text(module: Translation) -> str:
+    return module.text(_EXPORTS, builtins=_BUILTINS)
 
 
 def set_up(layout: Layout) -> Recorder | None:
@@ -261,12 +262,5 @@ def set_up(layout: Layout) -> Recorder | None:
 
     Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.
     """
-    codes = _made()
-    offsets = offsets_of(layout) if codes and has_known_slots(layout) else {}
-    return Recorder(layout, offsets, *codes) if codes and offsets else None
-
-
-#: The method of arrays that gives a number, interned as attributes are.
-_ITEM = sys.intern("item")
-#: What a weak reference calls when its object is gone.
-_CALLBACK = sys.intern("__callback__")
+    code = _made()
+    return Recorder(layout, code) if code and has_known_slots(layout) and is_as_known(layout) else None

@@ -1,6 +1,6 @@
-"""The classes and objects that the recorder (`record`) works on, and where machine code finds their fields.
+"""The classes and objects that the recorder (`record`) works on.
 
-    offsets_of(layout)    by name; empty where a self-check does not confirm how objects look
+    is_as_known(layout)    False where a self-check does not confirm how objects look
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import numpy as np
 
 from ..records import record
 from .native import native, numpy_function
-from .record_life_ir import RICH
-from .slots import life_of, offset_of
+from .slots import life_of
 
-__all__ = ["SET_HANDLER", "VIEW", "Layout", "offsets_of"]
+__all__ = ["SET_HANDLER", "VIEW", "Layout", "is_as_known"]
 
 #: PyArray_View and PyDataMem_SetHandler in NumPy's table.
 VIEW, SET_HANDLER = 137, 304
@@ -26,8 +25,8 @@ VIEW, SET_HANDLER = 137, 304
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, out, leaf, recording, config, function, plan, lender    classes with slots: those that
-               `record_ir` names
+    handle, node, kind, out, leaf, recording, config, function, plan, lender    classes with slots: see
+               `recording_structs`
     rich       a class of nodes with more slots, which are operands too
     settings   the one object of class `config`
     counter    an iterator that gives each node its number
@@ -35,7 +34,7 @@ class Layout:
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     note_updated           note_updated(recording, handle): of a leaf that is not small
     force      force(node): evaluates what is pending from an earlier recording
-    lent       lenders, by the addresses of their arrays (`record_loan_ir`)
+    lent       lenders, by the addresses of their arrays (`recorder_loans`)
     prune      prune(loans): leaves those out that have ended
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)
@@ -84,8 +83,7 @@ class Layout:
 def _are_as_known(layout: Layout) -> bool:
     """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
     node, rich, handle = layout.node, layout.rich, layout.handle
-    count = len(_FIELDS["node"])
-    expected = {node: count, rich: count + len(RICH), handle: 2}
+    expected = {getattr(layout, name): count for name, count in _WORDS.items()}
     # Since Python 3.12 weak references stand before the object.
     have = [_count(cls) == number + (cls.__weakrefoffset__ > 0) for cls, number in expected.items()]
     weak = (not node.__weakrefoffset__, rich.__weakrefoffset__, handle.__weakrefoffset__)
@@ -117,51 +115,21 @@ def _is_handler(address: int) -> bool:
     return set_handler(usual) is allocator
 
 
-#: The fields that the machine code reads and writes, by class.
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "handle": ("node", "masked"),
-    "node": ("kind", "inputs", "first", "second", "value", "number", "mark"),
-    "rich": ("hooks", "retained", "leaf", "call", "line", "body", "flow", "slot"),
-    "kind": ("out", "op", "released"),
-    "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf", "weak"),
-    "leaf": ("grad", "hooks"),
-    "recording": (
-        "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "lends", "tracing",
-        "transforming", "since",
-    ),
-    "config": ("careful", "watching"),
-    "function": ("site",),
-    "lender": ("array", "loans", "was_writeable"),
-}
-#: Fields that are named as those of other classes.
-_OWN_NAMES = {
-    ("leaf", "hooks"): "leaf_hooks_at", ("out", "small"): "is_small_at", ("rich", "line"): "rich_line_at",
-    ("rich", "body"): "rich_body_at",
-} | {
-    ("lender", name): f"lender_{name}_at" for name in _FIELDS["lender"]
-}
+#: The numbers of words that handles and nodes have of their own.
+_WORDS = {"handle": 2, "node": 7, "rich": 15}
 
 
-def offsets_of(layout: Layout) -> dict[str, int]:
-    """The offsets of the fields by name; empty when the self-check does not confirm them."""
-    found = {}
-    for role, names in _FIELDS.items():
-        role_of = getattr(layout, role)
-        cls = role_of if isinstance(role_of, type) else type(role_of)
-        for name in names:
-            offset = offset_of(cls, name)
-            if offset is None:
-                return {}
-            found[_OWN_NAMES.get((role, name), f"{name}_at")] = offset
+def is_as_known(layout: Layout) -> bool:
+    """True if objects of Python's and NumPy's, and those of the layout, are as machine code knows them."""
     parts = slice(object(), object(), object())
-    are_parts = _words_of(parts, 5)[2:] == [id(parts.start), id(parts.stop), id(parts.step)]
-    if not (are_parts and _is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
-        return {}
+    if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
+        return False
+    if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
+        return False
     if not (_are_as_known(layout) and _counts(layout.counter)):
-        return {}
+        return False
     token = object()
-    counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
-    return found if counted == 1 else {}
+    return ctypes.c_ssize_t.from_address(id(token)).value == 1  # where checks read how many references there are
 
 
 def _words_of(thing: Any, count: int) -> list[int]:

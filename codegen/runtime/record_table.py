@@ -1,6 +1,6 @@
 """What the native recorder knows: programs, by the operands that they are recorded for.
 
-    table.learn(table.age, keys, mode, program)   `record_ir` finds it from now on
+    table.learn(table.age, keys, mode, program)   `recorder_tables` finds it from now on
     table.forget()                                and no more
 
 Tables and programs are words in memory that machine code reads under the interpreter's lock; beside them the
@@ -250,7 +250,7 @@ def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: b
 
 
 def _bits(value: Any) -> int:
-    """What a static argument is in a key: see `record_static_ir`."""
+    """What a static argument is in a key: see `recorder_statics`."""
     if type(value) is tuple:
         word = len(value)
         for item in value:

@@ -17,7 +17,7 @@ from .recording_hash import Digest
 from .recording_keys import VALUE, found_in, key_object, list_of_found, walked
 from .recording_objects import bytes_at, clear_error, dec, failed, object_of, tuple_item, tuple_size
 from .recording_run import AnswerBlock, run
-from .recording_structs import RawNode, slot_of, slots, tape
+from .recording_structs import RawNode, RawRecording, tape
 
 __all__ = ["answer_value", "ask"]
 
@@ -77,12 +77,12 @@ def ask(
 
 
 @native
-def answer_value(now: ptr, node: ptr[RawNode], tracks: bool) -> obj:
+def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> obj:
     """Compute a pending value if that is known: True or None."""
     d = local(Digest, 1)[0]
     known = ptr[AnswerBlock](0)
     walk.held = 0
-    if walked(d, VALUE, node, slot_of(now, slots.small)[0], tape.empty, tape.empty, tape.empty, tape.empty, tracks):
+    if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
         key = key_object(d)
         if key is not None:
             known = looked_up(key)
@@ -91,4 +91,4 @@ def answer_value(now: ptr, node: ptr[RawNode], tracks: bool) -> obj:
             clear_error()
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, VALUE, now, False, None, None, None, None)
+    return run(known, d, VALUE, ptr(now), False, None, None, None, None)

@@ -21,16 +21,16 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ir import OutOfRange
-from ..native import BuiltinLibrary, Struct, Translation
+from ..native import BuiltinLibrary, Struct
 from . import (
     engine,
-    objects,
     recording_answer,
     recording_behind,
     recording_exact,
@@ -46,15 +46,15 @@ from . import (
     recording_structs,
     recording_table,
 )
-from .native import Self
+from .native import Self, native
 from .record_layout import Layout
 from .slots import offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["Asks", "Group", "NativeAnswer", "NativeReads", "NativeRules", "NativeSteps", "asks_code", "has_known_slots"]
+__all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeReads", "NativeRules", "NativeSteps", "has_known_slots"]
 
-_BUILTINS = (
-    recording_answer.ask, recording_keys.key_of, recording_structs.remember, recording_structs.place_slots,
+ASKS = (
+    recording_answer.ask, recording_keys.key_of, recording_structs.remember,
     recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
     recording_table.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
@@ -108,27 +108,20 @@ class NativeRules(Self):
     programs: Sequence[Any]
 
 
-def asks_code(recorder: engine.Code) -> engine.Code:
-    """The machine code, which makes leaves as the recorder does."""
-    imports = {name: recorder.address(name) for name in ("new_leaf", "new_step")}
-    return objects.typed("answer_value", _text, engine.Passes.VECTORS, imports)
-
-
-def _text(module: Translation) -> str:
-    exports = [recording_answer.answer_value, *recording_interpret.LOOPS.values()]
-    return module.text(exports, builtins=_BUILTINS)
-
-
 def has_known_slots(layout: Layout) -> bool:
     """True if objects have their slots where the structs of `recording_structs` have fields."""
     raw = recording_structs
     pairs: list[tuple[type[Struct], type]] = [
         (raw.RawOut, layout.out), (raw.RawKind, layout.kind), (raw.RawRich, layout.rich), (raw.RawLeaf, layout.leaf),
         (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)), (raw.RawTable, type(layout.emissions)),
-        (raw.RawCounts, type(layout.counts)),
+        (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawConfig, layout.config),
+        (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
     ]  # fmt: skip
-    there = [offset_of(layout.recording, name) for name in raw.RecordingSlots.fields()]
-    return None not in there and all([
+    names = ("data", "nd", "dims", "base", "descr", "flags")
+    heads: list[tuple[type[Struct], str]] = [(raw.RawArray, name) for name in names]
+    heads += [(raw.RawTuple, "size"), (raw.RawSelf, "payload")]
+    are_known = [native().offsets[name.upper()] == cls.fields()[name].offset for cls, name in heads]
+    return all(are_known) and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
         for fields, cls in pairs
         for name, field in fields.fields().items()
@@ -139,25 +132,33 @@ def has_known_slots(layout: Layout) -> bool:
 def _objects(layout: Layout) -> dict[str, Any]:
     """The objects of `recording_structs.Tape`, by name."""
     leaf_op, constant_op = layout.operations
-    pending_limit, first_limit = layout.limits[:2]
+    pending_limit, first_limit, few = layout.limits
     return {
-        "none": None, "true": True, "false": False, "empty": (), "plain_type": layout.node,
-        "handle_type": layout.handle, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
-        "str_type": str, "answer_type": NativeAnswer, "reads_type": NativeReads, "rules_type": NativeRules,
-        "leaf_op": leaf_op, "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases,
-        "plans": layout.plans, "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock,
-        "counter": layout.counter, "out_of_range": OutOfRange, "first_limit": first_limit,
-        "pending_limit": pending_limit, "told": layout.told, "call_name": "call", "acquire_name": "acquire",
-        "release_name": "release", "new_array": np.empty, "run_as_name": "run_as",
-        "told_name": "told",
+        "none": None, "true": True, "false": False, "empty": (), "zero": 0, "ellipsis": Ellipsis,
+        "not_implemented": NotImplemented, "plain_type": layout.node, "rich_type": layout.rich,
+        "handle_type": layout.handle, "kind_type": layout.kind, "leaf_type": layout.leaf, "lender_type": layout.lender,
+        "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float, "str_type": str,
+        "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
+        "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
+        "answer_type": NativeAnswer, "reads_type": NativeReads, "rules_type": NativeRules, "leaf_op": leaf_op,
+        "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases, "plans": layout.plans,
+        "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock, "counter": layout.counter,
+        "out_of_range": OutOfRange, "first_limit": first_limit, "pending_limit": pending_limit, "few": few,
+        "told": layout.told, "call_name": "call", "acquire_name": "acquire", "release_name": "release",
+        "new_array": np.empty, "run_as_name": "run_as", "told_name": "told",
+        "item_name": sys.intern("item"), "callback_name": sys.intern("__callback__"), "config": layout.settings,
+        "mode": layout.mode, "note_small": layout.note_small, "note_updated": layout.note_updated,
+        "look_at": layout.look_at, "force": layout.force, "prune": layout.prune, "lent": layout.lent,
+        "start_kind": layout.start_kind, "allocator": native().allocator,
+        "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
+        **{f"python_{name}": read for name, read in layout.reads.items()},
     }  # fmt: skip
 
 
 class Asks:
     """The machine code, set up for one layout."""
 
-    def __init__(self, layout: Layout, code: engine.Code) -> None:
-        library = BuiltinLibrary(code, _BUILTINS)
+    def __init__(self, layout: Layout, code: engine.Code, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
         self.history_of, self.exact_of = library.history_of, library.exact_of
@@ -168,13 +169,16 @@ class Asks:
         self.learn_piece, self.piece_of, self.finish_piece = (
             library.learn_piece, library.piece_of, library.finish_piece,
         )  # fmt: skip
-        self.answer_value = 0 if os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1" else code.address("answer_value")
         use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS.items()})
         self._plan = [offset_of(layout.plan, name) or 0 for name in ("valid", "executable")]
-        self._given = tuple([_objects(layout)[name] for name in recording_structs.Tape.fields()])
-        library.remember(self._given)
-        slots = recording_structs.RecordingSlots.fields()
-        library.place_slots(tuple([(offset_of(layout.recording, name) or 0) // 8 for name in slots]))
+        self._remember, self._objects = library.remember, _objects(layout)
+        self.use()
+
+    def use(self, **objects: Any) -> None:
+        """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
+        now = self._objects | objects
+        self._remember(tuple([now[name] for name in recording_structs.Tape.fields()]))
+        self._objects = now
 
     def answer(
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],

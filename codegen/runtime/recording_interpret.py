@@ -12,19 +12,12 @@ and its looks at layouts, which cost more than a hundred elements do.
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
 from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
-from .recording_structs import RawKind, RawObject, tape
+from .recording_structs import RawArray, RawKind, tape
 from .recording_table import MOST, Step, Table
 
 __all__ = ["LOOPS", "interpreted"]
-
-
-class RawArray(Struct):
-    """The head of a NumPy array: `PyArrayObject_fields` of its C API."""
-
-    head: RawObject
-    data: ptr
 
 
 @native(inline=True)

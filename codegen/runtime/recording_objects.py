@@ -18,7 +18,7 @@ from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u
 __all__ = [
     "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "clear_error", "dec", "dict_item",
     "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_of", "int_value", "is_subtype", "leave",
-    "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes", "new_leaf", "new_list",
+    "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes", "new_list",
     "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes", "set_list",
     "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
@@ -58,8 +58,6 @@ allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
 set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
-#: The recorder's: a handle on a new node that has a value.
-new_leaf = extern("new_leaf", ptr, ptr, ptr, ptr)
 
 
 @native

@@ -12,7 +12,8 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, extern, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from .recorder_nodes import Step, new_step, step_behind
 from .recording_entries import READ, WIDE, Met, begin, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import (
@@ -47,7 +48,7 @@ from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, inp
 from .recording_table import runs_of
 from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "new_step", "placed", "put", "put_down"]
+__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put", "put_down"]
 
 #: The words of `StepsBlock`.
 STEPS_WORDS = (
@@ -71,7 +72,7 @@ class StepsBlock(Struct):
 
     given: i64
     steps: i64
-    step_table: ptr[i64]
+    step_table: ptr[Step]
     results: i64
     result_table: ptr[i64]
     masks: i64
@@ -83,9 +84,6 @@ class StepsBlock(Struct):
     read_table: ptr[i64]
     stamp: u64
     own: ptr
-
-
-new_step = extern("new_step", ptr, ptr[i64], ptr[ptr])
 
 
 class Draft(Struct):
@@ -286,14 +284,13 @@ def digest_of(equations: borrowed) -> obj:
 def put_down(p: ptr[StepsBlock], nodes: ptr[ptr]) -> i64:
     """Make a node of each step, behind those that are given: how many there are then; fewer with an exception."""
     made = p.given
-    at = p.step_table
+    step = p.step_table
     for _k in range(p.steps):
-        node = new_step(at, nodes)
-        if node is None:
+        nodes[made] = ptr(new_step(step, ptr[ptr[RawNode]](nodes)))
+        if nodes[made] is None:
             return made
-        nodes[made] = node
         made += 1
-        at += 3 + at[2]
+        step = step_behind(step)
     return made
 
 

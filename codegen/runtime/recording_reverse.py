@@ -13,6 +13,7 @@ they are wired (`recording_rules`).  So Python goes on at any node, and machine 
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
+from .recorder_nodes import Step, new_step
 from .recording_objects import (
     FEW,
     bytes_at,
@@ -34,10 +35,10 @@ from .recording_objects import (
     tuple_of,
     tuple_size,
 )
-from .recording_program import StepsBlock, new_step, put_down
+from .recording_program import StepsBlock, put_down
 from .recording_rules import FIXED, MASKED_BIT, begun, bytes_of_array, is_simple, note_used, rule_of
 from .recording_run import count_up
-from .recording_structs import RULES, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "begin_back", "go_back"]
 
@@ -124,13 +125,13 @@ def sum_of(p: ptr[Pass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     both[1] = ptr(new)
     if p.kind is None:
         return call(p.added, both, 2, None)
-    step = local(i64, 5)
-    step[0] = i64(u64(p.kind))
-    step[1] = i64(u64(tape.none))
-    step[2] = 2
-    step[3] = 0
-    step[4] = 1
-    return new_step(step, both)
+    step = local(Step, 1)
+    step.kind = ptr[RawKind](p.kind)
+    step.value = tape.none
+    step.count = 2
+    step.inputs[0] = 0
+    step.inputs[1] = 1
+    return ptr(new_step(step, ptr[ptr[RawNode]](both)))
 
 
 @native

@@ -15,6 +15,7 @@ are compared and exchanged under the lock of commits, all or none.
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
+from .recorder_nodes import new_leaf
 from .recording_entries import PAST, hold, walk
 from .recording_hash import Digest
 from .recording_keys import BACKWARD, TENSORS, VALUE
@@ -35,7 +36,6 @@ from .recording_objects import (
     list_of,
     list_of_three,
     matches,
-    new_leaf,
     new_list,
     next_of,
     object_of,
@@ -43,18 +43,24 @@ from .recording_objects import (
     tuple_item,
 )
 from .recording_structs import (
+    ASKED,
+    BEGAN,
     HITS,
+    LIMIT,
+    LOOK_AT,
+    LOOKED,
     RUNS,
+    SMALL,
+    START,
     RawHandle,
     RawKind,
     RawLeaf,
     RawNode,
     RawRich,
+    drop_inputs,
     is_filled,
     is_plain_or_no_leaf,
     old_of,
-    slot_of,
-    slots,
     tape,
 )
 
@@ -93,20 +99,6 @@ class AnswerBlock(Struct):
 
 
 # ------------------------------------------------------------------ what is kept
-
-
-@native(inline=True)
-def drop_inputs(n: ptr[RawNode]) -> void:
-    """Let a node drop its inputs."""
-    first = n.first
-    second = n.second
-    inputs = n.inputs
-    n.first = None
-    n.second = None
-    n.inputs = None
-    dec(ptr(first))
-    dec(ptr(second))
-    dec(inputs)
 
 
 @native
@@ -183,7 +175,7 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
             if kinds is not None:
                 kind = tuple_item(kinds, i)
                 cls = ptr[RawKind](kind).out.cls
-            groups[3 * i + 2] = new_leaf(kind, cls, value)
+            groups[3 * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
             if groups[3 * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -220,23 +212,24 @@ def count_up(place: ptr[ptr], more: i64) -> void:
 @native
 def begin_another(now: ptr, purpose: u64) -> bool:
     """Another recording begins, and the list of small results anew.  False with an exception."""
+    words = ptr[ptr](now)
     small = new_list(0)
     start = next_of(tape.counter)
     if small is None or start is None:
         return False
-    exchange(slot_of(now, slots.small), small)
+    exchange(words + SMALL, small)
     inc(tape.first_limit)
-    exchange(slot_of(now, slots.limit), tape.first_limit)
+    exchange(words + LIMIT, tape.first_limit)
     look_at = int_of(int_value(start) + int_value(tape.pending_limit))
     if look_at is None:
         return False
-    exchange(slot_of(now, slots.look_at), look_at)
-    exchange(slot_of(now, slots.start), start)
-    count_up(slot_of(now, slots.asked), 1)
+    exchange(words + LOOK_AT, look_at)
+    exchange(words + START, start)
+    count_up(words + ASKED, 1)
     if purpose != VALUE:
-        count_up(slot_of(now, slots.looked), 1)
+        count_up(words + LOOKED, 1)
         inc(start)
-        exchange(slot_of(now, slots.began), start)
+        exchange(words + BEGAN, start)
     return True
 
 

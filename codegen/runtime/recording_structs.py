@@ -13,13 +13,15 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
-from .recording_objects import dict_size, int_value, slice_ends, tuple_item, tuple_size
+from ..native import Struct, borrowed, i32, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from .recording_objects import dec, dict_size, int_value, slice_ends, tuple_item, tuple_size
 
 __all__ = [
-    "CLOCK", "HITS", "RULES", "RUNS", "RawCounts", "RawHandle", "RawKind", "RawLeaf", "RawNode", "RawObject", "RawOut",
-    "RawRich", "RawTable", "RecordingSlots", "Tape", "body_of", "count_of", "flow_of", "input_at", "is_filled",
-    "is_plain_or_no_leaf", "old_of", "place_slots", "remember", "slot_of", "slots", "tape",
+    "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawArray",
+    "RawConfig", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawNode", "RawObject",
+    "RawOut", "RawRecording", "RawRich", "RawSelf", "RawTable", "RawTuple", "Tape", "body_of", "class_of", "count_of",
+    "drop_inputs", "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape",
+    "word_of",
 ]  # fmt: skip
 
 
@@ -31,9 +33,23 @@ class RawObject(Struct):
     type: ptr
 
 
+class RawTuple(Struct):
+    head: RawObject
+    size: i64
+
+
+class RawSelf(Struct):
+    """The object of a builtin (`native.Self`): the address of a block."""
+
+    head: RawObject
+    size: i64
+    hash: i64
+    payload: ptr
+
+
 class RawOut(Struct):
     head: RawObject
-    as_leaf: ptr
+    as_leaf: ptr[RawKind]
     aval: ptr
     cls: ptr
     flows: ptr
@@ -109,6 +125,75 @@ class RawHandle(Struct):
     node: ptr[RawNode]
 
 
+class RawRecording(Struct):
+    """All slots of a recording, in the order of their names."""
+
+    head: RawObject
+    asked: ptr
+    began: ptr
+    body: ptr
+    bounded: ptr
+    captures: ptr
+    differentiated: ptr
+    fixed: ptr
+    inside: ptr
+    lends: ptr
+    lent: ptr
+    limit: ptr
+    lines: ptr
+    literal: ptr
+    look_at: ptr
+    looked: ptr
+    most_updated: ptr
+    outside: ptr
+    seen: ptr
+    since: ptr
+    small: ptr
+    start: ptr
+    tracing: ptr
+    transforming: ptr
+
+
+class RawConfig(Struct):
+    head: RawObject
+    eager: ptr
+    full_tracebacks: ptr
+    patience: ptr
+    careful: ptr
+    forgetting: ptr
+    light: ptr
+    open: ptr
+    transforming: ptr
+    watching: ptr
+
+
+class RawFunction(Struct):
+    """A function that has room for a site of the recorder's."""
+
+    head: RawObject
+    site: ptr
+
+
+class RawLender(Struct):
+    head: RawObject
+    array: ptr[RawArray]
+    loans: ptr
+    was_writeable: ptr
+
+
+class RawArray(Struct):
+    """The head of an array of NumPy's, which does not change."""
+
+    head: RawObject
+    data: ptr
+    nd: i32
+    dims: ptr[i64]
+    strides: ptr
+    base: ptr
+    descr: ptr
+    flags: u32
+
+
 class RawTable(Struct):
     """The slots of a table, of plans or of emissions."""
 
@@ -126,9 +211,16 @@ class RawCounts(Struct):
     runs: ptr
 
 
-#: Words of these.
-HITS, RULES, RUNS = [RawCounts.fields()[name].offset // 8 for name in ("hits", "rules", "runs")]
-CLOCK = RawTable.fields()["clock"].offset // 8
+def word_of(struct: type[Struct], name: str) -> int:
+    """The number of the word that a field is."""
+    return struct.fields()[name].offset // 8
+
+
+HITS, RULES, RUNS = [word_of(RawCounts, name) for name in ("hits", "rules", "runs")]
+ASKED, BEGAN, LIMIT, LOOK_AT, LOOKED, SMALL, START = [
+    word_of(RawRecording, name) for name in ("asked", "began", "limit", "look_at", "looked", "small", "start")
+]
+CLOCK = word_of(RawTable, "clock")
 
 
 class Tape(Struct):
@@ -141,6 +233,10 @@ class Tape(Struct):
     new_array         `numpy.empty`
     run_as_name, told_name    of what gives a kind its `runs` and `told`
     aliases           operations that give their input
+    config, mode      the settings, and the ContextVar of the grad mode
+    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
+    lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
+    answers           True if asks are answered natively
     """
 
     none: ptr
@@ -176,21 +272,45 @@ class Tape(Struct):
     new_array: ptr
     run_as_name: ptr
     told_name: ptr
+    item_name: ptr
+    callback_name: ptr
+    not_implemented: ptr
+    ellipsis: ptr
+    zero: ptr
+    rich_type: ptr
+    kind_type: ptr
+    leaf_type: ptr
+    lender_type: ptr
+    self_type: ptr
+    list_type: ptr
+    slice_type: ptr
+    array_type: ptr
+    float64_type: ptr
+    float32_type: ptr
+    int64_type: ptr
+    int64_descr: ptr
+    config: ptr[RawConfig]
+    mode: ptr
+    note_small: ptr
+    note_updated: ptr
+    look_at: ptr
+    force: ptr
+    prune: ptr
+    lent: ptr
+    start_kind: ptr[RawKind]
+    allocator: ptr
+    few: ptr
+    python_numpy: ptr
+    python_array: ptr
+    python_item: ptr
+    python_float: ptr
+    python_bool: ptr
+    python_get_grad: ptr
+    python_set_grad: ptr
+    answers: ptr
 
 
-class RecordingSlots(Struct):
-    """The words at which a recording has these slots."""
-
-    asked: i64
-    began: i64
-    limit: i64
-    look_at: i64
-    looked: i64
-    small: i64
-    start: i64
-
-
-tape, slots = static(Tape), static(RecordingSlots)
+tape = static(Tape)
 
 
 @native
@@ -201,18 +321,17 @@ def remember(objects: borrowed) -> void:
         words[i] = tuple_item(ptr(objects), i)
 
 
-@native
-def place_slots(places: borrowed) -> void:
-    """Keep the numbers of a tuple in `slots`."""
-    words = ptr[i64](slots)
-    for i in range(tuple_size(ptr(places))):
-        words[i] = int_value(tuple_item(ptr(places), i))
+@native(inline=True)
+def class_of(thing: ptr) -> ptr:
+    return ptr[RawObject](thing).type
 
 
 @native(inline=True)
-def slot_of(now: ptr, word: i64) -> ptr[ptr]:
-    """The address of one of a recording's `slots`."""
-    return ptr[ptr](now) + word
+def int_or(value: ptr, otherwise: i64) -> i64:
+    """The value of an int; for anything else, and for null, the other number."""
+    if value is None or class_of(value) is not tape.int_type:
+        return otherwise
+    return int_value(value)
 
 
 # ------------------------------------------------------------------ nodes
@@ -231,6 +350,20 @@ def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
     if likely(n.inputs is None):
         return n.first if i == 0 else n.second
     return ptr[RawNode](tuple_item(n.inputs, i))
+
+
+@native(inline=True)
+def drop_inputs(n: ptr[RawNode]) -> void:
+    """Let a node drop its inputs."""
+    first = n.first
+    second = n.second
+    inputs = n.inputs
+    n.first = None
+    n.second = None
+    n.inputs = None
+    dec(ptr(first))
+    dec(ptr(second))
+    dec(inputs)
 
 
 @native(inline=True)

@@ -8,7 +8,6 @@ from autodiff.ops import recorder
 from autodiff.tape import loans, parts, tier
 from autodiff.tape.record import state
 from codegen.runtime.native import is_native
-from codegen.runtime.record_ir import WORDS
 
 
 @pytest.fixture(params=["native", "python"])
@@ -35,15 +34,15 @@ def native():
 @pytest.fixture
 def lending(monkeypatch):
     """Arrays of any size are lent, as large ones are to a transformation of plain arrays."""
+    few = loans.FEW
     monkeypatch.setattr(loans, "FEW", -1)
     monkeypatch.setattr(state.now, "lends", True)
     made = recorder._now.recorder
     if made is not None:
-        place = WORDS.index("few")
-        few, made._words[place] = made._words[place], -1
+        made.asks.use(few=-1)
     yield
     if made is not None:
-        made._words[place] = few
+        made.asks.use(few=few)
 
 
 def _install():

@@ -1,4 +1,4 @@
-"""Constants with a copy of an array are made natively as Python makes them: see `codegen.runtime.record_leaf_ir`."""
+"""Constants with a copy of an array are made natively as Python makes them: see `codegen.runtime.recorder_arrays`."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Nodes and handles that are freed are used again, and nothing else changes: see `codegen.runtime.record_life_ir`."""
+"""Nodes and handles that are freed are used again, and nothing else changes: see `codegen.runtime.recorder_life`."""
 
 import gc
 import subprocess

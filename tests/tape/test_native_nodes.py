@@ -1,4 +1,4 @@
-"""A node that machine code recorded is one object, and reads as any other: see `codegen.runtime.record_nodes_ir`."""
+"""A node that machine code recorded is one object, and reads as any other: see `codegen.runtime.recorder_nodes`."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What handles are asked natively is what Python says: see `codegen.runtime.record_read_ir`."""
+"""What handles are asked natively is what Python says: see `codegen.runtime.recorder_reads`."""
 
 import contextlib
 import copy

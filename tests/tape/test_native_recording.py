@@ -12,7 +12,6 @@ from spied import calls_of_python
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.record import state
-from codegen.runtime.record_ir import WORDS as record_words
 
 
 def leaf(n=5, dtype=ad.float64, requires_grad=True):
@@ -352,15 +351,13 @@ def test_what_runs_while_an_earlier_operand_is_evaluated_may_change_all(native):
         ran.append(node)
         old.node = other.node
 
-    word = recorder._now.recorder
-    word._values["force"], kept = force, word._values["force"]
-    place = record_words.index("force")
-    word._words[place] = id(force)
+    asks = recorder._now.recorder.asks
+    kept = asks._objects["force"]
+    asks.use(force=force)
     try:
         y = old * x
     finally:
-        word._words[place] = id(kept)
-        word._values["force"] = kept
+        asks.use(force=kept)
     assert ran and y.node.inputs[0] is other.node
 
 

@@ -1,4 +1,4 @@
-"""In-place operators in machine code: see `codegen.runtime.record_update_ir`."""
+"""In-place operators in machine code: see `codegen.runtime.recorder_updates`."""
 
 import gc
 import operator

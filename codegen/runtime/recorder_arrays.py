@@ -1,0 +1,149 @@
+"""Arrays of NumPy's as operands, in native Python: which kind their leaves have, and copies of them.
+
+Which kind the leaf of an array has is found by its descr and extents, in a small table that Python fills.  An array of
+more extents, of another class, or met where machine code may not record is left to Python.
+
+    copy_leaf(array)           the handle on a leaf with a copy of it, or None: called by Python
+    learn_leaf(array, kind)    of which kind such are
+    kind_of_array              in the table
+    own_copy                   a packed copy
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, static, u32, u64, void
+from .record_table import MOST_EXTENTS
+from .recorder_here import recording_now
+from .recorder_nodes import new_leaf
+from .recording_objects import dec, inc, object_of
+from .recording_structs import RawArray, RawKind, class_of, tape
+
+__all__ = [
+    "POOLED", "UNKNOWN", "copy_leaf", "is_writeable", "kind_of_array", "learn_leaf", "new_view", "own_copy",
+    "set_writeable", "size_of",
+]  # fmt: skip
+
+#: Copies of more elements lie in memory of the pool.  Ten million doubles take 18 ms so, and 42 where the system hands
+#: out new pages for them; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
+POOLED = 8192
+#: Kinds of leaves are found in a table of so many places.
+LEAVES = 512
+#: NPY_ARRAY_WRITEABLE.
+WRITEABLE = 0x400
+#: In place of the kind of an array that nobody has told.
+UNKNOWN = 2
+
+new_view = extern("new_view", ptr, ptr, ptr, ptr)
+new_copy = extern("new_copy", ptr, ptr, i32)
+set_handler = extern("set_handler", ptr, ptr)
+
+
+class LeafEntry(Struct):
+    """The kind of leaves that arrays of this descr and these extents have."""
+
+    descr: u64
+    rank: i64
+    extents: array[i64, MOST_EXTENTS]
+    kind: ptr[RawKind]
+
+
+leaf_kinds = static(array[LeafEntry, LEAVES])
+
+
+@native(inline=True)
+def is_writeable(a: ptr[RawArray]) -> bool:
+    return a.flags & WRITEABLE != 0
+
+
+@native(inline=True)
+def set_writeable(a: ptr[RawArray], can: bool) -> void:
+    a.flags = a.flags | WRITEABLE if can else a.flags & ~u32(WRITEABLE)
+
+
+@native(inline=True)
+def entry_of(a: ptr[RawArray]) -> ptr[LeafEntry]:
+    """The place of an array in the table; null where it can have none."""
+    if class_of(ptr(a)) is not tape.array_type or a.nd > MOST_EXTENTS:
+        return None
+    bits = (u64(a.descr) >> 4) + u64(a.nd)
+    for i in range(a.nd):
+        bits = bits * 31 + u64(a.dims[i])
+    return leaf_kinds[(bits ^ bits >> 8) & LEAVES - 1]
+
+
+@native
+def kind_of_array(a: ptr[RawArray]) -> ptr[RawKind]:
+    """The kind of the leaf of an array, borrowed: null where it can have none, UNKNOWN where none is known."""
+    entry = entry_of(a)
+    if entry is None:
+        return None
+    unknown = ptr[RawKind](UNKNOWN)
+    if entry.kind is None or entry.descr != u64(a.descr) or entry.rank != i64(a.nd):
+        return unknown
+    for i in range(a.nd):
+        if entry.extents[i] != a.dims[i]:
+            return unknown
+    return entry.kind
+
+
+@native
+def size_of(a: ptr[RawArray]) -> i64:
+    size = i64(1)
+    for i in range(a.nd):
+        size = size * a.dims[i]
+    return size
+
+
+@native
+def own_copy(a: ptr[RawArray]) -> ptr:
+    """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
+    if size_of(a) <= POOLED:
+        return new_copy(ptr(a), 0)  # NPY_CORDER
+    usual = set_handler(tape.allocator)
+    if usual is None:
+        return None
+    copy = new_copy(ptr(a), 0)
+    pools = set_handler(usual)
+    dec(usual)
+    dec(pools)
+    if pools is None:
+        dec(copy)
+        return None
+    return copy
+
+
+# ------------------------------------------------------------------ called by Python
+
+
+@native
+def copy_leaf(a: borrowed) -> obj:
+    """The handle on a leaf with a copy of an array; None where Python is to make it."""
+    mode = local(ptr, 1)
+    if recording_now(mode) is None:
+        return borrowed(tape.none)
+    kind = kind_of_array(ptr[RawArray](a))
+    if u64(kind) <= UNKNOWN:
+        return borrowed(tape.none)
+    held: obj = borrowed(kind)  # memory is asked for: the table may change meanwhile
+    value = object_of(own_copy(ptr[RawArray](a)))
+    set_writeable(ptr[RawArray](value), False)
+    return object_of(ptr(new_leaf(ptr[RawKind](held), kind.out.cls, ptr(value))))
+
+
+@native
+def learn_leaf(a: borrowed, kind: borrowed) -> void:
+    raw = ptr[RawArray](a)
+    entry = entry_of(raw)
+    if entry is None:
+        return
+    entry.descr = u64(raw.descr)
+    entry.rank = i64(raw.nd)
+    for i in range(raw.nd):
+        entry.extents[i] = raw.dims[i]
+    old = entry.kind
+    inc(ptr(kind))
+    entry.kind = ptr[RawKind](kind)
+    dec(ptr(old))  # null, of an empty one, is fine

@@ -1,0 +1,267 @@
+"""The contents of nodes, in native Python: their numbers, which are raw words, and their inputs.
+
+    number       2 n + 1, once machine code records; an object in nodes that Python made before, and of some hooks
+    inputs       a tuple, or null: then `first` and `second` are the inputs (null: none, or one)
+    mark         a raw word, for walks
+
+So a node is one object: a tuple and an int beside it took as long to make and to free as all else.  Python sees both as
+attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple, which it may hold while another thread
+drops them.
+
+    new_node, new_leaf, new_step      a node without inputs; a handle on one; a node of a program
+    node_of, kind_of                  of a handle
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, array, extern, i32, i64, likely, native, ptr, static, u64, unlikely
+from .record_table import MOST_NODES
+from .recorder_life import clear_number, new_handle, new_plain
+from .recording_objects import dec, inc, int_of, int_value, is_subtype, new_tuple, set_tuple
+from .recording_structs import (
+    RawHandle,
+    RawKind,
+    RawNode,
+    RawObject,
+    RawRecording,
+    class_of,
+    count_of,
+    int_or,
+    tape,
+)
+
+__all__ = [
+    "LATEST",
+    "TYPES",
+    "Step",
+    "get_inputs",
+    "get_number",
+    "inputs_of",
+    "is_captured",
+    "kind_of",
+    "new_leaf",
+    "new_node",
+    "new_step",
+    "next_number",
+    "node_of",
+    "number_of",
+    "set_inputs",
+    "set_number",
+    "step_behind",
+]  # fmt: skip
+
+#: Classes of handles are found in a table of this many places.
+TYPES = 256
+#: The number of no node: all are older.
+LATEST = (1 << 63) - 1
+
+bad_argument = extern("PyErr_BadArgument", i32, runs_python=False)
+
+
+class Counter(Struct):
+    """An iterator of Python's that counts: the number that comes next."""
+
+    head: RawObject
+    number: i64
+
+
+handle_classes = static(array[ptr, TYPES])
+
+
+@native(inline=True)
+def number_of(n: ptr[RawNode]) -> i64:
+    """The number of a node; -1 where it is none that was counted."""
+    if likely(n.number & 1 != 0):
+        return i64(n.number) >> 1
+    return int_or(ptr(n.number), -1)
+
+
+@native(inline=True)
+def is_captured(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
+    """True for a node that is older than an argument with respect to which a function that runs is differentiated: what
+    the function captured then, or a value that it passed on as it was."""
+    return number_of(n) < int_or(now.since, LATEST)
+
+
+@native(inline=True)
+def node_of(x: ptr) -> ptr[RawNode]:
+    """The node of a handle; null for anything else."""
+    cls = class_of(x)
+    place = (u64(cls) >> 4 ^ u64(cls) >> 12) & TYPES - 1
+    if unlikely(handle_classes[place] is not cls):
+        if is_subtype(cls, tape.handle_type) == 0:
+            return None
+        handle_classes[place] = cls  # classes of handles live as long as the process
+    n = ptr[RawHandle](x).node
+    if n is None or (n.type is not tape.plain_type and n.type is not tape.rich_type):
+        return None
+    return n
+
+
+@native(inline=True)
+def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
+    """The kind of a node; null where there is none."""
+    if n.kind is None or class_of(ptr(n.kind)) is not tape.kind_type:
+        return None
+    return n.kind
+
+
+# ------------------------------------------------------------------ new nodes
+
+
+class Step(Struct):
+    """A node that a program puts down: which of the nodes before it are its inputs, operands first."""
+
+    kind: ptr[RawKind]
+    value: ptr
+    count: i64
+    inputs: array[i64, MOST_NODES]
+
+
+@native(inline=True)
+def next_number() -> u64:
+    """The word of the next number of the counter that Python counts with, too."""
+    counter = ptr[Counter](tape.counter)
+    counter.number += 1
+    return u64(counter.number << 1) - 1
+
+
+@native
+def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
+    """A node without inputs; null with an exception."""
+    n = new_plain()
+    if n is None:
+        return None
+    inc(ptr(kind))
+    n.kind = kind
+    inc(value)
+    n.value = value
+    n.number = next_number()
+    return n
+
+
+@native(inline=True)
+def picked(step: ptr[Step], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
+    """A new reference to an input of a step."""
+    found = nodes[step.inputs[i]]
+    inc(ptr(found))
+    return found
+
+
+@native
+def new_step(step: ptr[Step], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
+    """The node of a step; null with an exception."""
+    n = new_node(step.kind, step.value)
+    if n is None:
+        return None
+    if likely(step.count <= 2):
+        if step.count > 0:
+            n.first = picked(step, 0, nodes)
+        if step.count > 1:
+            n.second = picked(step, 1, nodes)
+        return n
+    inputs = new_tuple(step.count)
+    if inputs is None:
+        dec(ptr(n))
+        return None
+    for i in range(step.count):
+        set_tuple(inputs, i, ptr(picked(step, i, nodes)))
+    n.inputs = inputs
+    return n
+
+
+@native(inline=True)
+def step_behind(step: ptr[Step]) -> ptr[Step]:
+    return ptr[Step](step.inputs + step.count)
+
+
+@native
+def new_leaf(kind: ptr[RawKind], cls: ptr, value: ptr) -> ptr[RawHandle]:
+    """A handle on a new node that has this value; null with an exception."""
+    n = new_node(kind, value)
+    if n is None:
+        return None
+    handle = new_handle(cls)
+    if handle is None:
+        dec(ptr(n))
+        return None
+    handle.node = n
+    inc(tape.false)
+    handle.masked = tape.false
+    return handle
+
+
+# ------------------------------------------------------------------ attributes of Python's
+
+
+@native
+def inputs_of(n: ptr[RawNode]) -> ptr:
+    """The inputs as a tuple, a new reference: those in the node move into it.  Null with an exception."""
+    while n.inputs is None:
+        count = count_of(n)
+        made = new_tuple(count)
+        if made is None:
+            return None
+        if n.inputs is not None or count_of(n) != count:
+            dec(made)  # memory was asked for: what ran has dropped or moved them
+            continue
+        if count > 0:
+            set_tuple(made, 0, ptr(n.first))
+        if count > 1:
+            set_tuple(made, 1, ptr(n.second))
+        n.first = None
+        n.second = None
+        n.inputs = made
+    inc(n.inputs)
+    return n.inputs
+
+
+@native
+def get_inputs(n: ptr[RawNode], unused: ptr) -> ptr:
+    return inputs_of(n)
+
+
+@native
+def set_inputs(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
+    if value is None or class_of(value) is not tape.tuple_type:
+        bad_argument()
+        return -1
+    first = n.first
+    second = n.second
+    old = n.inputs
+    inc(value)
+    n.inputs = value
+    n.first = None
+    n.second = None
+    dec(ptr(first))
+    dec(ptr(second))
+    dec(old)
+    return 0
+
+
+@native
+def get_number(n: ptr[RawNode], unused: ptr) -> ptr:
+    if n.number & 1 != 0:
+        return int_of(number_of(n))
+    if n.number == 0:
+        bad_argument()
+        return None
+    inc(ptr(n.number))
+    return ptr(n.number)
+
+
+@native
+def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
+    """Give a node a number; null: none."""
+    word = u64(value)
+    if value is not None:
+        if class_of(value) is tape.int_type:
+            word = u64(int_value(value) << 1 | 1)
+        else:
+            inc(value)
+    clear_number(n)
+    n.number = word
+    return 0

@@ -1,0 +1,317 @@
+"""Where the recorder is entered, in native Python: operators, calls and methods, each of which has a site.
+
+    at_site        records from a site's table, or calls what Python has for it
+    compare, power    `tp_richcompare`, `nb_power`
+    called         `tp_call` of functions: those that have a site of their own go there
+    method         a method of handles, which has one
+    SITES          the entry points: `binary_0`, `unary_0`, `call_0`, `method_0` and so on
+
+How many arguments of a site are operands: so many in front; 0: all, whose names are static; -1: the items of the
+first, a list or tuple.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
+from .record_table import MOST_OPERANDS, MOST_STATICS
+from .recorder_put import Static
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, Entry, is_miss, recorded
+from .recording_objects import (
+    call,
+    dec,
+    dict_size,
+    inc,
+    let_go,
+    list_item,
+    list_size,
+    new_tuple,
+    set_tuple,
+    tuple_item,
+    tuple_size,
+)
+from .recording_structs import RawFunction, RawSelf, RawTuple, class_of, tape
+
+__all__ = [
+    "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
+    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "Site", "answer_of", "at_site",
+    "call_site", "named_sites", "sites",
+]  # fmt: skip
+
+#: How many entry points of each sort there are.
+BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
+#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods,
+#: and what is in place, by the number of the operator.
+COMPARISONS = BINARY + UNARY + CALLS
+POWER = COMPARISONS + 6
+DETACH = POWER + 1
+SUBSCRIPT = DETACH + 1
+ASSIGN = SUBSCRIPT + 1
+FIRST_METHOD = ASSIGN + 1
+FIRST_IN_PLACE = FIRST_METHOD + METHODS
+SITES_IN_ALL = FIRST_IN_PLACE + BINARY
+#: Arguments that a call can have beside the function, to be laid on the stack.
+MOST_ARGUMENTS = 16
+
+dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_python=False)
+call_with = extern("PyObject_Call", ptr, ptr, ptr, ptr)
+
+
+class Site(Struct):
+    """A place where operations are recorded.
+
+    table      the address of its table's cell;   slow: who is called in circumstances;   unknown: for an unknown key
+    operands   which of its arguments are operands
+    operator, rebind    of what is in place: the site of the operator, who gives a handle its result
+    """
+
+    table: ptr[ptr[Entry]]
+    slow: ptr
+    unknown: ptr
+    operands: i64
+    operator: overlay("table", ptr[Site])
+    rebind: overlay("unknown", ptr)
+
+
+SITE_WORDS = Site.size() // 8
+
+sites = static(array[Site, SITES_IN_ALL])
+
+
+@native
+def recorder_sites() -> ptr[Site]:
+    return sites
+
+
+# ------------------------------------------------------------------ operators
+
+
+@native
+def call_site(site: ptr[Site], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+    """What Python has for a site in circumstances, or for an unknown key."""
+    function = site.unknown if missed is ptr(UNKNOWN) else site.slow
+    return call(function, arguments, u64(count), names)
+
+
+@native(inline=True)
+def answer_of(found: ptr, site: ptr[Site], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+    """What was recorded; of a miss what the function gives that the site has for it, with these arguments."""
+    if likely(not is_miss(found)) or found is None:
+        return found
+    return call_site(site, found, arguments, count, names)
+
+
+@native
+def at_site(site: ptr[Site], first: ptr, second: ptr) -> ptr:
+    """What is recorded at a site for one or two operands, or what its Python functions give."""
+    arguments = local(ptr, 2)
+    arguments[0] = first
+    arguments[1] = second
+    count = 1 + i64(second is not None)
+    return answer_of(recorded(site.table, arguments, count, None, 0), site, arguments, count, None)
+
+
+@native
+def compare(first: ptr, second: ptr, which: i32) -> ptr:
+    """A comparison.  The sites of the six are in the order of their numbers."""
+    return at_site(sites + (which + COMPARISONS), first, second)
+
+
+@native
+def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
+    """A power.  An exponent that is a number is static."""
+    if modulus is not tape.none:
+        inc(tape.not_implemented)
+        return tape.not_implemented
+    site = sites + POWER
+    if class_of(second) is not tape.float_type and class_of(second) is not tape.int_type:
+        return at_site(site, first, second)
+    statics = local(Static, 1)
+    statics.name = 0
+    statics.value = u64(second)
+    arguments = local(ptr, 2)
+    arguments[0] = first
+    arguments[1] = second
+    return answer_of(recorded(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
+
+
+# ------------------------------------------------------------------ calls and methods
+
+
+@native
+def recorded_sequence(site: ptr[Site], arguments: ptr[ptr], given: i64, names: ptr[ptr], all_: i64) -> ptr:
+    """What is recorded for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
+    items = local(ptr, MOST_OPERANDS)
+    first = arguments[0]
+    is_list = class_of(first) is tape.list_type
+    if not is_list and class_of(first) is not tape.tuple_type:
+        return ptr(CIRCUMSTANCE)
+    count = list_size(first) if is_list else tuple_size(first)
+    if count == 0 or count > MOST_OPERANDS:
+        return ptr(CIRCUMSTANCE)
+    for k in range(count):
+        items[k] = list_item(first, k) if is_list else tuple_item(first, k)
+        inc(items[k])
+    found = recorded_statics(site, items, count, arguments + 1, given - 1, names, all_ - 1)
+    let_go(items, count)
+    return found
+
+
+@native(inline=True)
+def recorded_statics(
+    site: ptr[Site], xs: ptr[ptr], count: i64, others: ptr[ptr], given: i64, names: ptr[ptr], all_: i64
+) -> ptr:
+    """What is recorded for operands and static arguments, of which those behind the first `given` have names."""
+    statics = local(Static, MOST_STATICS)
+    if all_ > MOST_STATICS:
+        return ptr(CIRCUMSTANCE)
+    for k in range(all_):
+        statics[k].name = u64(names[k - given]) if k >= given else 0
+        statics[k].value = u64(others[k])
+    return recorded(site.table, xs, count, statics, all_)
+
+
+@native
+def recorded_all(site: ptr[Site], arguments: ptr[ptr], names: ptr[ptr], named: i64, all_: i64) -> ptr:
+    """What is recorded where all arguments are operands: names are static, without a value."""
+    statics = local(Static, MOST_STATICS)
+    if all_ == 0 or all_ > MOST_OPERANDS or named > MOST_STATICS:
+        return ptr(CIRCUMSTANCE)
+    for k in range(named):
+        statics[k].name = u64(names[k])
+        statics[k].value = u64(tape.none)
+    return recorded(site.table, arguments, all_, statics, named)
+
+
+@native(inline=True)
+def spread(site: ptr[Site], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> ptr:
+    """What is recorded at a site for these arguments, the last of which have names: as `recorded`."""
+    wanted = site.operands
+    if wanted == 0:
+        return recorded_all(site, arguments, names, named, given + named)
+    if wanted == -1:
+        if given == 0:
+            return ptr(CIRCUMSTANCE)
+        return recorded_sequence(site, arguments, given, names, given + named)
+    if given < wanted:
+        return ptr(CIRCUMSTANCE)
+    rest = given + named - wanted
+    return recorded_statics(site, arguments, wanted, arguments + wanted, given - wanted, names, rest)
+
+
+@native
+def with_first(first: ptr, others: ptr) -> ptr:
+    """A tuple with one item more in front; null with an exception."""
+    count = tuple_size(others)
+    made = new_tuple(count + 1)
+    if made is None:
+        return None
+    inc(first)
+    set_tuple(made, 0, first)
+    for k in range(count):
+        item = tuple_item(others, k)
+        inc(item)
+        set_tuple(made, k + 1, item)
+    return made
+
+
+@native
+def called(site: ptr[Site], function: ptr, arguments: ptr, keywords: ptr) -> ptr:
+    """A call `function(*arguments, **keywords)` of a function that may have a site of its own."""
+    stack = local(ptr, MOST_ARGUMENTS)
+    names = local(ptr, MOST_ARGUMENTS)
+    position = local(i64, 1)
+    given = ptr[RawTuple](arguments).size
+    named = i64(0) if keywords is None else dict_size(keywords)
+    if given + named < MOST_ARGUMENTS:
+        stack[0] = function
+        for k in range(given):
+            stack[k + 1] = tuple_item(arguments, k)
+        position[0] = 0
+        for k in range(named):
+            dict_next(keywords, position, names + k, stack + (given + k + 1))
+        holder = ptr[RawFunction](function).site
+        if holder is not None and class_of(holder) is tape.self_type:
+            own = ptr[Site](ptr[RawSelf](holder).payload)
+            found = spread(own, stack + 1, given, names, named)
+            if found is ptr(UNKNOWN):
+                return call_with(own.unknown, arguments, keywords)
+            if found is not ptr(CIRCUMSTANCE):
+                return found
+        if named == 0:
+            return call(site.slow, stack, u64(given + 1), None)
+    laid = with_first(function, arguments)
+    if laid is None:
+        return None
+    found = call_with(site.slow, laid, keywords)
+    dec(laid)
+    return found
+
+
+@native
+def method(site: ptr[Site], own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
+    """A method of handles with a site: METH_FASTCALL | METH_KEYWORDS."""
+    named = i64(0) if keywords is None else tuple_size(keywords)
+    stack = local(ptr, given + named + 1)
+    names = local(ptr, named + 1)
+    stack[0] = own
+    for k in range(given + named):
+        stack[k + 1] = arguments[k]
+    for k in range(named):
+        names[k] = tuple_item(keywords, k)
+    found = spread(site, stack, given + 1, names, named)
+    return answer_of(found, site, stack, given + 1, keywords)
+
+
+# ------------------------------------------------------------------ entry points
+
+
+def _binary(number: int) -> Any:
+    @native
+    def binary(first: ptr, second: ptr) -> ptr:
+        return at_site(sites + number, first, second)
+
+    return binary
+
+
+def _unary(number: int) -> Any:
+    @native
+    def unary(x: ptr) -> ptr:
+        return at_site(sites + number, x, None)
+
+    return unary
+
+
+def _call(number: int) -> Any:
+    @native
+    def call(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
+        return called(sites + number, function, arguments, keywords)
+
+    return call
+
+
+def _method(number: int) -> Any:
+    @native
+    def method_of(own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
+        return method(sites + number, own, arguments, given, keywords)
+
+    return method_of
+
+
+def named_sites(sort: str, first: int, count: int, make: Any) -> list[Any]:
+    """The entry points of a sort, by their names."""
+    made = [make(first + k) for k in range(count)]
+    for k, routine in enumerate(made):
+        routine.name = f"{sort}_{k}"
+    return made
+
+
+SITES = [
+    *named_sites("binary", 0, BINARY, _binary), *named_sites("unary", BINARY, UNARY, _unary),
+    *named_sites("call", BINARY + UNARY, CALLS, _call), *named_sites("method", FIRST_METHOD, METHODS, _method),
+    compare, power, recorder_sites,
+]  # fmt: skip

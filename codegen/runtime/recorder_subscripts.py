@@ -1,0 +1,320 @@
+"""`x[key]` and `x[key] = v`, in native Python: an `mp_subscript` and an `mp_ass_subscript`.
+
+What decides what is recorded is static, a pair of words for each entry of the key (`autodiff.ops.patterns`):
+
+    slice    how many elements, step        int    -1, 0        None    -2, 0        ...    -3, 0
+    array of integers    -4, 0
+
+Index arrays are operands behind x and v, and behind those where slices and ints start, but for what takes all of an
+axis.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
+from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
+from .recorder_here import recording_now, recording_operations
+from .recorder_nodes import is_captured, new_node
+from .recorder_notes import note
+from .recorder_operands import is_masked, key_of
+from .recorder_put import Static, hold_operands, put_down
+from .recorder_sites import ASSIGN, SUBSCRIPT, Site, answer_of, call_site, sites
+from .recorder_statics import int_within
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, is_miss, program_for
+from .recording_objects import (
+    clear_error,
+    dec,
+    exchange,
+    inc,
+    int_of,
+    int_value,
+    let_go,
+    slice_ends,
+    tuple_item,
+    tuple_size,
+)
+from .recording_structs import RawHandle, RawNode, RawObject, RawOut, RawRecording, class_of, tape, word_of
+
+__all__ = ["assign", "subscript"]
+
+#: The first words of entries that are no slices.
+INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
+NODE = word_of(RawHandle, "node")
+
+adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64, runs_python=False)
+
+
+class RawSlice(Struct):
+    head: RawObject
+    start: ptr
+    stop: ptr
+    step: ptr
+
+
+class RawInt64(Struct):
+    """A number of NumPy's."""
+
+    head: RawObject
+    value: i64
+
+
+class Reading(Struct):
+    """What is recorded for a key.
+
+    count     operands in front of index arrays;   keys, nodes, xs: of all operands
+    pairs     of each entry of the key;   starts: where slices and ints do
+    """
+
+    now: ptr[RawRecording]
+    mode: array[ptr, 1]
+    owner: array[ptr, 1]
+    count: i64
+    keys: array[ptr, MOST_OPERANDS]
+    xs: array[ptr, MOST_NODES]
+    nodes: array[ptr[RawNode], MOST_NODES]
+    pairs: array[Static, MOST_STATICS]
+    starts: array[i64, MOST_STATICS]
+    n_pairs: i64
+    n_starts: i64
+    n_indices: i64
+    has_ints: bool
+
+
+# ------------------------------------------------------------------ what a key says
+
+
+@native(inline=True)
+def is_plain_bound(bound: ptr) -> bool:
+    """True for None and an int: no Python runs that looks at it."""
+    return bound is tape.none or class_of(bound) is tape.int_type
+
+
+@native
+def add_start(r: ptr[Reading], start: i64) -> void:
+    r.starts[r.n_starts] = start
+    r.n_starts += 1
+
+
+@native
+def read_slice(r: ptr[Reading], pair: ptr[Static], one: ptr[RawSlice], extent: i64) -> bool:
+    if not (is_plain_bound(one.start) and is_plain_bound(one.stop) and is_plain_bound(one.step)):
+        return False
+    start = local(i64, 1)
+    stop = local(i64, 1)
+    step = local(i64, 1)
+    if slice_ends(ptr(one), start, stop, step) < 0:
+        clear_error()  # Python says what is wrong
+        return False
+    count = adjusted(extent, start, stop, step[0])
+    pair.name = u64(count)
+    pair.value = u64(step[0])
+    if count != extent or step[0] != 1:
+        add_start(r, start[0] if count != 0 else 0)
+    return True
+
+
+@native
+def read_place(r: ptr[Reading], pair: ptr[Static], place: i64, extent: i64) -> bool:
+    from_start = place + extent if place < 0 else place
+    if from_start < 0 or from_start >= extent:
+        return False
+    pair.name = INT
+    r.has_ints = True
+    if extent != 1:
+        add_start(r, from_start)
+    return True
+
+
+@native
+def read_index(r: ptr[Reading], pair: ptr[Static], one: ptr) -> u64:
+    """An index array.  0, CIRCUMSTANCE or UNKNOWN."""
+    operand = r.count + r.n_indices
+    if operand >= MOST_OPERANDS:
+        return CIRCUMSTANCE
+    key = key_of(one, r.now, r.nodes + operand)
+    if is_miss(key):
+        return UNKNOWN if key is ptr(UNKNOWN) else CIRCUMSTANCE
+    n = r.nodes[operand]
+    if is_masked(one, n) or (n is None and class_of(one) is not tape.array_type):
+        return CIRCUMSTANCE
+    r.keys[operand] = key
+    r.xs[operand] = one
+    r.n_indices += 1
+    pair.name = INDEX
+    return 0
+
+
+@native
+def read_axis(r: ptr[Reading], pair: ptr[Static], one: ptr, extent: i64) -> u64:
+    """An entry that takes an axis.  0, CIRCUMSTANCE or UNKNOWN."""
+    place = local(i64, 1)
+    cls = class_of(one)
+    if cls is tape.slice_type:
+        return 0 if read_slice(r, pair, ptr[RawSlice](one), extent) else CIRCUMSTANCE
+    if cls is not tape.int_type and cls is not tape.int64_type:
+        return read_index(r, pair, one)
+    if cls is tape.int64_type:
+        place[0] = ptr[RawInt64](one).value
+    elif not int_within(one, place):
+        return CIRCUMSTANCE
+    return 0 if read_place(r, pair, place[0], extent) else CIRCUMSTANCE
+
+
+@native
+def axes_behind(key: ptr, first: i64) -> i64:
+    """How many axes the entries behind an ellipsis take; -1 where there is another one."""
+    found = i64(0)
+    if class_of(key) is tape.tuple_type:
+        for i in range(first, tuple_size(key)):
+            one = tuple_item(key, i)
+            if one is tape.ellipsis:
+                return -1
+            found += i64(one is not tape.none)
+    return found
+
+
+@native
+def read_key(r: ptr[Reading], shape: ptr, key: ptr) -> u64:
+    """What a key says of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
+    is_several = class_of(key) is tape.tuple_type
+    rank = tuple_size(shape)
+    r.n_pairs = tuple_size(key) if is_several else i64(1)
+    if r.n_pairs > MOST_STATICS:
+        return CIRCUMSTANCE
+    axis = i64(0)
+    for i in range(r.n_pairs):
+        one = tuple_item(key, i) if is_several else key
+        pair = r.pairs[i]
+        pair.value = 0
+        if one is tape.none:
+            pair.name = NEW
+        elif one is tape.ellipsis:
+            taken = axes_behind(key, i + 1)
+            if taken < 0 or rank - taken < axis:
+                return CIRCUMSTANCE
+            axis = rank - taken
+            pair.name = REST
+        else:
+            if axis >= rank:
+                return CIRCUMSTANCE
+            status = read_axis(r, pair, one, int_value(tuple_item(shape, axis)))
+            if status != 0:
+                return status
+            axis += 1
+    # Beside index arrays ints are such, too: Python knows how.
+    return CIRCUMSTANCE if r.has_ints and r.n_indices > 0 else 0
+
+
+# ------------------------------------------------------------------ what is recorded
+
+
+@native
+def start_node(start: i64) -> ptr[RawNode]:
+    """The leaf that says where a slice or an int starts; null with an exception."""
+    made = int_of(start)
+    if made is None:
+        return None
+    found = new_node(tape.start_kind, made)
+    dec(made)
+    return found
+
+
+@native
+def recorded_key(site: ptr[Site], r: ptr[Reading], key: ptr) -> ptr:
+    """What is recorded for operands and a key: as `recorded`."""
+    r.n_starts = 0
+    r.n_indices = 0
+    r.has_ints = False
+    status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
+    if status != 0:
+        return ptr(status)
+    keyed = r.count + r.n_indices
+    program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True, r.owner)
+    if is_miss(ptr(program)):
+        return ptr(program)
+    if program.operands != keyed + r.n_starts:
+        return ptr(CIRCUMSTANCE)
+    owner = r.owner[0]
+    held = hold_operands(program, owner, r.now, r.keys, r.xs, r.nodes, keyed)
+    if held <= 0:
+        return ptr(CIRCUMSTANCE) if held == 0 else None
+    for k in range(r.n_starts):
+        n = start_node(r.starts[k])
+        if n is None:
+            let_go(ptr[ptr](r.nodes), keyed + k)
+            dec(owner)
+            return None
+        r.nodes[keyed + k] = n
+        r.xs[keyed + k] = tape.none  # no handle
+    return ptr(put_down(program, owner, r.now, r.xs, r.nodes, program.operands))
+
+
+@native(inline=True)
+def begin_reading(r: ptr[Reading], x: ptr) -> bool:
+    """Take the first operand.  False where machine code does not record for it."""
+    if r.now is None:
+        return False
+    r.count = 1
+    r.keys[0] = key_of(x, r.now, r.nodes)
+    r.xs[0] = x
+    return not is_miss(r.keys[0]) and not is_masked(x, r.nodes[0])
+
+
+@native
+def subscript(x: ptr, key: ptr) -> ptr:
+    r = local(Reading, 1)[0]
+    site = sites + SUBSCRIPT
+    found = ptr(CIRCUMSTANCE)
+    r.now = recording_operations(r.mode)
+    if begin_reading(r, x):
+        found = recorded_key(site, r, key)
+    arguments = local(ptr, 2)
+    arguments[0] = x
+    arguments[1] = key
+    return answer_of(found, site, arguments, 2, None)
+
+
+@native
+def recorded_assignment(site: ptr[Site], r: ptr[Reading], x: ptr, key: ptr, value: ptr) -> ptr:
+    """What is recorded for `x[key] = value`: as `recorded`.  A leaf that wants gradients is for Python."""
+    r.now = recording_now(r.mode)
+    if not begin_reading(r, x):
+        return ptr(CIRCUMSTANCE)
+    if r.nodes[0].type is not tape.plain_type or is_captured(r.nodes[0], r.now):
+        return ptr(CIRCUMSTANCE)
+    r.count = 2
+    r.keys[1] = key_of(value, r.now, r.nodes + 1)
+    r.xs[1] = value
+    if is_miss(r.keys[1]):
+        return ptr(UNKNOWN) if r.keys[1] is ptr(UNKNOWN) else ptr(CIRCUMSTANCE)
+    if is_masked(value, r.nodes[1]):
+        return ptr(CIRCUMSTANCE)
+    return recorded_key(site, r, key)
+
+
+@native
+def assign(x: ptr, key: ptr, value: ptr) -> i32:
+    """`x[key] = value`: the handle gets what is recorded.  Deleting is for Python.  -1 with an exception."""
+    r = local(Reading, 1)[0]
+    site = sites + ASSIGN
+    found = ptr(CIRCUMSTANCE)
+    if value is not None:
+        found = recorded_assignment(site, r, x, key, value)
+    if is_miss(found):
+        if found is not None:
+            arguments = local(ptr, 3)
+            arguments[0] = x
+            arguments[1] = key
+            arguments[2] = value
+            found = call_site(site, found, arguments, 2 + i64(value is not None), None)
+        dec(found)
+        return -1 if found is None else 0
+    # The handle that was noted is about to go; this one is found at the next ask instead.
+    n = ptr[RawHandle](found).node
+    inc(ptr(n))
+    exchange(ptr[ptr](x) + NODE, ptr(n))
+    dec(found)
+    return note(r.now, ptr[RawHandle](x)) if n.kind.out.small is tape.true else 0

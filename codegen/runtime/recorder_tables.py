@@ -1,0 +1,141 @@
+"""Operations on handles that are recorded from tables, in native Python.
+
+Recording puts down small Python objects: a node per operation, a tuple of its inputs where they are many, a handle.
+What is put down for given operands is data, a *program* (`record_table`); it is found in a *table* by what the
+operands are.
+
+`recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
+(no entry), and then the Python function that the *site* names for it is called.
+
+Arbitrary Python may run wherever something is allocated (the garbage collector): so every object that is looked at
+again afterwards is held by a reference of our own.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, i64, local, native, ptr, u64, unlikely
+from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
+from .recorder_here import recording_operations
+from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
+from .recorder_put import Program, Static, hold_operands, put_down
+from .recorder_statics import is_same_static, static_bits
+from .recording_objects import dec, inc
+from .recording_structs import RawNode
+
+__all__ = ["CIRCUMSTANCE", "UNKNOWN", "Entry", "is_miss", "program_for", "recorded"]
+
+#: In place of a program or a handle, as UNKNOWN is.
+CIRCUMSTANCE = 1
+SETS_SHIFT = 64 - (SETS - 1).bit_length()
+
+
+class Entry(Struct):
+    """A program by the first key of its operands, the others with what is static, and the grad mode; null: none."""
+
+    key: u64
+    others: u64
+    mode: ptr
+    owner: ptr
+    program: ptr[Program]
+
+
+assert Entry.size() == 8 * ENTRY_WORDS
+
+
+@native(inline=True)
+def is_miss(found: ptr) -> bool:
+    """True for CIRCUMSTANCE, UNKNOWN and an error."""
+    return u64(found) <= UNKNOWN
+
+
+@native(inline=True)
+def is_for(
+    program: ptr[Program], keys: ptr[ptr], count: i64, statics: ptr[Static], n_statics: i64, are_words: bool
+) -> bool:
+    """True if a program is for exactly these operands and statics, of whose words the entry is."""
+    if program.n_keyed != count or program.n_statics != n_statics:
+        return False
+    for k in range(1, count):
+        if program.other_keys[k - 1] is not keys[k]:
+            return False
+    for k in range(n_statics):
+        exact = program.statics[k]
+        given = statics[k]
+        if given.name != exact.name:
+            return False
+        if given.value != exact.value and (are_words or not is_same_static(ptr(given.value), ptr(exact.value))):
+            return False
+    return True
+
+
+@native(inline=True)
+def program_for(
+    table: ptr[ptr[Entry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[Static], n_statics: i64,
+    are_words: bool, owner: ptr[ptr],
+) -> ptr[Program]:  # fmt: skip
+    """The program in a table for these keys of operands and statics, its owner in `owner`; CIRCUMSTANCE, UNKNOWN."""
+    entries = table[0]
+    if entries is None:
+        return ptr[Program](UNKNOWN)
+    # All but the first key, and what is static, go into the second; the program says exactly what it is for.
+    others = u64(0)
+    for k in range(1, count):
+        others = others * 31 + u64(keys[k])
+    for k in range(n_statics):
+        value = statics[k].value
+        others = others * 31 + (statics[k].name + (value if are_words else static_bits(ptr(value))))
+    first = u64(keys[0])
+    place = i64((first * 31 + others) * SPREAD >> SETS_SHIFT) * WAYS
+    for way in range(WAYS):
+        entry = entries[place + way]
+        if entry.key == first and entry.others == others and entry.mode is mode:
+            if entry.program is None:
+                return ptr[Program](CIRCUMSTANCE)  # it is no use asking again
+            owner[0] = entry.owner
+            if is_for(entry.program, keys, count, statics, n_statics, are_words):
+                return entry.program
+            break
+    return ptr[Program](UNKNOWN)
+
+
+@native
+def recorded(table: ptr[ptr[Entry]], xs: ptr[ptr], count: i64, statics: ptr[Static], n_statics: i64) -> ptr:
+    """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
+    mode = local(ptr, 1)
+    owner = local(ptr, 1)
+    keys = local(ptr, MOST_OPERANDS)
+    nodes = local(ptr[RawNode], MOST_NODES)
+    now = recording_operations(mode)
+    if now is None:
+        return ptr(CIRCUMSTANCE)
+    was_evaluated = False
+    i = i64(0)
+    while i < count:
+        keys[i] = key_of(xs[i], now, nodes + i)
+        if unlikely(is_miss(keys[i])):
+            if keys[i] is ptr(UNKNOWN):
+                return ptr(UNKNOWN)
+            if keys[i] is ptr(NOT_NOW) or was_evaluated:
+                return ptr(CIRCUMSTANCE)
+            # Once, then all is looked at again: what runs meanwhile may change anything.
+            inc(ptr(now))
+            is_good = evaluate_old(now, xs, count)
+            dec(ptr(now))
+            if not is_good:
+                return None
+            if recording_operations(mode) is not now:
+                return ptr(CIRCUMSTANCE)
+            was_evaluated = True
+            i = 0
+        else:
+            i += 1
+    program = program_for(table, keys, count, mode[0], statics, n_statics, False, owner)
+    if unlikely(is_miss(ptr(program))):
+        return ptr(program)
+    held = hold_operands(program, owner[0], now, keys, xs, nodes, count)
+    if unlikely(held <= 0):
+        return ptr(CIRCUMSTANCE) if held == 0 else None
+    return ptr(put_down(program, owner[0], now, xs, nodes, count))

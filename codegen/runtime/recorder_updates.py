@@ -1,0 +1,152 @@
+"""In-place operators, in native Python: `t += x` and its kin.
+
+    update        records `t + x` at the operator's site, and gives the handle its node
+    updated_leaf  a leaf that wants gradients stays one: the node of its update is a rich one of the same leaf
+
+The kind of such a node is what the Out of the result knows of once Python has made one (`as_leaf`).  Where the aval
+changes, gradients are recorded, or the node has more than a leaf, `rebind` of Python is asked.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..native import i32, local, native, ptr
+from .recorder_here import recording_now
+from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
+from .recorder_nodes import is_captured, next_number
+from .recorder_notes import call_with_two, note
+from .recorder_operands import key_of
+from .recorder_sites import BINARY, FIRST_IN_PLACE, Site, at_site, named_sites, sites
+from .recorder_tables import is_miss
+from .recording_objects import call, dec, exchange, inc
+from .recording_structs import (
+    RawHandle,
+    RawKind,
+    RawLeaf,
+    RawNode,
+    RawRecording,
+    RawRich,
+    class_of,
+    tape,
+    word_of,
+)
+
+__all__ = ["IN_PLACE"]
+
+NODE = word_of(RawHandle, "node")
+#: In place of a node: Python is to give the handle one.
+PYTHON = 1
+
+
+@native
+def updated_leaf(kind: ptr[RawKind], leaf: ptr[RawLeaf], value: ptr[RawNode]) -> ptr:
+    """The node of an update of this leaf, whose value is that of another node; null with an exception."""
+    n = new_rich()
+    if n is None:
+        return None
+    inc(ptr(kind))
+    inc(ptr(leaf))
+    inc(ptr(value))
+    inc(tape.none)
+    n.kind = kind
+    n.leaf = leaf
+    n.first = value
+    n.value = tape.none
+    words = ptr[ptr](n)
+    for word in range(FIRST_RICH, LAST_RICH):
+        if words[word] is None:
+            inc(tape.none)
+            words[word] = tape.none
+    n.number = next_number()
+    return ptr(n)
+
+
+@native
+def leaf_contents(n: ptr[RawRich], y: ptr[RawNode], mode: ptr) -> ptr:
+    """The node that a handle on a leaf gets: as `contents`."""
+    leaf = n.leaf
+    kind = y.kind.out.as_leaf
+    if mode is not tape.false or leaf is None or class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
+        return ptr(PYTHON)
+    if class_of(ptr(kind)) is not tape.kind_type or kind.out is not n.kind.out:
+        return ptr(PYTHON)
+    return updated_leaf(kind, leaf, y)
+
+
+@native
+def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
+    """The node that a handle gets for what the operator gave, a new reference; null with an exception, or PYTHON."""
+    found = local(ptr[RawNode], 2)
+    y_key = key_of(y, now, found)
+    t_key = key_of(t, now, found + 1)
+    if is_miss(y_key) or is_miss(t_key) or found[0] is None or found[1] is None:
+        return ptr(PYTHON)
+    # In a custom forward the handle's mask changes as well.
+    if found[0].value is not tape.none or now.body is not tape.zero:
+        return ptr(PYTHON)
+    if found[1].type is not tape.plain_type:
+        return leaf_contents(ptr[RawRich](found[1]), found[0], mode)
+    if y_key is not t_key or is_captured(found[1], now):
+        return ptr(PYTHON)
+    inc(ptr(found[0]))
+    return ptr(found[0])
+
+
+@native
+def ask_site(function: ptr, first: ptr, second: ptr) -> ptr:
+    arguments = local(ptr, 2)
+    arguments[0] = first
+    arguments[1] = second
+    return call(function, arguments, 2, None)
+
+
+@native
+def update(site: ptr[Site], t: ptr, x: ptr) -> ptr:
+    """`t += x`: the handle, a new reference; null with an exception."""
+    mode = local(ptr, 1)
+    if recording_now(mode) is None:
+        return ask_site(site.slow, t, x)
+    y = at_site(site.operator, t, x)
+    if y is tape.not_implemented:
+        dec(y)
+        return ask_site(site.slow, t, x)
+    if y is None:
+        return None
+    now = recording_now(mode)  # Python may have run meanwhile
+    made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
+    if made is ptr(PYTHON):
+        rebound = ask_site(site.rebind, t, y)
+        dec(y)
+        return rebound
+    if made is None:
+        dec(y)
+        return None
+    n = ptr[RawNode](made)
+    is_small = n.kind.out.small is tape.true
+    is_plain = n.type is tape.plain_type
+    exchange(ptr[ptr](t) + NODE, made)
+    dec(y)
+    status = i32(0)
+    if is_small:
+        status = note(now, ptr[RawHandle](t))
+    elif not is_plain:
+        status = call_with_two(tape.note_updated, ptr(now), t)
+    if status != 0:
+        return None
+    inc(t)
+    return t
+
+
+def _in_place(number: int) -> Any:
+    @native
+    def in_place(t: ptr, x: ptr) -> ptr:
+        return update(sites + number, t, x)
+
+    return in_place
+
+
+IN_PLACE = named_sites("in_place", FIRST_IN_PLACE, BINARY, _in_place)
