@@ -51,7 +51,7 @@ class MadeBody(NamedTuple):
 
 
 class _KeptBody(NamedTuple):
-    """The same as it is kept.
+    """A copy that is kept.
 
     numbers   those that rules state, which are hidden inputs
     choices   of dispatch that it relies on

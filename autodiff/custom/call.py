@@ -330,7 +330,7 @@ class Call:
         return (key, tuple([static_key(x)[0] for x in self.numbers]))
 
     def rules_key(self) -> Any:
-        """The same for callers that record its rules in both directions."""
+        """A key for callers that record its rules in both directions."""
         key, ahead = self.whole_key(), self.rule("jvp")
         if ahead is None:
             return key

@@ -97,7 +97,7 @@ class _NotWritten(Exception):
 
 
 class _Lines:
-    """The same operations, put down as ufuncs: an operand is a number, given ones first, constants below 0."""
+    """Operations that are put down as ufuncs: an operand is a number, given ones first, constants below 0."""
 
     def __init__(self, dtype: np.dtype, given: int) -> None:
         self._dtype, self._given = dtype, given

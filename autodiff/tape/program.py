@@ -34,7 +34,7 @@ __all__ = ["Program", "data", "placed", "program_of"]
 _MANY = 1 << 20
 
 
-class _Digest(bytes):
+class _EquationsDigest(bytes):
     """A hash of equations, which holds them: it was made of addresses."""
 
     of: Sequence
@@ -71,7 +71,7 @@ class Program:
                 equations = tuple([(kind.told, *places) for kind, places in self.equations])
             else:
                 found = native.digest_of(self.equations)
-                equations, (self._size,) = _Digest(found[:16]), struct.unpack_from("q", found, 16)
+                equations, (self._size,) = _EquationsDigest(found[:16]), struct.unpack_from("q", found, 16)
                 equations.of = self.equations
             self._key = (tuple(self.inputs), equations, tuple(self.outputs))
         return self._key

@@ -139,7 +139,7 @@ class Tier:
         self._seconds = 0.0
 
     def call(self, *values: Any) -> tuple:
-        """As `Executable.call`.  Who calls adds the seconds."""
+        """Run it as `Executable.call` does.  The caller adds the seconds."""
         if self.compiled is not None:
             found: tuple = self.compiled.call(*values)
             return found
@@ -148,7 +148,7 @@ class Tier:
         return self._evaluate(*values)
 
     def rent(self, *values: Any) -> tuple:
-        """The same for a piece of a recording, which is no run by itself: seconds are added, and machine code made."""
+        """Run a piece of a recording, which is no run by itself: seconds are added, and machine code made."""
         if self.settled(()) is not self:
             found: tuple = self.compiled.call(*values)
             return found
@@ -163,7 +163,7 @@ class Tier:
         self._seconds += seconds
 
     def settled(self, ran: Sequence[Any]) -> Any:
-        """What is to run the program now that it is met again: its executable if that pays by now, or this."""
+        """The thing that runs the program now that it is met again: its executable if that pays by now, or this."""
         if self.compiled is None:
             why = why_now(self, ran, self._seconds, self._runs, self.operations)
             if not why:
@@ -188,7 +188,7 @@ _ran: deque[Tier] = deque(maxlen=128)
 
 
 def tier_of(program: Program) -> tuple[Tier, bool]:
-    """What stands for the machine code of a program; and True if it was there before."""
+    """The tier of a program; and True if it was there before."""
     found: Tier | None = _tiers.get(program.key)
     if found is not None:
         return found, True

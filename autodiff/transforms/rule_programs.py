@@ -203,12 +203,12 @@ class RulePrograms:
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
         rule: Callable[[Sequence[Any]], Sequence[Tensor | None] | None],
     ) -> list[Node | None] | None:  # fmt: skip
-        """What a program puts down; None where there is none.   beside: what the rule is given before the node"""
+        """The results that a program puts down; None where there is none.   beside: given before the node"""
         if len(inputs) > _MOST_INPUTS:
             return None
         kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
         if kind.rules is None:
-            kind.rules = Rules([])
+            kind.rules = KindRules([])
         rules = kind.rules.programs
         found = next((p for p in rules if p.word == word and p.outs == outs), None)
         if found is None:
@@ -239,7 +239,7 @@ class RulePrograms:
         return program.put(given)
 
 
-class Rules(NamedTuple):
+class KindRules(NamedTuple):
     """The rules of a kind that were met, where machine code knows none of them."""
 
     programs: list[RuleProgram]
@@ -322,7 +322,7 @@ def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
 
 
 class Wires:
-    """How the nodes of a pass are wired.
+    """The wires between the nodes of a pass.
 
     words     the same as machine code reads it (`recording_rules`)
     """

@@ -170,7 +170,7 @@ class Recorder:
         return self._code.address("power")
 
     def reads(self, cls: type, detach: tuple[Table, Callable, Callable]) -> dict[str, Any]:
-        """What a class is given so that its objects answer in machine code (`recorder_reads`), by name.
+        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
 
         detach   table, `slow` and `unknown` of its site
         """

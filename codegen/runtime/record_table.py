@@ -250,7 +250,7 @@ def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: b
 
 
 def _bits(value: Any) -> int:
-    """What a static argument is in a key: see `recorder_statics`."""
+    """The bits of a static argument in a key: see `recorder_statics`."""
     if type(value) is tuple:
         word = len(value)
         for item in value:

@@ -1,4 +1,4 @@
-"""Where machine code records, in native Python.
+"""The recording of this thread, in native Python.
 
     recording_here()          of this thread, if that is known
     recording_now(mode)       if moreover nothing asks for Python, with the grad mode
@@ -21,24 +21,24 @@ thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
 context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], runs_python=False)
 
 
-class Here(Struct):
+class ThreadRecording(Struct):
     """The thread that records natively, by its number, and where it does."""
 
     thread: i64
     recording: ptr[RawRecording]
 
 
-here = static(Here)
+here = static(ThreadRecording)
 
 
 @native
-def recorder_here() -> ptr[Here]:
+def recorder_here() -> ptr[ThreadRecording]:
     return here
 
 
 @native(inline=True)
 def recording_here() -> ptr[RawRecording]:
-    """Where this thread records; null where that is not known."""
+    """The recording of this thread; null where that is not known."""
     return here.recording if thread_number(thread_state()) == here.thread else None
 
 
@@ -60,11 +60,11 @@ def recording_unless(is_barred: ptr, mode: ptr[ptr]) -> ptr[RawRecording]:
 
 @native(inline=True)
 def recording_now(mode: ptr[ptr]) -> ptr[RawRecording]:
-    """Where this thread records, if machine code may now; null in circumstances.  The grad mode goes to `mode`."""
+    """The recording of this thread, if machine code may now; null in circumstances.  The grad mode goes to `mode`."""
     return recording_unless(tape.config.careful, mode)
 
 
 @native(inline=True)
 def recording_operations(mode: ptr[ptr]) -> ptr[RawRecording]:
-    """The same for what only makes nodes, and changes no handle, nor asks for a value."""
+    """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
     return recording_unless(tape.config.watching, mode)

@@ -1,4 +1,4 @@
-"""Where nodes and handles come from, and where they go, in native Python.
+"""The life of nodes and handles, from memory and back to it, in native Python.
 
 A recording makes and drops the same small objects again and again; Python's general way of freeing one, which
 asks its class what there is to clear, takes as long as recording the operation.  So the class of nodes and those
@@ -73,7 +73,7 @@ class Dying(Struct):
 
 
 class Life(Struct):
-    """How handles are freed as usual, and the bytes at which handles and rich nodes have their weak references."""
+    """The usual way to free handles, and the bytes at which handles and rich nodes have their weak references."""
 
     usual_dealloc: ptr
     handle_references: i64

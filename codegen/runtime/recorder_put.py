@@ -33,7 +33,7 @@ from .recording_structs import RawArray, RawHandle, RawKind, RawNode, RawRecordi
 __all__ = ["Program", "hold_operands", "put_down", "put_program"]
 
 
-class Static(Struct):
+class StaticArgument(Struct):
     """A static argument: its name and value, or two words."""
 
     name: u64
@@ -59,7 +59,7 @@ class Program(Struct):
     n_keyed: i64
     other_keys: array[ptr, MOST_OPERANDS - 1]
     n_statics: i64
-    statics: array[Static, MOST_STATICS]
+    statics: array[StaticArgument, MOST_STATICS]
     n_bounds: i64
     bounds: array[Bound, MOST_BOUNDS]
     first_step: Step

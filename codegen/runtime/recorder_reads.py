@@ -1,4 +1,4 @@
-"""What handles are asked, answered where the value is there or the ask is known, in native Python.
+"""Asks of handles, answered where the value is there or the ask is known, in native Python.
 
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float

@@ -1,4 +1,4 @@
-"""Where the recorder is entered, in native Python: operators, calls and methods, each of which has a site.
+"""Sites at which the recorder is entered, in native Python: one for each operator, call and method.
 
     at_site        records from a site's table, or calls what Python has for it
     compare, power    `tp_richcompare`, `nb_power`
@@ -19,7 +19,7 @@ from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
 from .record_table import MOST_OPERANDS, MOST_STATICS
-from .recorder_put import Static
+from .recorder_put import StaticArgument
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, Entry, is_miss, recorded
 from .recording_objects import (
     call,
@@ -38,7 +38,7 @@ from .recording_structs import RawFunction, RawSelf, RawTuple, class_of, tape
 
 __all__ = [
     "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
-    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "Site", "answer_of", "at_site",
+    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site",
     "call_site", "named_sites", "sites",
 ]  # fmt: skip
 
@@ -61,7 +61,7 @@ dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_p
 call_with = extern("PyObject_Call", ptr, ptr, ptr, ptr)
 
 
-class Site(Struct):
+class RecordingSite(Struct):
     """A place where operations are recorded.
 
     table      the address of its table's cell;   slow: who is called in circumstances;   unknown: for an unknown key
@@ -73,17 +73,17 @@ class Site(Struct):
     slow: ptr
     unknown: ptr
     operands: i64
-    operator: overlay("table", ptr[Site])
+    operator: overlay("table", ptr[RecordingSite])
     rebind: overlay("unknown", ptr)
 
 
-SITE_WORDS = Site.size() // 8
+SITE_WORDS = RecordingSite.size() // 8
 
-sites = static(array[Site, SITES_IN_ALL])
+sites = static(array[RecordingSite, SITES_IN_ALL])
 
 
 @native
-def recorder_sites() -> ptr[Site]:
+def recorder_sites() -> ptr[RecordingSite]:
     return sites
 
 
@@ -91,23 +91,23 @@ def recorder_sites() -> ptr[Site]:
 
 
 @native
-def call_site(site: ptr[Site], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
-    """What Python has for a site in circumstances, or for an unknown key."""
+def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+    """The result of Python's function of a site, in circumstances or for an unknown key."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
     return call(function, arguments, u64(count), names)
 
 
 @native(inline=True)
-def answer_of(found: ptr, site: ptr[Site], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
-    """What was recorded; of a miss what the function gives that the site has for it, with these arguments."""
+def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+    """The result of a site; of a miss that of the function which the site has for it, with these arguments."""
     if likely(not is_miss(found)) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
 
 
 @native
-def at_site(site: ptr[Site], first: ptr, second: ptr) -> ptr:
-    """What is recorded at a site for one or two operands, or what its Python functions give."""
+def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
+    """The result of a site for one or two operands: recorded, or given by its Python functions."""
     arguments = local(ptr, 2)
     arguments[0] = first
     arguments[1] = second
@@ -130,7 +130,7 @@ def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
     site = sites + POWER
     if class_of(second) is not tape.float_type and class_of(second) is not tape.int_type:
         return at_site(site, first, second)
-    statics = local(Static, 1)
+    statics = local(StaticArgument, 1)
     statics.name = 0
     statics.value = u64(second)
     arguments = local(ptr, 2)
@@ -143,8 +143,8 @@ def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
 
 
 @native
-def recorded_sequence(site: ptr[Site], arguments: ptr[ptr], given: i64, names: ptr[ptr], all_: i64) -> ptr:
-    """What is recorded for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
+def recorded_sequence(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], all_: i64) -> ptr:
+    """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
     items = local(ptr, MOST_OPERANDS)
     first = arguments[0]
     is_list = class_of(first) is tape.list_type
@@ -163,10 +163,10 @@ def recorded_sequence(site: ptr[Site], arguments: ptr[ptr], given: i64, names: p
 
 @native(inline=True)
 def recorded_statics(
-    site: ptr[Site], xs: ptr[ptr], count: i64, others: ptr[ptr], given: i64, names: ptr[ptr], all_: i64
+    site: ptr[RecordingSite], xs: ptr[ptr], count: i64, others: ptr[ptr], given: i64, names: ptr[ptr], all_: i64
 ) -> ptr:
-    """What is recorded for operands and static arguments, of which those behind the first `given` have names."""
-    statics = local(Static, MOST_STATICS)
+    """The result for operands and static arguments, of which those behind the first `given` have names."""
+    statics = local(StaticArgument, MOST_STATICS)
     if all_ > MOST_STATICS:
         return ptr(CIRCUMSTANCE)
     for k in range(all_):
@@ -176,9 +176,9 @@ def recorded_statics(
 
 
 @native
-def recorded_all(site: ptr[Site], arguments: ptr[ptr], names: ptr[ptr], named: i64, all_: i64) -> ptr:
-    """What is recorded where all arguments are operands: names are static, without a value."""
-    statics = local(Static, MOST_STATICS)
+def recorded_all(site: ptr[RecordingSite], arguments: ptr[ptr], names: ptr[ptr], named: i64, all_: i64) -> ptr:
+    """The result where all arguments are operands: names are static, without a value."""
+    statics = local(StaticArgument, MOST_STATICS)
     if all_ == 0 or all_ > MOST_OPERANDS or named > MOST_STATICS:
         return ptr(CIRCUMSTANCE)
     for k in range(named):
@@ -188,8 +188,8 @@ def recorded_all(site: ptr[Site], arguments: ptr[ptr], names: ptr[ptr], named: i
 
 
 @native(inline=True)
-def spread(site: ptr[Site], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> ptr:
-    """What is recorded at a site for these arguments, the last of which have names: as `recorded`."""
+def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> ptr:
+    """The result of a site for these arguments, the last of which have names: as `recorded`."""
     wanted = site.operands
     if wanted == 0:
         return recorded_all(site, arguments, names, named, given + named)
@@ -220,7 +220,7 @@ def with_first(first: ptr, others: ptr) -> ptr:
 
 
 @native
-def called(site: ptr[Site], function: ptr, arguments: ptr, keywords: ptr) -> ptr:
+def called(site: ptr[RecordingSite], function: ptr, arguments: ptr, keywords: ptr) -> ptr:
     """A call `function(*arguments, **keywords)` of a function that may have a site of its own."""
     stack = local(ptr, MOST_ARGUMENTS)
     names = local(ptr, MOST_ARGUMENTS)
@@ -236,7 +236,7 @@ def called(site: ptr[Site], function: ptr, arguments: ptr, keywords: ptr) -> ptr
             dict_next(keywords, position, names + k, stack + (given + k + 1))
         holder = ptr[RawFunction](function).site
         if holder is not None and class_of(holder) is tape.self_type:
-            own = ptr[Site](ptr[RawSelf](holder).payload)
+            own = ptr[RecordingSite](ptr[RawSelf](holder).payload)
             found = spread(own, stack + 1, given, names, named)
             if found is ptr(UNKNOWN):
                 return call_with(own.unknown, arguments, keywords)
@@ -253,7 +253,7 @@ def called(site: ptr[Site], function: ptr, arguments: ptr, keywords: ptr) -> ptr
 
 
 @native
-def method(site: ptr[Site], own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
+def method(site: ptr[RecordingSite], own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
     """A method of handles with a site: METH_FASTCALL | METH_KEYWORDS."""
     named = i64(0) if keywords is None else tuple_size(keywords)
     stack = local(ptr, given + named + 1)

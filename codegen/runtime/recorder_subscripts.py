@@ -20,8 +20,8 @@ from .recorder_here import recording_now, recording_operations
 from .recorder_nodes import is_captured, new_node
 from .recorder_notes import note
 from .recorder_operands import is_masked, key_of
-from .recorder_put import Static, hold_operands, put_down
-from .recorder_sites import ASSIGN, SUBSCRIPT, Site, answer_of, call_site, sites
+from .recorder_put import StaticArgument, hold_operands, put_down
+from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_statics import int_within
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, is_miss, program_for
 from .recording_objects import (
@@ -61,8 +61,8 @@ class RawInt64(Struct):
     value: i64
 
 
-class Reading(Struct):
-    """What is recorded for a key.
+class KeyReading(Struct):
+    """A key while it is read.
 
     count     operands in front of index arrays;   keys, nodes, xs: of all operands
     pairs     of each entry of the key;   starts: where slices and ints do
@@ -75,7 +75,7 @@ class Reading(Struct):
     keys: array[ptr, MOST_OPERANDS]
     xs: array[ptr, MOST_NODES]
     nodes: array[ptr[RawNode], MOST_NODES]
-    pairs: array[Static, MOST_STATICS]
+    pairs: array[StaticArgument, MOST_STATICS]
     starts: array[i64, MOST_STATICS]
     n_pairs: i64
     n_starts: i64
@@ -93,13 +93,13 @@ def is_plain_bound(bound: ptr) -> bool:
 
 
 @native
-def add_start(r: ptr[Reading], start: i64) -> void:
+def add_start(r: ptr[KeyReading], start: i64) -> void:
     r.starts[r.n_starts] = start
     r.n_starts += 1
 
 
 @native
-def read_slice(r: ptr[Reading], pair: ptr[Static], one: ptr[RawSlice], extent: i64) -> bool:
+def read_slice(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr[RawSlice], extent: i64) -> bool:
     if not (is_plain_bound(one.start) and is_plain_bound(one.stop) and is_plain_bound(one.step)):
         return False
     start = local(i64, 1)
@@ -117,7 +117,7 @@ def read_slice(r: ptr[Reading], pair: ptr[Static], one: ptr[RawSlice], extent: i
 
 
 @native
-def read_place(r: ptr[Reading], pair: ptr[Static], place: i64, extent: i64) -> bool:
+def read_place(r: ptr[KeyReading], pair: ptr[StaticArgument], place: i64, extent: i64) -> bool:
     from_start = place + extent if place < 0 else place
     if from_start < 0 or from_start >= extent:
         return False
@@ -129,7 +129,7 @@ def read_place(r: ptr[Reading], pair: ptr[Static], place: i64, extent: i64) -> b
 
 
 @native
-def read_index(r: ptr[Reading], pair: ptr[Static], one: ptr) -> u64:
+def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr) -> u64:
     """An index array.  0, CIRCUMSTANCE or UNKNOWN."""
     operand = r.count + r.n_indices
     if operand >= MOST_OPERANDS:
@@ -148,7 +148,7 @@ def read_index(r: ptr[Reading], pair: ptr[Static], one: ptr) -> u64:
 
 
 @native
-def read_axis(r: ptr[Reading], pair: ptr[Static], one: ptr, extent: i64) -> u64:
+def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
     """An entry that takes an axis.  0, CIRCUMSTANCE or UNKNOWN."""
     place = local(i64, 1)
     cls = class_of(one)
@@ -165,7 +165,7 @@ def read_axis(r: ptr[Reading], pair: ptr[Static], one: ptr, extent: i64) -> u64:
 
 @native
 def axes_behind(key: ptr, first: i64) -> i64:
-    """How many axes the entries behind an ellipsis take; -1 where there is another one."""
+    """The number of axes that the entries behind an ellipsis take; -1 where there is another one."""
     found = i64(0)
     if class_of(key) is tape.tuple_type:
         for i in range(first, tuple_size(key)):
@@ -177,8 +177,8 @@ def axes_behind(key: ptr, first: i64) -> i64:
 
 
 @native
-def read_key(r: ptr[Reading], shape: ptr, key: ptr) -> u64:
-    """What a key says of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
+def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
+    """Read a key of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
     is_several = class_of(key) is tape.tuple_type
     rank = tuple_size(shape)
     r.n_pairs = tuple_size(key) if is_several else i64(1)
@@ -223,8 +223,8 @@ def start_node(start: i64) -> ptr[RawNode]:
 
 
 @native
-def recorded_key(site: ptr[Site], r: ptr[Reading], key: ptr) -> ptr:
-    """What is recorded for operands and a key: as `recorded`."""
+def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
+    """The result for operands and a key, as `recorded`."""
     r.n_starts = 0
     r.n_indices = 0
     r.has_ints = False
@@ -253,7 +253,7 @@ def recorded_key(site: ptr[Site], r: ptr[Reading], key: ptr) -> ptr:
 
 
 @native(inline=True)
-def begin_reading(r: ptr[Reading], x: ptr) -> bool:
+def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
     """Take the first operand.  False where machine code does not record for it."""
     if r.now is None:
         return False
@@ -265,7 +265,7 @@ def begin_reading(r: ptr[Reading], x: ptr) -> bool:
 
 @native
 def subscript(x: ptr, key: ptr) -> ptr:
-    r = local(Reading, 1)[0]
+    r = local(KeyReading, 1)[0]
     site = sites + SUBSCRIPT
     found = ptr(CIRCUMSTANCE)
     r.now = recording_operations(r.mode)
@@ -278,8 +278,8 @@ def subscript(x: ptr, key: ptr) -> ptr:
 
 
 @native
-def recorded_assignment(site: ptr[Site], r: ptr[Reading], x: ptr, key: ptr, value: ptr) -> ptr:
-    """What is recorded for `x[key] = value`: as `recorded`.  A leaf that wants gradients is for Python."""
+def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> ptr:
+    """The result of `x[key] = value`, as `recorded`.  A leaf that wants gradients is for Python."""
     r.now = recording_now(r.mode)
     if not begin_reading(r, x):
         return ptr(CIRCUMSTANCE)
@@ -298,7 +298,7 @@ def recorded_assignment(site: ptr[Site], r: ptr[Reading], x: ptr, key: ptr, valu
 @native
 def assign(x: ptr, key: ptr, value: ptr) -> i32:
     """`x[key] = value`: the handle gets what is recorded.  Deleting is for Python.  -1 with an exception."""
-    r = local(Reading, 1)[0]
+    r = local(KeyReading, 1)[0]
     site = sites + ASSIGN
     found = ptr(CIRCUMSTANCE)
     if value is not None:

@@ -20,7 +20,7 @@ from ..native import Struct, i64, local, native, ptr, u64, unlikely
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
 from .recorder_here import recording_operations
 from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
-from .recorder_put import Program, Static, hold_operands, put_down
+from .recorder_put import Program, StaticArgument, hold_operands, put_down
 from .recorder_statics import is_same_static, static_bits
 from .recording_objects import dec, inc
 from .recording_structs import RawNode
@@ -53,7 +53,7 @@ def is_miss(found: ptr) -> bool:
 
 @native(inline=True)
 def is_for(
-    program: ptr[Program], keys: ptr[ptr], count: i64, statics: ptr[Static], n_statics: i64, are_words: bool
+    program: ptr[Program], keys: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64, are_words: bool
 ) -> bool:
     """True if a program is for exactly these operands and statics, of whose words the entry is."""
     if program.n_keyed != count or program.n_statics != n_statics:
@@ -73,7 +73,7 @@ def is_for(
 
 @native(inline=True)
 def program_for(
-    table: ptr[ptr[Entry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[Static], n_statics: i64,
+    table: ptr[ptr[Entry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool, owner: ptr[ptr],
 ) -> ptr[Program]:  # fmt: skip
     """The program in a table for these keys of operands and statics, its owner in `owner`; CIRCUMSTANCE, UNKNOWN."""
@@ -102,7 +102,7 @@ def program_for(
 
 
 @native
-def recorded(table: ptr[ptr[Entry]], xs: ptr[ptr], count: i64, statics: ptr[Static], n_statics: i64) -> ptr:
+def recorded(table: ptr[ptr[Entry]], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
     owner = local(ptr, 1)

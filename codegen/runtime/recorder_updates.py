@@ -20,7 +20,7 @@ from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number
 from .recorder_notes import call_with_two, note
 from .recorder_operands import key_of
-from .recorder_sites import BINARY, FIRST_IN_PLACE, Site, at_site, named_sites, sites
+from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss
 from .recording_objects import call, dec, exchange, inc
 from .recording_structs import (
@@ -105,7 +105,7 @@ def ask_site(function: ptr, first: ptr, second: ptr) -> ptr:
 
 
 @native
-def update(site: ptr[Site], t: ptr, x: ptr) -> ptr:
+def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     """`t += x`: the handle, a new reference; null with an exception."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:

@@ -47,7 +47,7 @@ __all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "begin_back", "go_back"]
 OPEN, MASKED, ZERO, TARGET, CALL = 1, 2, 4, 8, 16
 
 
-class Pass(Struct):
+class BackwardPass(Struct):
     """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
 
     old, new    the Outs of what was added;  kind: of the sum, with a count
@@ -65,7 +65,7 @@ class Pass(Struct):
 
 
 @native
-def open_all(p: ptr[Pass]) -> void:
+def open_all(p: ptr[BackwardPass]) -> void:
     """Note which nodes are open: targets, and all that lead to one."""
     ends = local(i64, 3)
     for i in range(list_size(p.order)):
@@ -90,7 +90,7 @@ def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
 
 
 @native
-def learn_sum(p: ptr[Pass], old: ptr, new: ptr) -> bool:
+def learn_sum(p: ptr[BackwardPass], old: ptr, new: ptr) -> bool:
     """Look up the kind of a sum, by the Outs of what is added; null where it is not known.  False with an exception."""
     both = local(ptr, 2)
     both[0] = old
@@ -115,7 +115,7 @@ def learn_sum(p: ptr[Pass], old: ptr, new: ptr) -> bool:
 
 
 @native
-def sum_of(p: ptr[Pass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
+def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
     is_last = p.old is ptr(old.kind.out) and p.new is ptr(new.kind.out) and p.kind is not None
     if not is_last and not learn_sum(p, ptr(old.kind.out), ptr(new.kind.out)):
@@ -135,7 +135,7 @@ def sum_of(p: ptr[Pass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
 
 
 @native
-def give(p: ptr[Pass], at: i64, new: ptr, masks: bool) -> bool:
+def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
     """Add to the cotangent of an input that is at this place, if there is one.  False with an exception."""
     if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](list_item(p.order, at)).kind.tracks is not tape.true:
         return True
@@ -156,14 +156,14 @@ def give(p: ptr[Pass], at: i64, new: ptr, masks: bool) -> bool:
 
 
 @native
-def note_zero(p: ptr[Pass], at: i64) -> void:
+def note_zero(p: ptr[BackwardPass], at: i64) -> void:
     """Note that an input gets zeros, if gradients reach a target through it."""
     if at >= 0 and p.said[at] & OPEN != 0:
         p.said[at] |= ZERO
 
 
 @native
-def go_through(p: ptr[Pass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
+def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
     total = rule.given + rule.steps
     inputs = p.wires + i64(p.wires[i])
@@ -197,7 +197,7 @@ def go_through(p: ptr[Pass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: p
 
 
 @native
-def leads_on(p: ptr[Pass], i: i64) -> bool:
+def leads_on(p: ptr[BackwardPass], i: i64) -> bool:
     """True if gradients reach a target through an input of a plain node."""
     for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
         at = i64(p.wires[k])
@@ -207,7 +207,7 @@ def leads_on(p: ptr[Pass], i: i64) -> bool:
 
 
 @native
-def go_on(p: ptr[Pass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
+def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
     """Go through nodes: the first place, from one downwards, at which Python has to go on; -1 at the end.
 
     -2 with an exception.
@@ -264,7 +264,7 @@ def go_on(p: ptr[Pass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
 
 
 @native
-def take_up(p: ptr[Pass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr) -> void:
+def take_up(p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr) -> void:
     """Take up the state of a pass."""
     p.order = order
     p.bars = bars
@@ -288,7 +288,7 @@ def go_back(
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
     memo     kinds of sums;  added: added(old, new) records one whose kind is not there
     """
-    p = local(Pass, 1)[0]
+    p = local(BackwardPass, 1)[0]
     take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added))
     at = go_on(p, first, word, ptr(used), stamp)
     dec(p.kind)
@@ -309,7 +309,7 @@ def begin_back(
     made = begun(ptr(order), ptr(asked))
     if made is None:
         return failed()
-    p = local(Pass, 1)[0]
+    p = local(BackwardPass, 1)[0]
     take_up(p, ptr(order), list_item(made, 1), list_item(made, 2), list_item(made, 0), ptr(memo), ptr(added))
     n_results = tuple_size(ptr(bars))
     for i in range(n_results, tuple_size(ptr(asked))):

@@ -63,7 +63,7 @@ def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
 
 @native
 def wires_of_all(order: ptr) -> ptr:
-    """How a list of nodes is wired, as bytes, a new reference; null with an exception.  Each node says its place."""
+    """The wires of a list of nodes, as bytes, a new reference; null with an exception.  Each node says its place."""
     count = list_size(order)
     total = count + 1
     for i in range(count):

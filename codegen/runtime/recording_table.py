@@ -79,7 +79,7 @@ class Table(Struct):
     elements: i64
 
 
-class Seen(Struct):
+class TableValue(Struct):
     """A value while the table is made.
 
     dtype, count, stride    of its elements
@@ -103,22 +103,22 @@ class Free(Struct):
     first: i64
 
 
-class Draft(Struct):
+class TableDraft(Struct):
     """A table while it is made.   fixed: the constants"""
 
     table: ptr[Table]
     steps: ptr[Step]
     fixed: ptr[i64]
-    seen: ptr[Seen]
+    seen: ptr[TableValue]
     equations: ptr
 
 
-TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (Table, Step, Seen)]
+TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (Table, Step, TableValue)]
 
 
 @native(inline=True)
 def runs_of(equations: ptr, i: i64) -> ptr:
-    """How the kind of an equation is computed (`Kind.runs`); null with an exception."""
+    """The way a kind of an equation is computed (`Kind.runs`); null with an exception."""
     kind = ptr[RawKind](tuple_item(list_item(equations, i), 0))
     if unlikely(kind.runs is tape.none):
         arguments = local(ptr, 1)
@@ -142,7 +142,7 @@ def value_of(place: i64, t: ptr[Table]) -> i64:
 
 
 @native
-def see(v: ptr[Seen], dtype: ptr, count: i64, stride: i64) -> void:
+def see(v: ptr[TableValue], dtype: ptr, count: i64, stride: i64) -> void:
     """Note what a value is."""
     v.dtype = dtype
     v.count = count
@@ -154,7 +154,7 @@ def see(v: ptr[Seen], dtype: ptr, count: i64, stride: i64) -> void:
 
 
 @native
-def find_loop(d: ptr[Draft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u64]:
+def find_loop(d: ptr[TableDraft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u64]:
     """Look for the loop that takes the operands as they are; its words, or null.
 
     There are as many elements of each as of the result, or one.
@@ -185,7 +185,7 @@ def find_loop(d: ptr[Draft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u64]:
 
 
 @native(inline=True)
-def next_step(d: ptr[Draft], equation: i64, operands: i64, place: i64) -> ptr[Step]:
+def next_step(d: ptr[TableDraft], equation: i64, operands: i64, place: i64) -> ptr[Step]:
     """Another step, which is the last one now."""
     s = d.steps[d.table.steps]
     d.table.steps += 1
@@ -198,14 +198,14 @@ def next_step(d: ptr[Draft], equation: i64, operands: i64, place: i64) -> ptr[St
 
 
 @native
-def read(d: ptr[Draft], s: ptr[Step]) -> void:
+def read(d: ptr[TableDraft], s: ptr[Step]) -> void:
     """Note which values a step reads."""
     for k in range(s.operands):
         d.seen[s.places[k]].last = d.table.steps - 1
 
 
 @native
-def write_out(d: ptr[Draft], equation: i64, places: ptr, written: ptr) -> bool:
+def write_out(d: ptr[TableDraft], equation: i64, places: ptr, written: ptr) -> bool:
     """The steps of an equation that is written in several ufuncs.  False where one has no loop: then there are none."""
     t = d.table
     before = t.steps
@@ -256,7 +256,7 @@ def write_out(d: ptr[Draft], equation: i64, places: ptr, written: ptr) -> bool:
 
 
 @native
-def write_equation(d: ptr[Draft], i: i64, runs: ptr) -> void:
+def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
     """The steps of an equation."""
     t = d.table
     own = d.seen[i]
@@ -281,7 +281,7 @@ def write_equation(d: ptr[Draft], i: i64, runs: ptr) -> void:
 
 
 @native(inline=True)
-def free_of(free: ptr[Free], v: ptr[Seen]) -> ptr[Free]:
+def free_of(free: ptr[Free], v: ptr[TableValue]) -> ptr[Free]:
     """The list of memory of the size of a value; null where there are too many sizes."""
     size = (v.count * v.stride + 63) // 64 * 64
     for k in range(SIZES):
@@ -292,7 +292,7 @@ def free_of(free: ptr[Free], v: ptr[Seen]) -> ptr[Free]:
 
 
 @native
-def share_memory(d: ptr[Draft]) -> void:
+def share_memory(d: ptr[TableDraft]) -> void:
     """Give all values that are no arrays their places in the shared memory."""
     t = d.table
     free = local(Free, SIZES)
@@ -324,7 +324,7 @@ def share_memory(d: ptr[Draft]) -> void:
 
 
 @native
-def filled(d: ptr[Draft], inputs: ptr, outputs: ptr) -> bool:
+def filled(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
     """Fill the table of a program.  False with an exception."""
     t = d.table
     for k in range(t.given):
@@ -376,11 +376,11 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     t.values = values
     t.memory = 0
     t.elements = 0
-    d = local(Draft, 1)[0]
+    d = local(TableDraft, 1)[0]
     d.table = t
     d.steps = ptr[Step](t + 1)
     d.fixed = ptr[i64](d.steps + n_steps)
-    d.seen = ptr[Seen](seen)
+    d.seen = ptr[TableValue](seen)
     d.equations = ptr(equations)
     is_right = filled(d, ptr(inputs), ptr(outputs))
     for k in range(2 * t.constants):  # behind the last step
