@@ -36,9 +36,9 @@ class RoutineWriter(CallWriter):
         """LLVM's definition of the function.  Raises NotNative."""
         routine, result = self.routine, self.routine.result
         if result is not void:
-            self.heads.append(f"  %result = alloca {spelled(result)}")
+            self.heads.append(f"  %.result = alloca {spelled(result)}")
         if result is status:
-            self.heads.append("  store i32 0, ptr %result")
+            self.heads.append("  store i32 0, ptr %.result")
         for name, kind in routine.params:
             self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
             self.variables[name] = (f"%{name}.at", kind)
@@ -56,7 +56,7 @@ class RoutineWriter(CallWriter):
         linkage = "" if routine in self.module.exported else "internal "
         params = ", ".join(f"{spelled(kind)} %{name}" for name, kind in routine.params)
         head = f"define {linkage}{spelled(result)} {self.module.use(routine)}({params}){attributes}"
-        return "\n".join([f"{head} !dbg {self._subprogram} {{", "entry:", *self.heads, *self.lines, "}"])
+        return "\n".join([f"{head} !dbg {self._subprogram} {{", ".entry:", *self.heads, *self.lines, "}"])
 
     def _write_ends(self) -> None:
         """The ways out."""
@@ -64,7 +64,7 @@ class RoutineWriter(CallWriter):
         if self.can_fail_here:
             self.begin("failed")
             if result is not void:
-                self.emit(f"store {spelled(result)} {failure(result)}, ptr %result")
+                self.emit(f"store {spelled(result)} {failure(result)}, ptr %.result")
             self.jump("leave")
         self.begin("leave")
         for name, (at, kind) in self.variables.items():
@@ -73,7 +73,7 @@ class RoutineWriter(CallWriter):
         for array, kind, length in self.counted_arrays:
             for number in range(length):
                 self.let_go(self.let(f"load ptr, ptr {self.element(array, kind, str(number))}"), kind)
-        text = "" if result is void else self.let(f"load {spelled(result)}, ptr %result")
+        text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
 
     # ------------------------------------------------------------ statements
@@ -287,14 +287,14 @@ class RoutineWriter(CallWriter):
                 raise self.refuse(s, "a counted local that nothing would hold any more")
             text = self.fit(Computed(self.let(f"load ptr, ptr {at}"), kind), result, s).text
             self.emit(f"store ptr null, ptr {at}")
-            self.emit(f"store ptr {text}, ptr %result")
+            self.emit(f"store ptr {text}, ptr %.result")
         else:
             value = self.fit(self.expr(e, result), result, s)
             if is_counted(result):
                 self.moved(value)
             elif value.owned:
                 raise self.refuse(s, "a new reference where it is not kept")
-            self.emit(f"store {spelled(result)} {value.text}, ptr %result")
+            self.emit(f"store {spelled(result)} {value.text}, ptr %.result")
         self.jump("leave")
 
 

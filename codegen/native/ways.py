@@ -28,8 +28,8 @@ def refuse_wrong_uses(
     happenings   by block, in order: ("set", name), ("use", the node of a name), ("python", the line that runs it)
     ways         the blocks that may follow a block
     """
-    before: dict[str, _State] = {"entry": {}}
-    changed = ["entry"]
+    before: dict[str, _State] = {".entry": {}}
+    changed = [".entry"]
     while changed:
         block = changed.pop()
         after = _through(happenings[block], dict(before[block]), borrowed)

@@ -38,9 +38,9 @@ class TextWriter:
         self.heads: list[str] = []
         self.line = self.tree.lineno
         self.is_closed = self.can_fail_here = False
-        self.happenings: dict[str, list[tuple[str, Any]]] = {"entry": []}
-        self.ways: dict[str, list[str]] = {"entry": []}
-        self._block = "entry"
+        self.happenings: dict[str, list[tuple[str, Any]]] = {".entry": []}
+        self.ways: dict[str, list[str]] = {".entry": []}
+        self._block = ".entry"
         self._count = 0
         self._subprogram = module.subprogram(routine, self.line)
         self._places: dict[int, str] = {}

@@ -363,7 +363,17 @@ def expected(a: i64) -> i64:
     return i64(unlikely(a < -100))
 
 
+@native
+def with_the_writers_names(result: i64, entry: i64) -> i64:
+    """Locals of names that a writer of machine code likes."""
+    at = result + 1
+    value = at * entry
+    result = value - at
+    return result
+
+
 FUNCTIONS = [
+    with_the_writers_names,
     widths, unsigned, signed, hashed, fractions, whole, truths, loops, remembered, overlaid, generics, pointed,
     factorial, stacked, pushed, counted, side_by_side, together, expected,
 ]  # fmt: skip
