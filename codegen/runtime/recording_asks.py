@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
 from ..native import BuiltinLibrary, Struct
 from . import (
@@ -160,6 +161,7 @@ class Asks:
 
     def __init__(self, layout: Layout, code: engine.Code, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
+        write_files_at_the_end()
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
         self.history_of, self.exact_of = library.history_of, library.exact_of
         self.placed, self.put, self.digest_of = library.placed, library.put, library.digest_of

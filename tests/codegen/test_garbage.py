@@ -324,7 +324,7 @@ def test_nobody_waits_for_another_thread_that_puts_the_recorder_in_front():
     other.start()
     try:
         assert has_lock.wait(10)
-        assert recorder.advance() is False
+        assert recorder.install_once() is False
         assert not may_go.is_set()
     finally:
         may_go.set()

@@ -1,5 +1,6 @@
 """Programs that machine code evaluates by NumPy's loops have NumPy's values, to the bit: see `tape.program`."""
 
+import pickle
 import random
 import struct
 
@@ -169,3 +170,14 @@ def test_an_input_that_is_a_result_is_another_array():
     (here,) = found.evaluate(*values)
     assert not any(np.shares_memory(here, v) for v in values)
     assert machine.asks() is not None
+
+
+def test_arrays_that_were_pickled_are_of_the_same_dtypes():
+    for dtype in ("float64", "float32", "int64", "bool", "complex128"):
+        given = pickle.loads(pickle.dumps(np.ones(3, dtype)))
+        assert given.dtype is not np.dtype(dtype)
+        y = ad.tensor(given) * ad.tensor(given)
+        assert y.dtype is np.dtype(dtype)
+        found, inputs = program_of([y.node])
+        assert_same(*both(found, inputs))
+        assert all(is_loop for _, is_loop in steps_of(found))
