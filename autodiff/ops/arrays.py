@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -117,12 +117,18 @@ class _Lines:
 
     def constant(self, value: float, *, like: int) -> int:
         self.constants.append(np.array(value, self._dtype))
+        _HELD.append(self.constants[-1])
         return -len(self.constants)
 
     def dtype(self, x: int) -> str:
         return dtype_name(self._dtype)
 
 
+#: Constants whose addresses tables of steps have: they live as long as the process.
+_HELD: list[np.ndarray] = []
+
+
+@cache
 def _written(program: Callable[..., Any], dtype: np.dtype) -> Any:
     """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
 

@@ -160,7 +160,7 @@ class Program:
             inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
             self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
         *_, count, given, total, shared, elements = struct.unpack_from("7q", self._table)
-        if elements > _MANY:
+        if elements > _MANY or shared > 8 * _MANY:
             return False
         for place in range(count, count + given):
             values[place] = np.asarray(values[place], order="C")

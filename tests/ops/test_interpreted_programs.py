@@ -181,3 +181,13 @@ def test_arrays_that_were_pickled_are_of_the_same_dtypes():
         found, inputs = program_of([y.node])
         assert_same(*both(found, inputs))
         assert all(is_loop for _, is_loop in steps_of(found))
+
+
+def test_a_table_is_right_when_its_kinds_are_looked_at_anew():
+    y = ad.special.logit(ad.tensor(np.array([0.2, 0.4, 0.6, 0.8])))
+    found, inputs = program_of([y.node])
+    before = [a.copy() for a in found.evaluate(*[program.data(n) for n in inputs])]
+    for kind, _ in found.equations:
+        kind.run_as()
+    _ = [np.full((), 7.0 + k) for k in range(1000)]
+    assert_same(found.evaluate(*[program.data(n) for n in inputs]), before)
