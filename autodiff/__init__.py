@@ -40,7 +40,7 @@ with _Lasting():
     )
     from .jit import jit
     from .named_types import Matrix, Number, Scalar, Vector
-    from .ops import *  # noqa: F403  every public operation, under its own name
+    from .ops import *  # every public operation, under its own name
     from .tape.misses import explain
     from .tensor import AbstractTensor, Tensor
     from .transforms import (
@@ -63,17 +63,17 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .exporting import export
     from .inspection import inspect
-    from .ops.activations import *  # noqa: F403  as `ops.LATER` has them
-    from .ops.choosing import *  # noqa: F403
-    from .ops.floats import *  # noqa: F403
-    from .ops.grids import *  # noqa: F403
-    from .ops.nans import *  # noqa: F403
-    from .ops.quantiles import *  # noqa: F403
-    from .ops.rarer import *  # noqa: F403
-    from .ops.searching import *  # noqa: F403
-    from .ops.sequences import *  # noqa: F403
-    from .ops.stacking import *  # noqa: F403
-    from .ops.summaries import *  # noqa: F403
+    from .ops.activations import *  # as `ops.LATER` has them
+    from .ops.choosing import *
+    from .ops.floats import *
+    from .ops.grids import *
+    from .ops.nans import *
+    from .ops.quantiles import *
+    from .ops.rarer import *
+    from .ops.searching import *
+    from .ops.sequences import *
+    from .ops.stacking import *
+    from .ops.summaries import *
     from .profiling import profile
     from .structured import (
         Cholesky,

@@ -23,8 +23,9 @@ class Config:
     eager       True: every operation is evaluated at once by NumPy, to step through a program with a debugger
                 (AUTODIFF_EAGER=1)
     patience    a recorded program is evaluated by NumPy first, and compiled when it runs in a loop, for the third time
-                with at most so many programs in each turn, or when evaluating has taken as long as compiling would
-                (AUTODIFF_PATIENCE, 8); 0: every program is compiled at once, as it is under `ad.jit`
+                with at most so many programs in each turn, if 300 runs would pay for that, or when evaluating has taken
+                as long as compiling would (AUTODIFF_PATIENCE, 8); 0: every program is compiled at once, as it is under
+                `ad.jit`
     threads     the number of threads that share a large loop (AUTODIFF_THREADS; else OMP_NUM_THREADS; else the number
                 of processors that this thread may use, also when that changes; the last two are never more than the
                 quota of the cgroup); results have the same bits for any number
@@ -168,7 +169,7 @@ class Config:
 
     @property
     def patience(self) -> int:
-        """The number of new graph shapes in a row after which a further one waits to be compiled."""
+        """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
         if modes.deterministic:
             return 0
         if self._patience is None:  # looked up when somebody asks: an import does not fail

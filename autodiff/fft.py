@@ -1,6 +1,6 @@
 """Fourier transforms, by NumPy's names: `ad.fft.fft`, `rfft`, `fftfreq`, ..."""
 
-from .ops.fft import *  # noqa: F403
+from .ops.fft import *
 from .ops.fft import __all__ as __all__
 from .ops.fft import __doc__ as __doc__
 

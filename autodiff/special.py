@@ -1,6 +1,6 @@
 """Special functions, by SciPy's names: `ad.special.gammaln`, `erf`, `i0`, ..."""
 
-from .ops.special import *  # noqa: F403
+from .ops.special import *
 from .ops.special import __all__ as __all__
 from .ops.special import __doc__ as __doc__
 

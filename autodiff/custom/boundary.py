@@ -112,7 +112,7 @@ def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
 
 def call_of(token: int) -> Call:
     """The call that a token stands for, as long as its boundary is alive."""
-    return _calls[token]()  # type: ignore[return-value]
+    return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
 def bounded(

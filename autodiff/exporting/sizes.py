@@ -157,7 +157,7 @@ def sized_program(
 def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> Entry:
     """The trace of a function of flat arguments for these sizes."""
     given = [a.at(sizes) if isinstance(a, SizedAval) else a for a in avals]
-    found: Entry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]
+    found: Entry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]  # of Jitted, not of its protocol
     return found
 
 

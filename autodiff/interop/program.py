@@ -63,7 +63,7 @@ class Program:
     def entry(self, arguments: Sequence[tuple]) -> Any:
         """The entry of f, compiled, for arguments of these shapes and dtypes."""
         zeros = tuple([np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in arguments])
-        return self.run.traced.entry(zeros, {})[0]  # type: ignore[attr-defined]
+        return self.run.traced.entry(zeros, {})[0]  # type: ignore[attr-defined]  # of Jitted, not of its protocol
 
     def transposed(self, wanted: Sequence[int], outs: Sequence[int]) -> tuple[Program, list[bool]]:
         """Of a program that is linear in its last leaves the program of (*other leaves, *cotangents of `outs`).

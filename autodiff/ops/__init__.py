@@ -135,17 +135,17 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import random as random
     from . import special as special
-    from .activations import *  # noqa: F403  as `LATER` has them
-    from .choosing import *  # noqa: F403
-    from .floats import *  # noqa: F403
-    from .grids import *  # noqa: F403
-    from .nans import *  # noqa: F403
-    from .quantiles import *  # noqa: F403
-    from .rarer import *  # noqa: F403
-    from .searching import *  # noqa: F403
-    from .sequences import *  # noqa: F403
-    from .stacking import *  # noqa: F403
-    from .summaries import *  # noqa: F403
+    from .activations import *  # as `LATER` has them
+    from .choosing import *
+    from .floats import *
+    from .grids import *
+    from .nans import *
+    from .quantiles import *
+    from .rarer import *
+    from .searching import *
+    from .sequences import *
+    from .stacking import *
+    from .summaries import *
 
 #: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
 LATER = {

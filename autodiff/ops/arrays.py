@@ -88,11 +88,11 @@ def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
             found = program(_ARRAYS, *xs, **params)
         return np.asarray(found).astype(xs[0].dtype, copy=False)
 
-    reference.written = partial(_written, program)  # type: ignore[attr-defined]  # a mark on a function
+    reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
     return reference
 
 
-class _NotWritten(Exception):
+class _NoUFunc(Exception):
     """A program does what no ufunc does."""
 
 
@@ -107,9 +107,11 @@ class _Lines:
     def __getattr__(self, name: str) -> Callable[..., int]:
         loops = loops_of(getattr(_Arrays, name, None))
         if loops is None:
-            raise _NotWritten
+            raise _NoUFunc
 
         def put(*operands: int) -> int:
+            if len(operands) > 3:
+                raise _NoUFunc
             self.lines.append((loops, operands))
             return self._given + len(self.lines) - 1
 
@@ -129,7 +131,7 @@ _HELD: list[np.ndarray] = []
 
 
 @cache
-def _written(program: Callable[..., Any], dtype: np.dtype) -> Any:
+def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
     """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
 
     A line is (loops, operands), a constant (address, dtype, bytes, what holds it).
@@ -138,7 +140,7 @@ def _written(program: Callable[..., Any], dtype: np.dtype) -> Any:
     k = _Lines(dtype, count)
     try:
         found = program(k, *range(count))
-    except (_NotWritten, TypeError):  # it computes with Python's operators, or has parameters
+    except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters
         return None
     if found != count + len(k.lines) - 1:
         return None

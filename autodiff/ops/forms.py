@@ -297,7 +297,7 @@ def computed_in(
     wanted = dtype_of(dtype, name)
     check_without_effect(name, casting=casting)
     given = [as_tensor(x, name) if type(x) in WEAK or not isinstance(x, AbstractTensor) else x for x in xs]
-    is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]
+    is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]  # a string, which NumPy checks
     found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     if any([y.dtype != wanted for y in results]):
@@ -317,7 +317,7 @@ def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]
     check_without_effect(name, casting=casting)
     given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
     for x in given:
-        if not np.can_cast(x.dtype, wanted, casting):  # type: ignore[arg-type]
+        if not np.can_cast(x.dtype, wanted, casting):  # type: ignore[arg-type]  # a string, which NumPy checks
             raise DTypeError(
                 f"{name}: the rule {casting!r} does not convert {x.dtype} to {wanted}\n  called at {caller()}"
             )

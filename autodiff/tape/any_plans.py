@@ -20,7 +20,7 @@ from .varied import note_compiled
 
 __all__ = ["Answer", "AnyPlans", "held", "lock"]
 
-#: How many sizes are counted.
+#: Sizes that are counted.
 _MET = 4096
 
 #: Held while it is noted which plans were made.
@@ -28,7 +28,7 @@ lock = held_over_fork(threading.RLock())
 
 
 class Answer(NamedTuple):
-    """What answers a recording: what was drawn; where gradients are found, and which are computed (see `Plan`)."""
+    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
 
     drawn: Drawn
     grads: tuple = ()
@@ -60,7 +60,7 @@ class AnyPlans:
     outlines: list[Plan]
 
     def note_met(self, values: tuple[int, ...]) -> int:
-        """How often this size was met."""
+        """Count a meeting with this size: the number of all."""
         if len(self.met) >= _MET:
             self.met.clear()
         times = self.met[values] = self.met.get(values, 0) + 1

@@ -19,7 +19,7 @@ from .node import Node
 
 __all__ = ["Ending", "clear_lengths", "ending_of"]
 
-#: What is put together of so many is a list.
+#: Inputs of an operation from which on it puts a list together.
 _MANY_INPUTS = 12
 #: Lengths that are kept of one kind.
 LENGTHS = 256

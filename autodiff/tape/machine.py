@@ -8,8 +8,8 @@ from typing import Any
 
 __all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "native_put", "note_repeated", "use_asks"]
 
-#: What is to be called once a program has repeated, for what repeats is worth being made faster; and what is called
-#: before the next ask therefore, until it says that all is done.
+#: Functions to be called once a program has repeated, since repetition is worth being made faster; and those that are
+#: called before the next ask therefore, until they say that all is done.
 WHEN_REPEATED: list[Callable[[], bool]] = []
 BEFORE_ASKS: list[Callable[[], bool]] = []
 

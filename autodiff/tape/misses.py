@@ -132,7 +132,7 @@ def explain(*given: Never, **named: Never) -> Explanation:
 
 
 def compared(key: tuple) -> str:
-    """How a rule key, (purpose, parts, ...), differs from the most similar one seen before, which it joins."""
+    """The difference of an exact key, (purpose, parts, ...), from the most similar one seen before, which it joins."""
     purpose, parts, *rest = key
     if len(parts) > LARGEST:
         return f"a recording of {len(parts)} nodes that was not seen before"

@@ -132,7 +132,7 @@ class Primitive(Op):
               operation has no derivative.  All are Tensors; what it computes is recorded.
     push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero), or None
     heavy     a reduction, product or scatter: worth storing when something live may read it again
-    masks     its cotangents are masked (where, maximum, clip: see "strong zero" in DESIGN 5)
+    masks     its cotangents are masked (where, maximum, clip: see "strong zero" in `transforms.reverse`)
     keeps_mask  a masked cotangent stays masked through it (elementwise, moves, reductions)
     discrete  integer or bool result, or a step function: nothing flows, and that is no error
     batch     batch(op, size, xs, mapped, **params) -> the results for many examples at once: see `ops.batching`
@@ -171,7 +171,7 @@ class Primitive(Op):
 
 #: The reference of an operation, its parameters by name, and True if operands are packed; dtype and shape of what it
 #: gives; NumPy's loops if it is a ufunc, or those that it is written in; the number of elements, the bytes of one.
-#: Machine code reads it (`codegen.runtime.recording_table`).
+#: Machine code reads it (`codegen.runtime.recording_steps`).
 Runs = tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...], Any, int, int]
 
 
@@ -208,8 +208,10 @@ class Kind:
 
     def _loops(self, dtype: np.dtype) -> Any:
         reference: Any = self.op.reference
-        written = getattr(reference, "written", None)
-        return loops_of(reference) if written is None else written(dtype)
+        if self.params and not hasattr(reference, "loop"):
+            return None  # parameters go to Python's function
+        in_ufuncs = getattr(reference, "in_ufuncs", None)
+        return loops_of(reference) if in_ufuncs is None else in_ufuncs(dtype)
 
     @property
     def told(self) -> Told:

@@ -42,7 +42,7 @@ LOOKS = 12
 
 #: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
-#: So many alike are made one stretch when that has cost more than compiling it is expected to.
+#: A number of stretches that are alike, which are made one when they have cost more than compiling it is expected to.
 TIMES = 4
 #: New stretches of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
 NEW, SHARE = 8, 0.25

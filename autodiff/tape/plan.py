@@ -1,6 +1,6 @@
 """Plans: how a known recording is answered.
 
-    rule key   ->  Plan        which executable, how to gather its inputs, what to store
+    exact key  ->  Plan        which executable, how to gather its inputs, what to store
     graph key  ->  Executable  (`codegen.compiler`); knows nothing of leaves, rules or numbers
 
 A plan refers to nodes only by their canonical numbers (`walk.structure`), so it serves every
@@ -49,7 +49,7 @@ class Counts:
 
 COUNTS = Counts()
 
-#: Plans by rule key.  Each holds its executable, some 80 KB with its machine code: as many as the compiler keeps.
+#: Plans by exact key.  Each holds its executable, some 80 KB with its machine code: as many as the compiler keeps.
 #: It may have two names there, an exact key and the hash that machine code finds it by.
 plans = LRU(512)
 

@@ -86,7 +86,7 @@ class Program:
     @property
     def size(self) -> int:
         """The number of elements of all that is computed."""
-        if self._size < 0 and self.key and self._size < 0:  # the key may have counted them
+        if self.key and self._size < 0:  # the key counts them where machine code makes it
             self._size = sum([kind.out.aval.size for kind, _ in self.equations])
         return self._size
 
@@ -122,12 +122,12 @@ class Program:
             with ignoring(all="ignore"), one_thread():
                 found = self._values(arrays)
         except Exception:
-            return Evaluation(self.graph)(*arrays)  # it says where
+            return Evaluation(self.graph)(*arrays)  # all over again: it says where
         taken = {id(array) for array in arrays}
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
 
     def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The values of all equations, and behind them the inputs: what is dropped is empty."""
+        """The values of all equations, and behind them the inputs: None for what was dropped, or lies elsewhere."""
         count = len(self.equations)
         values: list[Any] = [None] * count
         values += arrays[::-1]
@@ -151,7 +151,8 @@ class Program:
         value = reference(*given, **keywords)
         if type(value) is not np.ndarray or value.dtype is not dtype:
             value = np.asarray(value, dtype)
-        assert value.shape == shape, kind
+        if value.shape != shape:  # machine code reads as many elements as the kind says
+            raise ValueError(f"{kind} was evaluated to {value.shape}")
         return value
 
     def _fill_natively(self, native: Any, values: list[Any]) -> bool:
@@ -159,18 +160,18 @@ class Program:
         if not self._table:
             inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
             self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
-        *_, count, given, total, shared, elements = struct.unpack_from("7q", self._table)
+        *_, count, given, total, shared, elements = struct.unpack_from("7q", self._table)  # `recording_steps.Table`
         if elements > _MANY or shared > 8 * _MANY:
             return False
         for place in range(count, count + given):
-            values[place] = np.asarray(values[place], order="C")
+            values[place] = _packed(values[place])
         memory = np.empty(shared + 8 * total, np.uint8)
         native.interpreted(self._table, self.equations, values, memory, partial(self._packed, values))
         return True
 
     def _packed(self, values: Sequence[Any], place: int) -> np.ndarray:
         """The value of an equation, its elements one after the other."""
-        return np.asarray(self._value(place, values), order="C")
+        return _packed(self._value(place, values))
 
     def _last_readers(self) -> dict[int, list[int]]:
         """By equation, the equations that are read there for the last time."""
@@ -182,6 +183,12 @@ class Program:
                     seen.add(p)
                     last.setdefault(place, []).append(p)
         return last
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    """The array with its elements one after the other, at addresses that loops take."""
+    found = np.asarray(array, order="C")
+    return found if found.flags.aligned else found.copy()
 
 
 def program_of(

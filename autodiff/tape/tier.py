@@ -183,7 +183,7 @@ class Tier:
 
 #: Of programs, by what they compute: with what evaluating it needs, one takes a KB an operation.
 _tiers = LRU(512, most=50_000)
-#: What was evaluated last: twice as many as the longest patience.
+#: The latest evaluations: twice as many as the longest patience.
 _ran: deque[Tier] = deque(maxlen=128)
 
 

@@ -3,7 +3,7 @@
 `solve` is the one road from a recording to numbers: roots, seeds and groups of targets in, arrays
 out.
 
-    history, closure  ->  rule key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
+    history, closure  ->  exact key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
                                           |
                                        results   ->  values of nodes are kept; the caller commits gradients
 """

@@ -103,7 +103,7 @@ class Body(Memory):
     def tell(self, operation: Operation) -> None:
         """Say that what is written now belongs to an operation's node."""
         if self.places is not None:
-            self.lines.node = operation.node  # type: ignore[attr-defined]
+            self.lines.node = operation.node  # type: ignore[attr-defined]  # `places` says that lines are told
 
     # ---- what operations ask for (Writer) ----
 

@@ -180,7 +180,7 @@ class ExportWriter:
         inside: list[Any] = []
         for _, body, _ in bodies(work):
             layout, steps = self.laid_out(body)
-            inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]
+            inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]  # steps of C, not of memory
         table = table_of(work, len(slots), inside, lambda function: TableOf(function, self.data, self._share))
         # Written twice, its names may be others.
         text = self._runs.get(table.function) or loop_runs.text(objects.native_module(), table.function)

@@ -97,7 +97,7 @@ class CallWriter(ExpressionWriter):
             self.fail_if(self._failed(found, result, fails))
         if result in (void, status):
             return Computed("", void)
-        is_new = is_counted(result) and (not is_known or function.new)  # type: ignore[union-attr]
+        is_new = is_counted(result) and (not is_known or function.new)  # type: ignore[union-attr]  # known: a function
         return self.temporary(found, result) if is_new else Computed(found, borrowed if result == obj else result)
 
     def _arguments(self, e: ast.Call, kinds: list[Any], runs_python: bool) -> list[Computed]:
@@ -274,7 +274,7 @@ class CallWriter(ExpressionWriter):
 
     def word_atomic(self, e: ast.Call) -> Computed:
         """`atomic_load(owner, key)` and its like."""
-        name = e.func.id  # type: ignore[attr-defined]
+        name = e.func.id  # type: ignore[attr-defined]  # a word
         ordering, count = "seq_cst", {"fence": 0, "atomic_load": 2, "compare_exchange": 4}.get(name, 3)
         if len(e.args) == count + 1:
             ordering = getattr(e.args[count], "value", "")

@@ -140,7 +140,7 @@ def _give_operators(base: type, literals: tuple[type, ...], operators: dict[str,
         apply = forward(name, compute)
         setattr(base, f"__{name}__", apply)
         setattr(base, f"__r{name}__", backward(apply))
-    base.__neg__ = lambda a: type(a).exactly(-base.__mro__[1](a))  # type: ignore[operator]
+    base.__neg__ = lambda a: type(a).exactly(-base.__mro__[1](a))  # type: ignore[operator]  # the plain number's
 
 
 _SHARED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -148,7 +148,7 @@ _BITS = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 _WHOLE = {"floordiv": operator.floordiv, "mod": operator.mod, "lshift": operator.lshift, "rshift": operator.rshift}
 _give_operators(Integer, (int, bool), _SHARED | _BITS | _WHOLE)
 _give_operators(Float, (float, int), _SHARED | {"truediv": _quotient})
-Integer.__invert__ = lambda a: type(a)(~int(a))  # type: ignore[method-assign]
+Integer.__invert__ = lambda a: type(a)(~int(a))  # type: ignore[method-assign]  # as above
 
 
 def _lanewise(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -134,7 +134,7 @@ def native(function: Any = None, *, inline: bool | None = None, frees: Any = Non
 
 
 def _routine(function: Any, around: Any, inline: bool | None, frees: Any) -> Routine:
-    scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]
+    scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]  # read only
     kinds = {name: evaluated(a, scope) for name, a in function.__annotations__.items()}
     result = kinds.pop("return", void) or void
     found = Routine(function.__name__, result, list(kinds.items()), fails=result in (obj, status))

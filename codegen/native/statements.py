@@ -225,7 +225,7 @@ class RoutineWriter(CallWriter):
         is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
         if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
             raise self.refuse(s, "a loop is over a range, without else")
-        given = call.args  # type: ignore[attr-defined]
+        given = call.args  # type: ignore[attr-defined]  # a call: `is_range`
         step = int(self.evaluated(given[2])) if len(given) > 2 else 1
         if not step:
             raise self.refuse(s, "a step of zero")

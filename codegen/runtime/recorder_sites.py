@@ -42,7 +42,7 @@ __all__ = [
     "call_site", "named_sites", "sites",
 ]  # fmt: skip
 
-#: How many entry points of each sort there are.
+#: The number of entry points of each sort.
 BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
 #: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods,
 #: and what is in place, by the number of the operator.

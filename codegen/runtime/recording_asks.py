@@ -5,7 +5,7 @@
     asks.behind_of(...), asks.history_of(...)      see `recording_behind`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.put(...), asks.digest_of(...)      see `recording_program`
-    asks.scheduled(...), asks.interpreted(...)      see `recording_table`, `recording_interpret`
+    asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
     asks.wired(...)                       see `recording_rules`
     asks.begin_back(...), asks.go_back(...)       see `recording_reverse`
     asks.begin_forth(...), asks.go_forth(...)     see `recording_forward`
@@ -44,8 +44,8 @@ from . import (
     recording_reverse,
     recording_rules,
     recording_run,
+    recording_steps,
     recording_structs,
-    recording_table,
 )
 from .native import Self, native
 from .record_layout import Layout
@@ -57,7 +57,7 @@ __all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeReads", "NativeRules"
 ASKS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember,
     recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
-    recording_table.scheduled, recording_interpret.interpreted,
+    recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.put, recording_program.digest_of,
     recording_reverse.begin_back, recording_reverse.go_back,

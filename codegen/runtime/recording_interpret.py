@@ -1,6 +1,6 @@
 """Programs evaluated by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
 
-    interpreted(table, equations, values, memory, python)     the steps of a table (`recording_table`)
+    interpreted(table, equations, values, memory, python)     the steps of a table (`recording_steps`)
 
 A ufunc is a table of loops by dtype, and each loop a C function: loop(addresses, &count, strides, data).  It is called
 as NumPy calls it, for whole arrays: the values are NumPy's, to the bit, without its search for the loop, its objects
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
 from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
+from .recording_steps import DTYPE, MOST, SHAPE, Step, Table
 from .recording_structs import RawArray, RawKind, tape
-from .recording_table import MOST, Step, Table
 
 __all__ = ["LOOPS", "interpreted"]
 
@@ -30,8 +30,8 @@ def data_of(values: ptr) -> ptr:
 def new_array(runs: ptr) -> ptr:
     """An array for a result; null with an exception."""
     arguments = local(ptr, 2)
-    arguments[0] = tuple_item(runs, 4)
-    arguments[1] = tuple_item(runs, 3)
+    arguments[0] = tuple_item(runs, SHAPE)
+    arguments[1] = tuple_item(runs, DTYPE)
     return call(tape.new_array, arguments, 2, None)
 
 
@@ -53,7 +53,10 @@ def interpreted(
 ) -> obj:
     """Evaluate a program.  Gives None.
 
-    values    a list of what is an array, by equation, and the inputs behind, packed: it is filled
+    Loops of plain numbers raise nothing.  The interpreter's lock is held, and an interrupt waits: no longer than the
+    price of compiling, since what takes longer is compiled.
+
+    values    a list of what is an array, by equation, and the inputs behind, the last first, packed: it is filled
     memory    an array of as many bytes as the table says, and of a word for each value behind them
     python    python(equation) -> its value
     """
@@ -67,9 +70,10 @@ def interpreted(
     for k in range(t.constants):
         at[fixed[2 * k]] = ptr(fixed[2 * k + 1])
     operands = local(ptr, MOST + 1)
+    count = local(i64, 1)
     for i in range(t.steps):
         s = steps[i]
-        made_at = s.places[s.operands] if s.loop is not None else s.equation
+        made_at = s.places[s.operands]
         if s.memory >= 0:
             at[made_at] = shared + s.memory
         else:
@@ -85,7 +89,8 @@ def interpreted(
         if s.loop is not None:
             for k in range(s.operands + 1):
                 operands[k] = at[s.places[k]]
-            s.loop(operands, ptr[i64](s) + 2, ptr[i64](s.strides), s.data)
+            count[0] = s.count
+            s.loop(operands, count, ptr[i64](s.strides), s.data)
     return borrowed(tape.none)
 
 

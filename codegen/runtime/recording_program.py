@@ -44,8 +44,8 @@ from .recording_objects import (
     tuple_size,
 )
 from .recording_order import put_in_order
+from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
-from .recording_table import runs_of
 from .recording_walk import gather, roots
 
 __all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put", "put_down"]
@@ -270,7 +270,7 @@ def digest_of(equations: borrowed) -> obj:
             dec(attribute(ptr(kind), tape.told_name))
         if runs is None or kind.told is tape.none:
             return failed()
-        elements += u64(int_value(tuple_item(runs, 6)))
+        elements += u64(int_value(tuple_item(runs, SIZE)))
         places = tuple_item(equation, 1)
         count = tuple_size(places)
         mix(d, u64(kind.told), u64(count))

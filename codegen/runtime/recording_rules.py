@@ -45,7 +45,7 @@ __all__ = [
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
 
-#: How many parts of a pass stand before the places of nodes.
+#: The number of parts of a pass before the places of nodes.
 FIXED = 4
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)

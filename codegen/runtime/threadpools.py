@@ -47,7 +47,7 @@ class _Watch:
             execute(module)
             _register(module)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # once it has run
         return spec
 
 

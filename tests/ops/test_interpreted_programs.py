@@ -163,6 +163,23 @@ def test_inputs_of_any_layout_are_taken():
         assert_same(found.evaluate(*values), (np.sin(given) * 2.0,))
 
 
+def test_an_input_at_an_odd_address_is_taken():
+    x = ad.tensor(np.ones(7))
+    found, inputs = program_of([(ad.sin(x) * 2.0).node])
+    given = np.frombuffer(bytes(1) + np.linspace(0.0, 1.0, 7).tobytes(), np.float64, offset=1)
+    assert not given.flags.aligned
+    values = [given if n is x.node else program.data(n) for n in inputs]
+    assert_same(found.evaluate(*values), (np.sin(given) * 2.0,))
+
+
+def test_a_function_with_parameters_is_not_taken_for_its_ufuncs():
+    x = ad.tensor(np.linspace(0.5, 3.0, 7))
+    for more in (1, 3):
+        y = ad.special.polygamma(more, x)
+        found, inputs = program_of([y.node])
+        assert_same(*both(found, inputs))
+
+
 def test_an_input_that_is_a_result_is_another_array():
     x = ad.tensor(np.arange(4.0))
     found, inputs = program_of([(x * 2.0).node, x.node]) if x.node.value is None else program_of([(x * 2.0).node])

@@ -1,4 +1,4 @@
-"""Host rules: declared or found out, recorded, under jit, and from the cache (SEMANTICS 6 and 7; DESIGN 4)."""
+"""Host rules: declared or found out, recorded, under jit, and from the cache (SEMANTICS 6 and 7)."""
 
 from __future__ import annotations
 

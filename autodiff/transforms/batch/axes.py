@@ -193,7 +193,7 @@ def _container(structure: tree.Structure, leaf: int) -> type | None:
     cls = None
     while structure.children:
         cls = structure.cls
-        for structure in structure.children:  # noqa: B020
+        for structure in structure.children:  # noqa: B020  the child takes its place
             if leaf < structure.size:
                 break
             leaf -= structure.size

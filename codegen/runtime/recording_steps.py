@@ -32,10 +32,12 @@ from .recording_objects import (
 )
 from .recording_structs import RawKind, RawObject, tape
 
-__all__ = ["MOST", "Step", "Table", "runs_of", "scheduled"]
+__all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "Step", "Table", "runs_of", "scheduled"]
 
-#: Operands of a loop at most; the sizes of values whose memory is used again; what is no place.
-MOST, SIZES, NONE = 3, 8, -1
+#: Operands of a loop at most; the sizes of values whose memory is used again; no place, and no step.
+MOST, SIZES, NOWHERE = 3, 8, -1
+#: Places in `Kind.runs`: dtype and shape of the result, loops, the number of elements, the bytes of one.
+DTYPE, SHAPE, HAS_LOOPS, SIZE, BYTES = 3, 4, 5, 6, 7
 #: The words of a loop: dtypes of operands and of the result, the bytes of a result, the function, its last argument.
 LOOPS_WORDS = MOST + 4
 
@@ -49,7 +51,7 @@ class Step(Struct):
     equation, operands    which one it belongs to, and how many it reads
     places, strides    of the operands and the result: which values they are, and the bytes from an element to the
              next: 0 where one element serves for all
-    memory   where the result lies in the shared memory; NONE: it is an array
+    memory   where the result lies in the shared memory; NOWHERE: it is an array
     """
 
     loop: Loop
@@ -66,7 +68,7 @@ class Table(Struct):
     """The head of a table; its steps follow, and behind them numbers of constants and their addresses.
 
     steps, constants    how many there are
-    equations, given    values of Python's: of each equation, of the inputs;  values: of all, those between steps too
+    equations, given    how many equations and inputs there are;  values: these, and what lies between steps
     memory   bytes of what is shared;  elements: of all arrays
     """
 
@@ -96,7 +98,7 @@ class TableValue(Struct):
     is_array: i64
 
 
-class Free(Struct):
+class Unused(Struct):
     """Memory of values of one size that nobody reads any more."""
 
     size: i64
@@ -104,7 +106,7 @@ class Free(Struct):
 
 
 class TableDraft(Struct):
-    """A table while it is made.   fixed: the constants"""
+    """A table while it is made.   fixed: pairs of the number of a constant's value and its address"""
 
     table: ptr[Table]
     steps: ptr[Step]
@@ -132,7 +134,7 @@ def runs_of(equations: ptr, i: i64) -> ptr:
 @native(inline=True)
 def is_written(runs: ptr) -> bool:
     """True if an equation is written in several ufuncs: (steps, constants)."""
-    return ptr[RawObject](tuple_item(runs, 5)).type is tape.tuple_type
+    return ptr[RawObject](tuple_item(runs, HAS_LOOPS)).type is tape.tuple_type
 
 
 @native(inline=True)
@@ -142,14 +144,14 @@ def value_of(place: i64, t: ptr[Table]) -> i64:
 
 
 @native
-def see(v: ptr[TableValue], dtype: ptr, count: i64, stride: i64) -> void:
+def describe_value(v: ptr[TableValue], dtype: ptr, count: i64, stride: i64) -> void:
     """Note what a value is."""
     v.dtype = dtype
     v.count = count
     v.stride = stride
-    v.last = NONE
-    v.memory = NONE
-    v.next = NONE
+    v.last = NOWHERE
+    v.memory = NOWHERE
+    v.next = NOWHERE
     v.is_array = 0
 
 
@@ -172,7 +174,7 @@ def find_loop(d: ptr[TableDraft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u
     n_loops = i64(words[0])
     words = words + 1
     for _ in range(n_loops):
-        fits = True
+        fits = s.operands == MOST or words[s.operands] == 0  # of so many operands
         for k in range(s.operands):
             fits = fits and ptr(words[k]) is d.seen[s.places[k]].dtype
         if fits:
@@ -191,14 +193,14 @@ def next_step(d: ptr[TableDraft], equation: i64, operands: i64, place: i64) -> p
     d.table.steps += 1
     s.equation = equation
     s.operands = operands
-    s.memory = NONE
+    s.memory = NOWHERE
     if operands <= MOST:
         s.places[operands] = place
     return s
 
 
 @native
-def read(d: ptr[TableDraft], s: ptr[Step]) -> void:
+def note_reads(d: ptr[TableDraft], s: ptr[Step]) -> void:
     """Note which values a step reads."""
     for k in range(s.operands):
         d.seen[s.places[k]].last = d.table.steps - 1
@@ -215,7 +217,7 @@ def write_out(d: ptr[TableDraft], equation: i64, places: ptr, written: ptr) -> b
     own = d.seen[equation]
     for k in range(n_constants):
         one = tuple_item(constants, k)  # address, dtype, bytes
-        see(d.seen[t.values], tuple_item(one, 1), 1, int_value(tuple_item(one, 2)))
+        describe_value(d.seen[t.values], tuple_item(one, 1), 1, int_value(tuple_item(one, 2)))
         d.fixed[2 * t.constants] = t.values
         d.fixed[2 * t.constants + 1] = int_value(tuple_item(one, 0))
         t.constants += 1
@@ -241,8 +243,8 @@ def write_out(d: ptr[TableDraft], equation: i64, places: ptr, written: ptr) -> b
             t.values = values
             t.constants -= n_constants
             return False
-        read(d, s)
-        see(d.seen[own_place], ptr(words[MOST]), own.count, s.strides[s.operands])
+        note_reads(d, s)
+        describe_value(d.seen[own_place], ptr(words[MOST]), own.count, s.strides[s.operands])
         t.values += 1
     s = d.steps[t.steps - 1]
     if d.seen[t.values - 1].dtype is not own.dtype:
@@ -260,17 +262,17 @@ def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
     """The steps of an equation."""
     t = d.table
     own = d.seen[i]
-    see(own, tuple_item(runs, 3), int_value(tuple_item(runs, 6)), int_value(tuple_item(runs, 7)))
+    describe_value(own, tuple_item(runs, DTYPE), int_value(tuple_item(runs, SIZE)), int_value(tuple_item(runs, BYTES)))
     places = tuple_item(list_item(d.equations, i), 1)
-    if is_written(runs) and write_out(d, i, places, tuple_item(runs, 5)):
+    if is_written(runs) and write_out(d, i, places, tuple_item(runs, HAS_LOOPS)):
         return
     s = next_step(d, i, tuple_size(places), i)
     for k in range(s.operands if s.operands <= MOST else i64(0)):
         s.places[k] = value_of(int_value(tuple_item(places, k)), t)
     if not is_written(runs):
-        words = find_loop(d, s, tuple_item(runs, 5), own.count)
+        words = find_loop(d, s, tuple_item(runs, HAS_LOOPS), own.count)
         if words is not None and ptr(words[MOST]) is own.dtype:
-            read(d, s)
+            note_reads(d, s)
             return
     s.loop = None
     own.is_array = 1
@@ -278,16 +280,17 @@ def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
         one = d.seen[value_of(int_value(tuple_item(places, k)), t)]
         one.is_array = 1
     s.operands = 0
+    s.places[0] = i
 
 
 @native(inline=True)
-def free_of(free: ptr[Free], v: ptr[TableValue]) -> ptr[Free]:
+def unused_of(unused: ptr[Unused], v: ptr[TableValue]) -> ptr[Unused]:
     """The list of memory of the size of a value; null where there are too many sizes."""
     size = (v.count * v.stride + 63) // 64 * 64
     for k in range(SIZES):
-        if free[k].size == size or free[k].size == 0:
-            free[k].size = size
-            return free[k]
+        if unused[k].size == size or unused[k].size == 0:
+            unused[k].size = size
+            return unused[k]
     return None
 
 
@@ -295,17 +298,17 @@ def free_of(free: ptr[Free], v: ptr[TableValue]) -> ptr[Free]:
 def share_memory(d: ptr[TableDraft]) -> void:
     """Give all values that are no arrays their places in the shared memory."""
     t = d.table
-    free = local(Free, SIZES)
+    unused = local(Unused, SIZES)
     for k in range(SIZES):
-        free[k].size = 0
-        free[k].first = NONE
+        unused[k].size = 0
+        unused[k].first = NOWHERE
     for i in range(t.steps):
         s = d.steps[i]
-        own = d.seen[s.places[s.operands] if s.loop is not None else s.equation]
+        own = d.seen[s.places[s.operands]]
         if own.is_array != 0:
             t.elements += own.count
         else:
-            among = free_of(free, own)
+            among = unused_of(unused, own)
             if among is not None and among.first >= 0:
                 own.memory = d.seen[among.first].memory
                 among.first = d.seen[among.first].next
@@ -316,21 +319,21 @@ def share_memory(d: ptr[TableDraft]) -> void:
         for k in range(s.operands):
             one = d.seen[s.places[k]]
             if one.last == i and one.memory >= 0:
-                one.last = NONE  # a step may read it twice
-                among = free_of(free, one)
+                one.last = NOWHERE  # a step may read it twice
+                among = unused_of(unused, one)
                 if among is not None:
                     one.next = among.first
                     among.first = s.places[k]
 
 
 @native
-def filled(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
+def fill_table(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
     """Fill the table of a program.  False with an exception."""
     t = d.table
     for k in range(t.given):
-        one = tuple_item(list_item(inputs, k), 0)
+        given = list_item(inputs, k)  # dtype, elements, bytes of one
         v = d.seen[t.values - 1 - k]
-        see(v, one, int_value(tuple_item(list_item(inputs, k), 1)), int_value(tuple_item(list_item(inputs, k), 2)))
+        describe_value(v, tuple_item(given, 0), int_value(tuple_item(given, 1)), int_value(tuple_item(given, 2)))
         v.is_array = 1
     for i in range(t.equations):
         runs = runs_of(d.equations, i)
@@ -358,8 +361,8 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
             return failed()
         n_steps += 1
         if is_written(runs):
-            n_steps += tuple_size(tuple_item(tuple_item(runs, 5), 0))
-            n_constants += tuple_size(tuple_item(tuple_item(runs, 5), 1))
+            n_steps += tuple_size(tuple_item(tuple_item(runs, HAS_LOOPS), 0))
+            n_constants += tuple_size(tuple_item(tuple_item(runs, HAS_LOOPS), 1))
     values = count + list_size(ptr(inputs))
     made = new_bytes(None, TABLE_BYTES + STEP_BYTES * n_steps + 16 * n_constants)
     seen = allocated(u64(SEEN_BYTES * (values + n_steps + n_constants + 1)))
@@ -382,7 +385,7 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     d.fixed = ptr[i64](d.steps + n_steps)
     d.seen = ptr[TableValue](seen)
     d.equations = ptr(equations)
-    is_right = filled(d, ptr(inputs), ptr(outputs))
+    is_right = fill_table(d, ptr(inputs), ptr(outputs))
     for k in range(2 * t.constants):  # behind the last step
         ptr[i64](d.steps + t.steps)[k] = d.fixed[k]
     free(seen)
