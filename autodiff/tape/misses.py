@@ -140,7 +140,7 @@ def compared(key: tuple) -> str:
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
     with Paused(), _lock:
         seen = _recent.pop(program, None) or deque(maxlen=RECENT)
-        nearest = min(seen, key=lambda k: _distance(parts, k[0]), default=None)
+        nearest = min(reversed(seen), key=lambda k: _distance(parts, k[0]), default=None)
         seen.append((parts, rest))
         _recent[program] = seen
         if len(_recent) > KINDS:
