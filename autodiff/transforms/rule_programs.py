@@ -227,6 +227,8 @@ class RulePrograms:
             _tell_machine(kind)
         if found.steps is None:
             return None
+        if self.native is not None and type(kind.rules) is KindRules:
+            _tell_machine(kind)  # it was learnt before there was machine code
         return self.put(found, given)
 
     def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Node | None]:

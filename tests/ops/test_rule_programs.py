@@ -1,9 +1,12 @@
 """A rule's program records what the rule records, in each direction: see `transforms.rule_programs`."""
 
+import os
+
 import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
 from autodiff.transforms import forward, reverse
 from autodiff.transforms.backward_pass import recording_rules
@@ -114,6 +117,32 @@ def test_a_kind_gets_its_program_when_it_is_met_again():
         y = ad.sin(x).sum()
         y.backward(retain_graph=True)
         assert len(programs_of(y)) in ((0,) if not known else (1, 2))
+
+
+@pytest.mark.skipif(os.environ.get("AUTODIFF_LAUNCHER") == "0", reason="Python goes through all nodes")
+def test_machine_code_uses_programs_that_are_older_than_itself(monkeypatch):
+    x = ad.tensor(np.linspace(0.1, 1.0, 10_067), requires_grad=True)
+
+    def backward():
+        (ad.tanh(x) * ad.sin(x)).sum().backward(retain_graph=True)
+
+    recorder.uninstall()
+    try:
+        for _ in range(3):
+            backward()
+    finally:
+        recorder.install()
+    by_python = []
+    go_through = reverse._Pass._go_through
+    monkeypatch.setattr(
+        reverse._Pass, "_go_through", lambda self, *args: (by_python.append(args), go_through(self, *args))
+    )
+    ad.clear_cache()  # the plan would answer
+    backward()
+    assert len(by_python) == 4
+    ad.clear_cache()
+    backward()
+    assert len(by_python) == 4
 
 
 def test_a_method_that_a_rule_would_choose_is_called():
