@@ -61,7 +61,7 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
         try:
             a = Arguments(args, argnums, name)
             result = run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain)
-            value, aux = _scalar_and_aux(result, has_aux, name)
+            value, aux = _scalar_and_aux(result, has_aux, name, transformation)
             aux_leaves, aux_structure = tree.flatten(aux)
             seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
             if a.plain:
@@ -80,7 +80,7 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
     return value_and_gradient
 
 
-def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]:
+def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
     aux = None
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -94,7 +94,7 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
         got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
         raise GradientError(
-            f"grad: {name} must return a float scalar, not {got}\n"
+            f"{transformation}: {name} must return a float scalar, not {got}\n"
             f"  called at {caller()}\n"
             f"  {_made_scalar(result)}"
         )

@@ -248,7 +248,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """
     try:
         primals, tangents = paired(f"hvp of {name_of(f, 'hvp')}", primals, tangents)
-        _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
+        _, product = jvp(gradient_of(f, tuple(range(len(primals))), transformation="hvp"), primals, tangents)
         return product[0] if len(primals) == 1 else product
     except Exception as error:
         shorten(error)
