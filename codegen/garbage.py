@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -102,13 +102,23 @@ def _undisturbed(act: Callable[..., _T], *arguments: Any) -> _T:
 
 
 def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
-    """`variable.set(value)`, undisturbed."""
-    return _undisturbed(variable.set, value)
+    """`variable.set(value)`, undisturbed.
+
+    It is tried twice: a mode that stayed on because there was no memory to end it would change all that follows.
+    """
+    try:
+        return _undisturbed(variable.set, value)
+    except MemoryError:
+        return _undisturbed(variable.set, value)
 
 
 def reset_in_context(variable: ContextVar[_T], token: Token[_T]) -> None:
-    """`variable.reset(token)`, undisturbed."""
-    _undisturbed(variable.reset, token)
+    """`variable.reset(token)`, undisturbed, and tried twice."""
+    try:
+        _undisturbed(variable.reset, token)
+    except MemoryError:  # the token is used up
+        old = token.old_value
+        _undisturbed(variable.set, Context().run(variable.get) if old is Token.MISSING else old)
 
 
 class ignoring(np.errstate):

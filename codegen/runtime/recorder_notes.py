@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, void
+from ..native import extern, i32, i64, local, native, ptr
 from .recording_objects import append, call, dec, list_item, list_size, referent
 from .recording_structs import RawHandle, RawRecording, class_of, int_or, tape
 
@@ -35,8 +35,8 @@ def call_with_two(function: ptr, first: ptr, second: ptr) -> i32:
 
 
 @native
-def leave_out_gone(small: ptr) -> void:
-    """Leave the last handles that were noted out of the list if they are gone.
+def leave_out_gone(small: ptr) -> i32:
+    """Leave the last handles that were noted out of the list if they are gone.  -1 with an exception.
 
     What a program makes of small results is mostly gone when it makes the next, and each that stays in the list counts
     as new for the collector of cycles.
@@ -45,15 +45,17 @@ def leave_out_gone(small: ptr) -> void:
     least = end - LOOKED_BACK
     while end > 0 and end > least:
         end -= 1
-        if referent(list_item(small, end)) is tape.none:
-            set_slice(small, end, end + 1, None)
+        if referent(list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
+            return -1
+    return 0
 
 
 @native
 def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     if now.small is not None and class_of(now.small) is tape.list_type:
-        leave_out_gone(now.small)
+        if leave_out_gone(now.small) < 0:
+            return -1
         if list_size(now.small) < int_or(now.limit, 0):
             reference = new_reference(ptr(y), None)
             if reference is None:

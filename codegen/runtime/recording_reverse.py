@@ -259,8 +259,8 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
             inc(tape.none)
             set_list(p.bars, i, tape.none)
         i -= 1
-    count_up(ptr[ptr](tape.counts) + RULES, rules)
-    return i if is_right else i64(-2)
+    is_counted = count_up(ptr[ptr](tape.counts) + RULES, rules)
+    return i if is_right and is_counted else i64(-2)
 
 
 @native

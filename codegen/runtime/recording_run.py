@@ -202,11 +202,13 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
 
 
 @native
-def count_up(place: ptr[ptr], more: i64) -> void:
-    """Count an attribute up."""
+def count_up(place: ptr[ptr], more: i64) -> bool:
+    """Count an attribute up.  False with an exception."""
     made = int_of(int_value(place[0]) + more)
-    if made is not None:
-        exchange(place, made)
+    if made is None:
+        return False
+    exchange(place, made)
+    return True
 
 
 @native
@@ -216,21 +218,24 @@ def begin_another(now: ptr, purpose: u64) -> bool:
     small = new_list(0)
     start = next_of(tape.counter)
     if small is None or start is None:
+        dec(small)
+        dec(start)
         return False
     exchange(words + SMALL, small)
     inc(tape.first_limit)
     exchange(words + LIMIT, tape.first_limit)
     look_at = int_of(int_value(start) + int_value(tape.pending_limit))
     if look_at is None:
+        dec(start)
         return False
     exchange(words + LOOK_AT, look_at)
     exchange(words + START, start)
-    count_up(words + ASKED, 1)
     if purpose != VALUE:
-        count_up(words + LOOKED, 1)
         inc(start)
         exchange(words + BEGAN, start)
-    return True
+        if not count_up(words + LOOKED, 1):
+            return False
+    return count_up(words + ASKED, 1)
 
 
 # ------------------------------------------------------------------ a plan is run
@@ -340,9 +345,11 @@ def run(
         outcome = commit(groups, a.groups, a.group_table, results, kinds) if a.groups > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)
-            count_up(ptr[ptr](tape.counts) + HITS, 1)
-            count_up(ptr[ptr](tape.counts) + RUNS, 1)
-            if now is not tape.none and not begin_another(now, purpose):
+            counts = ptr[ptr](tape.counts)
+            is_right = count_up(counts + HITS, 1) and count_up(counts + RUNS, 1)
+            if is_right and now is not tape.none:
+                is_right = begin_another(now, purpose)
+            if not is_right:
                 outcome = -1
     elif matches(tape.out_of_range) != 0:
         clear_error()  # Python meets it, and says at which line
