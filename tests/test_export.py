@@ -123,6 +123,13 @@ def test_an_exported_gradient_has_the_bits_of_jit(name, tmp_path):
         np.testing.assert_array_equal(result, w, strict=True)
 
 
+@needs_gcc
+@pytest.mark.parametrize("name", ["sort", "a loop of products"])
+def test_what_leaves_python_has_no_checks(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTODIFF_NATIVE_CHECKS", "1")
+    test_an_exported_gradient_has_the_bits_of_jit(name, tmp_path)
+
+
 PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,10 @@ from .. import emit
 from ..emit import Emitted
 from ..ir import Node
 from ..lowering import Decompose, Fourier
+from ..native import Translation
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
 from ..records import NamedTuple
-from ..runtime import c_calls, engine, loop_runs, objects, orders, products, steps_ir
+from ..runtime import c_calls, engine, loop_runs, orders, products, steps_ir
 from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import Layout
@@ -123,7 +124,7 @@ class ExportWriter:
             case HostCall(node):
                 if orders.is_native(node):
                     found = orders.orders_of(node, len(slots))
-                    names = self.module(orders.text_of(node), Passes.VECTORS)
+                    names = self.module(orders.text_of(node, Translation()), Passes.VECTORS)
                     return [self._ordered(names(order.name), slots, order) for order in found]
                 self._refused.append((_called(node), _needs(node)))
         return []
@@ -183,7 +184,7 @@ class ExportWriter:
             inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]  # steps of C, not of memory
         table = table_of(work, len(slots), inside, lambda function: TableOf(function, self.data, self._share))
         # Written twice, its names may be others.
-        text = self._runs.get(table.function) or loop_runs.text(objects.native_module(), table.function)
+        text = self._runs.get(table.function) or loop_runs.text(Translation(), table.function)
         self._runs[table.function] = text
         return StepWords(self.module(text, Passes.VECTORS)(table.function), slots, tuple(table.numbers), None)
 
@@ -208,7 +209,7 @@ class ExportWriter:
         found = [(text, passes, names) for text, (passes, names) in self._modules.items()]
         if self._kernels:
             found.append((emit.module_of(list(self._kernels.values()), features), Passes.VECTORS, {}))
-        return [*found, (stand_ins.text(objects.native_module()), Passes.VECTORS, {})]
+        return [*found, (stand_ins.text(Translation()), Passes.VECTORS, {})]
 
     def described(self, program: Program, hidden: Sequence[Any]) -> tuple[Label, int, int]:
         """A program as `call_program` reads it, and how many arguments and results it has.
@@ -236,7 +237,7 @@ class ExportWriter:
     def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
         """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
         declared = "declare i32 @run_in_turn(ptr, ptr, ptr, i64, i64, i64, i64)\n"
-        module = objects.native_module()
+        module = Translation()
         module.beside(steps_ir.RUN_STEPS + declared + self.data.text() + entrances)
         main = module.text([c_calls.call_program])
         data, text, calls = engine.joined([*self.modules(), (main, Passes.VECTORS, {})], names)

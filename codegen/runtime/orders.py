@@ -18,6 +18,7 @@ from .engine import Code
 from .launcher import Share
 
 if TYPE_CHECKING:
+    from ..native import Translation
     from . import flush_ir, order_rows, sort_columns_ir, sort_ir
 else:
     flush_ir = later("codegen.runtime.flush_ir")
@@ -95,17 +96,17 @@ def begin(node: Node) -> None:
 @functools.cache
 def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
     words = {"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}
-    return objects.begun(words, lambda _: _text(dtype, of_elements))
+    return objects.begun(words, lambda _: _text(dtype, of_elements, objects.native_module()))
 
 
-def text_of(node: Node) -> str:
-    """The module of the functions that `orders_of` names for a node."""
-    return _text(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
+def text_of(node: Node, module: Translation) -> str:
+    """The module of the functions that `orders_of` names for a node; what is native Python goes into a module."""
+    return _text(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements, module)
 
 
-def _text(dtype: str, of_elements: bool) -> str:
+def _text(dtype: str, of_elements: bool, module: Translation) -> str:
     if of_elements:
         text = sort_ir.sort_ir(dtype, engine.target_features())
     else:
-        text = order_rows.text(objects.native_module(), dtype)
+        text = order_rows.text(module, dtype)
     return flush_ir.exactly(text, processor())
