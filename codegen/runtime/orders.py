@@ -105,8 +105,5 @@ def text_of(node: Node, module: Translation) -> str:
 
 
 def _text(dtype: str, of_elements: bool, module: Translation) -> str:
-    if of_elements:
-        text = sort_ir.sort_ir(dtype, engine.target_features())
-    else:
-        text = order_rows.text(module, dtype)
+    text = sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_rows.text(module, dtype)
     return flush_ir.exactly(text, processor())
