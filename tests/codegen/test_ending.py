@@ -19,7 +19,9 @@ FIRST = "import autodiff as ad\nassert ad.grad(lambda x: ad.sum(x * x))(3.0) == 
 
 
 def output_of(program: str) -> str:
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore::ResourceWarning", "-c", program], check=True, capture_output=True, text=True
+    )
     assert run.stderr == ""
     return run.stdout
 
