@@ -54,28 +54,29 @@ def _missed(*_: Any) -> Any:
 
 
 class SizedCode:
-    """See the file's head.  Made by `sized_code`."""
+    """See the file's head.  Made by `sized_code`.
 
-    __slots__ = ("__weakref__", "_dtypes", "_frames", "_is_fit", "_made")
+    is_fit    is_fit(*values): whether planning would have decided the same for these
+    """
+
+    __slots__ = ("__weakref__", "_dtypes", "_frames", "_made", "is_fit")
 
     def __init__(
-        self, is_fit: Callable[..., bool], made: Callable[[], tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
+        self, is_fit: Callable[..., bool], made: Callable[..., tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
     ) -> None:
-        self._is_fit = is_fit
+        self.is_fit = is_fit
         self._made = made
         self._dtypes = tuple(dtypes)
         #: Programs that nobody runs now: one is enough but for threads.
         self._frames: list[tuple[Callable, Callable]] = []
 
-    def call(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
-        """The results for these values; None where planning would have decided otherwise for them."""
-        if not self._is_fit(*values):
-            return None
+    def call(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The results for these values, which fit."""
         frames = self._frames
         try:
             frame = frames.pop()
         except IndexError:
-            frame = self._made()
+            frame = self._made(_missed)
         fill, run = frame
         try:
             fill(*values)
@@ -86,6 +87,21 @@ class SizedCode:
             return found
         finally:
             frames.append(frame)
+
+    def at(self, values: Sequence[int]) -> CodeAt:
+        """What runs it for these values alone, which fit: their numbers are written in once."""
+        fill, run = self._made(lambda *arrays: self.call(values, arrays))
+        fill(*values)
+        return CodeAt(run)
+
+
+class CodeAt:
+    """Machine code for any sizes at some: `call` is an executable's."""
+
+    __slots__ = ("__weakref__", "call")
+
+    def __init__(self, call: Callable[..., tuple[np.ndarray, ...]]) -> None:
+        self.call = call
 
 
 def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:
@@ -116,8 +132,8 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     exec(f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)  # our own text
     bind = env.pop("bind")  # not left in its own globals: that would be a cycle
 
-    def made() -> tuple[Callable, Callable]:
-        block = Block(template.plan, StepTable(template.plan.steps, is_long=False), _missed)
+    def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
+        block = Block(template.plan, StepTable(template.plan.steps, is_long=False), slow)
         return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
 
     return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])

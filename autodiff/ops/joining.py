@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import accumulate
@@ -17,7 +18,6 @@ from ..custom import function
 from ..errors import DispatchError, DTypeError, ShapeError, caller
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
-from ..tape.varied import is_varied
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed, records
 from .batching import along
@@ -109,6 +109,10 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
 #: Of fewer items the graph is recorded: it is small.
 _MANY = 8
 
+#: The lengths of the lists of many items that were put together last, and how many they are where lists grow.
+_lengths: deque[int] = deque(maxlen=16)
+_GROWING = 4
+
 
 def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of a sequence of arrays, which puts values together at once where sequences are of any length.
@@ -116,7 +120,7 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
         seen.append(ad.tensor(x))
         ad.stack(seen)                another graph at each length, of as many inputs
 
-    Where shapes do not repeat, the items in front that have values, and that no gradient flows to, become one
+    Where lengths do not repeat, the items in front that have values, and that no gradient flows to, become one
     constant: what is recorded has the same nodes at each length, and is another size of a known program (`tape.sizes`).
     """
     reference: Callable[..., np.ndarray] = getattr(np, body.__name__)
@@ -126,7 +130,7 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
         axis = rest[0] if rest else keywords.get("axis", 0)
         if (
             type(arrays) in (list, tuple) and len(arrays) >= _MANY and type(axis) is int
-            and len(rest) + len(keywords) < 2 and _are_of_any_length()
+            and len(rest) + len(keywords) < 2 and _are_of_any_length(len(arrays))
         ):  # fmt: skip
             values = _values_in_front(arrays)
             if len(values) >= _MANY:
@@ -144,11 +148,12 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return run
 
 
-def _are_of_any_length() -> bool:
-    """True if shapes do not repeat; False where what is recorded now is recorded for good."""
+def _are_of_any_length(length: int) -> bool:
+    """True if lengths do not repeat; False where what is recorded now is recorded for good."""
     now = state.now
+    _lengths.append(length)
     is_plain = now.start and not (config.careful or now.literal or now.tracing or now.transforming or now.body)
-    return bool(is_plain) and is_varied()
+    return bool(is_plain and config.patience) and len(set(_lengths.copy())) >= _GROWING
 
 
 def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:

@@ -15,11 +15,10 @@ from ..custom.function import Function
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind
 from ..tape.record import grad_mode
-from ..tape.varied import is_varied
 from ..tensor import Tensor
 from ..tracebacks import shorten
 from .any_shape import AnyShape, is_real
-from .template import ITEMS, Template
+from .template import EXPECTED, ITEMS, Template
 
 __all__ = ["ALL", "Learner", "Room", "key_of"]
 
@@ -29,6 +28,8 @@ ALL = 0
 _BY_VALUE = frozenset((int, float, tuple))
 #: How many static arguments that were met once are remembered; how many sorts of operands.
 _RECENT, _MET = 16, 64
+#: So many sorts of operands are learnt at once; of those after them the ones that are met again.
+_AT_ONCE = 64
 #: How full a table may be before not all is learnt that was met before.
 _ROOM = SETS * WAYS // 2
 
@@ -43,13 +44,11 @@ class Lately:
     def __contains__(self, what: Any) -> bool:
         return what in self._met or what in self._before
 
-    def add(self, what: Any) -> bool:
-        """Note a thing as met; True if many were met by now."""
-        is_full = len(self._met) >= _MET
-        if is_full:
+    def add(self, what: Any) -> None:
+        """Note a thing as met."""
+        if len(self._met) >= _MET:
             self._before, self._met = self._met, set()
         self._met.add(what)
-        return is_full
 
 
 class Room:
@@ -91,7 +90,7 @@ class Learner:
         self.recent: deque[Any] = deque(maxlen=_RECENT)
         self.met = Lately()
         self.any_shape = AnyShape()
-        self.meets_many = False
+        self.at_once = _AT_ONCE
         self.room = Room(table)
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
@@ -124,9 +123,14 @@ class Learner:
                 return y
             if keys is None:
                 keys = [key_of(x) for x in given]
-            y = self.run(*args, **keywords)
-            if isinstance(y, Tensor) and is_real(given):
-                if self.is_expected_again(keys):
+            is_known = is_real(given)
+            EXPECTED.again = is_again = is_known and self.is_expected_again(keys)
+            try:
+                y = self.run(*args, **keywords)
+            finally:
+                EXPECTED.again = False
+            if isinstance(y, Tensor) and is_known:
+                if is_again:
                     self.learn(age, keys, args, keywords, y)
                 elif len(statics) <= MOST_STATICS:
                     self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
@@ -157,17 +161,17 @@ class Learner:
     def is_expected_again(self, keys: list) -> bool:
         """True if operands with these keys are worth learning.
 
-        Where shapes do not repeat, or many were met here, those that were met before are: of arrays that grow at each
-        step to learn an operation takes as long as to record it.
+        Where many were met, those that were met before are: of arrays that grow at each step to learn an operation
+        takes as long as to record it.
         """
         if not config.patience:
             return True
         these, met = tuple(keys), self.met
         if these in met:
             return True
-        if met.add(these):
-            self.meets_many = True
-        return not self.meets_many and not is_varied()
+        met.add(these)
+        self.at_once -= 1
+        return self.at_once >= 0
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""

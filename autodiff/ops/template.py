@@ -7,13 +7,15 @@ microseconds; putting the nodes down again, four.
     key        avals and flags of the tensors, static arguments with their types, grad mode, literal mode
     template   (kind, which earlier nodes are its inputs) for each node, by creation
 
-A template is made when a key is met for the second time, so shapes that never come back cost nothing.  It
+A template is made when a key is met for the second time, so shapes that never come back cost nothing; or at once where
+the learner of a site expects it to come again.  It
 relies on the choices that dispatch made inside the body (`dispatch.observed`): a new method that changes one
 of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import copysign
@@ -32,7 +34,9 @@ from ..tape.node import Kind, Node, data_node, new_number, put_down
 from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "remembered"]
+__all__ = [
+    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "remembered",
+]  # fmt: skip
 
 #: Templates kept per function.
 LIMIT = 1024
@@ -41,6 +45,15 @@ LIMIT = 1024
 NATIVE: list[Any] = []
 
 _new = object.__new__
+
+
+class _Expected(threading.local):
+    """True for the next body that this thread runs if its key is expected again: a template is made at once."""
+
+    again = False
+
+
+EXPECTED = _Expected()
 
 
 class Bounds(NamedTuple):
@@ -230,7 +243,7 @@ class _Memory:
         return self.body(xs, *rest, **keywords) if self.tensors == ITEMS else self.body(*xs, *rest, **keywords)
 
     def again(self, key: tuple, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
-        """The body; the second time it is watched, and a template made of what it recorded."""
+        """The body; the second time, or if that is expected, it is watched, and a template made of what it recorded."""
         templates = self.templates
         if templates.get(key) is _NEVER:
             return self.called(xs, rest, keywords)
@@ -238,7 +251,9 @@ class _Memory:
             if len(templates) >= LIMIT:
                 empty(templates)
             templates[key] = None
-            return self.called(xs, rest, keywords)
+            if not EXPECTED.again:
+                return self.called(xs, rest, keywords)
+        EXPECTED.again = False  # for what the body calls
         given: list[Node] = []
         for x in xs:  # the same tensor twice is two arguments
             node = x.node

@@ -1,17 +1,18 @@
-"""What runs a graph of unknown extents: NumPy, until that has taken as long as compiling it for all extents would."""
+"""Machine code of a graph of unknown extents: planned for small ones, and for large ones, as they are met."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codegen.compiler import compile_sized
+from codegen.compiler import compile_sized, counts
 
 from .misses import note
 from .node import new_number
-from .tier import LATE, prices, why_now
+from .tier import LATE, Tier
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -22,64 +23,74 @@ __all__ = ["AnySize"]
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
 
+#: Extents that are remembered as met.
+_MET = 4096
+
 _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
 class AnySize:
-    """A graph of unknown extents, and how it is run.
+    """A graph of unknown extents, which `SizedTier` evaluates, and compiles."""
 
-    operations    how many there are       at    the graph for some extents
-    is_compiled   whether machine code runs it
-    """
-
-    __slots__ = (
-        "__weakref__", "_codes", "_graph", "_number", "_runs", "_seconds", "_tried", "at", "is_compiled", "operations",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_codes", "_graph", "_latest", "_met", "_number")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
-        self._codes: list[SizedCode] = []
-        self._tried: set[bool] = set()
-        self.is_compiled = False
-        self._runs, self._seconds = 0, 0.0
+        #: By "is for small extents": None where no formula says what runs.
+        self._codes: dict[bool, SizedCode | None] = {}
+        self._latest: Sequence[int] = ()
+        self._met: set[tuple[int, ...]] = set()
         self._number = new_number()
-        self.at, self.operations = graph.at, graph.operations
 
-    def run(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """The results for these extents."""
-        since = None if self.is_compiled else prices.now()
-        found = self._natively(values, arrays) if since is None else None
-        if found is not None:
-            return found
-        results = self._graph.evaluate(values, arrays)
-        if since is not None and not self._tried:
-            self._runs += 1
-            self._seconds += prices.now() - since
-            why = why_now(self, (), self._seconds, self._runs, self.operations)
-            if why:
-                self._compile(values, why)
-        return results
+    def evaluate(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The results at these extents, by NumPy."""
+        self._latest = extents
+        return self._graph.evaluate(extents, inputs)
 
-    def _natively(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
-        for code in self._codes:
-            found = code.call(values, arrays)
-            if found is not None:
-                return found
-        if self._compile(values, _OTHERWISE):
-            return self._codes[-1].call(values, arrays)
-        return None
+    def compiled(self) -> AnySize:
+        """This, with machine code for extents like the latest."""
+        self._compile(max(self._latest) < SMALL)
+        return self
 
-    def _compile(self, values: Sequence[int], why: str) -> bool:
-        """Compile it as for these extents, if that was not tried."""
-        is_small = max(values) < SMALL
-        if is_small in self._tried:
-            return False
-        self._tried.add(is_small)
-        code = compile_sized(self._graph, is_small)
+    def call(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The results at these extents, by machine code; by NumPy where there is none for them."""
+        code = self._code(extents)
+        return self._graph.evaluate(extents, inputs) if code is None else code.call(extents, inputs)
+
+    def at(self, extents: tuple[int, ...]) -> Any:
+        """An executable for these extents alone: of the same machine code, with their numbers written in.
+
+        Where there is none for them, a tier of the graph at these.
+        """
+        code = self._code(extents)
         if code is not None:
-            self._codes.append(code)
-            for block in LATE:
-                block.note(self._number, 1)
-        note(f"{self.operations} operations of any size", why)
-        self.is_compiled = bool(self._codes)
-        return code is not None
+            return code.at(extents)
+        graph = self._graph
+        return Tier(graph.operations, partial(graph.at, extents), lambda *inputs: graph.evaluate(extents, inputs))
+
+    def is_met(self, extents: tuple[int, ...]) -> bool:
+        """True if these extents were asked for before, of late."""
+        if extents in self._met:
+            return True
+        if len(self._met) >= _MET:
+            self._met.clear()
+        self._met.add(extents)
+        return False
+
+    def _code(self, extents: Sequence[int]) -> SizedCode | None:
+        for code in list(self._codes.values()):
+            if code is not None and code.is_fit(*extents):
+                return code
+        is_small = max(extents) < SMALL
+        if is_small in self._codes:
+            return None
+        before = counts().compiles
+        code = self._compile(is_small)
+        for block in LATE:
+            block.note(self._number, counts().compiles - before)
+        note(f"a program of {self._graph.operations} operations of any size", _OTHERWISE)
+        return code if code is not None and code.is_fit(*extents) else None
+
+    def _compile(self, is_small: bool) -> SizedCode | None:
+        code = self._codes[is_small] = compile_sized(self._graph, is_small)
+        return code

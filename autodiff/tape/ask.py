@@ -25,7 +25,7 @@ from . import tier
 from .families import answered, described
 from .known import EXACT_KEYS, VALUE, Ask, known, learn, name_plan, plan_of
 from .loans import give_back
-from .misses import ANOTHER_SIZE, compared, note
+from .misses import compared, note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
@@ -114,20 +114,21 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
     plan: Plan | None = plans.get(key)
     if plan is None:
-        COUNTS.misses += 1
         size = size_of(key, family, order)
         plan = None if size is None else size.plan()
         if plan is None or size is None:
+            COUNTS.misses += 1
             plan, drawn = build(roots, number)
             if still_true(parts, order):
                 name_plan(plan, key, name, order)
                 if size is not None:
                     size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
+                    size.note_answered(plan, ask, order)
             note("value", compared(key))
         else:
+            COUNTS.hits += 1
             name_plan(plan, key, name, order)
-            note("value", ANOTHER_SIZE)
-            size.note_answered(ask, order)
+            size.note_answered(plan, ask, order)
     else:
         COUNTS.hits += 1
         tier.note_found(plan)

@@ -33,14 +33,13 @@ class SizedAnswer:
     """The way asks of one family are answered.
 
     answer    for machine code;  leaves: the places of those that get gradients
-    at        at(numbers) -> what is run, and what is done after it; None where the plan would be wrong, or another is
-              better
+    at        at(numbers) -> what is run; None where the plan would be wrong, or the size gets a name of its own
     form      the key without numbers: it holds what the hash knows by its address
     """
 
     answer: Any
     leaves: Sequence[int]
-    at: Callable[[tuple[int, ...]], tuple[Any, Callable[[], None] | None] | None]
+    at: Callable[[tuple[int, ...]], Any]
     form: tuple
 
 
@@ -143,16 +142,12 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     del found  # what is held counts as something that may be asked for
     if given is None:
         return None
-    given, after = given
     purpose, results, seeds, also, targets = ask
-    answer = asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-    if answer is not None and after is not None:
-        after()
-    return answer
+    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
-def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple[tuple, Callable[[], None] | None] | None:
-    """The arguments of machine code for an ask at these numbers, and the function that is called after it."""
+def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
+    """The arguments of machine code for an ask at these numbers."""
     _, numbers, (exact, order, past, _) = found
     run = sized.at(numbers)
     if run is None:
@@ -161,7 +156,7 @@ def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple[tuple, Callabl
         released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
     kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
-    return (sized.answer, exact, (), run[0], kinds), run[1]
+    return sized.answer, exact, (), run, kinds
 
 
 #: By what a leaf is, of what kind its gradient is.

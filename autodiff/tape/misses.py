@@ -27,10 +27,7 @@ from ..errors import check_nothing
 from ..frames import UserLine, user_line
 from .node import Kind, Out
 
-__all__ = ["ANOTHER_SIZE", "Explanation", "Miss", "changed_axes", "compared", "explain", "forget", "note"]
-
-#: Why a plan was made without a rule or a graph.
-ANOTHER_SIZE = "the same program at another size, one of many: its rules and its graph are known"
+__all__ = ["Explanation", "Miss", "changed_axes", "compared", "explain", "forget", "note"]
 
 #: Misses remembered: the latest ones.
 LIMIT = 256

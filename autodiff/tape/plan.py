@@ -29,7 +29,6 @@ from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
 from .tier import executable_of
-from .varied import note_compiled
 from .walk import value_inputs
 
 __all__ = [
@@ -219,11 +218,8 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
 def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
     """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
     drawn = draw(outputs, number)
-    executable, known = executable_of(drawn.program) if drawn.program.outputs else (None, True)
-    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-    if not known:
-        note_compiled(plan)
-    return plan, drawn
+    executable = executable_of(drawn.program) if drawn.program.outputs else None
+    return Plan(executable, drawn.gather, drawn.store, drawn.copies), drawn
 
 
 def freeze(

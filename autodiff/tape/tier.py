@@ -9,8 +9,8 @@ A program that is run in a loop is expected to go on: for the third time at the 
 `config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
-All of these are decided here, by three numbers: the price of an operation, `EXPECTED`, and `ELEMENT_S`.  Sizes that
-vary are another matter: see `varied`.
+All of these are decided here, by three numbers: the price of an operation, `EXPECTED`, and `ELEMENT_S`.  A program of
+any size (`sizes`) has one tier for all of them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ from .machine import note_repeated
 from .misses import note
 from .node import new_number
 from .progress import compiled_in_sight
-from .varied import forget_shapes, note_used
 
 if TYPE_CHECKING:
-    from .any_size import AnySize
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "Tier", "clear_tiers", "executable_at", "executable_of", "is_waiting", "note_found", "note_spent",
+    "LATE", "Late", "SizedTier", "Tier", "TierAt", "clear_tiers", "executable_of", "note_found", "note_spent",
     "prices", "tier_of", "why_now",
 ]  # fmt: skip
 
@@ -147,9 +145,9 @@ class Tier:
         _ran.append(self)
         return self._evaluate(*values)
 
-    def rent(self, *values: Any) -> tuple:
-        """Run a piece of a recording, which is no run by itself: seconds are added, and machine code made."""
-        if self.settled(()) is not self:
+    def rent(self, *values: Any, ran: Sequence[Any] = ()) -> tuple:
+        """Run it where nobody else adds the seconds: a piece of a recording, which is no run by itself, or any size."""
+        if self.settled(ran) is not self:
             found: tuple = self.compiled.call(*values)
             return found
         since = prices.now()
@@ -170,15 +168,62 @@ class Tier:
                 return self
             before = counts().compiles
             native.is_native()  # it goes on: the launcher is needed, too
-            self.compiled = prices.compiled(self._graph())
+            self.compiled = self._made()
             for block in LATE:
                 block.note(self._number, counts().compiles - before)
             _ran.append(self)
-            note(f"a program of {self.operations} operations", why)
+            note(f"a program of {self.operations} operations{self._which}", why)
         return self.compiled
+
+    #: Words for a program of any size.
+    _which = ""
+
+    def _made(self) -> Any:
+        return prices.compiled(self._graph())
 
     def __repr__(self) -> str:
         return f"<Tier, {self.operations} operations, evaluated {self._runs} times>"
+
+
+class SizedTier(Tier):
+    """The tier of a program of any size, which is called with the extents, and the inputs at these.
+
+    Its executable is made by `sized`, which has `compiled()` and `evaluate(extents, inputs)`.
+    """
+
+    __slots__ = ("sized",)
+    _which = " of any size"
+
+    def __init__(self, operations: int, sized: Any) -> None:
+        super().__init__(operations, sized, sized.evaluate)
+        self.sized = sized
+
+    def _made(self) -> Any:
+        return self.sized.compiled()
+
+    def run(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
+        """The results at these extents."""
+        if self.compiled is None:
+            _ran.append(self)
+        return self.rent(extents, inputs, ran=_ran)
+
+
+class TierAt:
+    """A program of any size at some extents: it is called as an executable is."""
+
+    __slots__ = ("_extents", "_tier")
+
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
+        self._tier, self._extents = tier, extents
+
+    def call(self, *inputs: Any) -> tuple:
+        """The results."""
+        return self._tier.run(self._extents, inputs)
+
+    def settled(self, ran: Sequence[Any]) -> Any:
+        """The thing that runs it now that these extents are met again: machine code of their own numbers, or this."""
+        found = self._tier.settled(ran)
+        return self if found is self._tier else found.at(self._extents)
 
 
 #: Of programs, by what they compute: with what evaluating it needs, one takes a KB an operation.
@@ -200,38 +245,19 @@ def tier_of(program: Program) -> tuple[Tier, bool]:
     return tier, False
 
 
-def executable_of(program: Program) -> tuple[Any, bool]:
-    """The executable of a program, or what stands for it while compiling does not pay; and True if it was there."""
+def executable_of(program: Program) -> Any:
+    """The executable of a program, or what stands for it while compiling does not pay."""
     if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
         tier, known = tier_of(program)
-        return tier.settled(_ran) if known else tier, known
-    known = is_known(program.graph)
-    return (compile_graph(program.graph), True) if known else (prices.compiled(program.graph), False)
-
-
-def executable_at(sized: AnySize, values: tuple[int, ...]) -> tuple[Any, bool]:
-    """The same for a graph of unknown extents at these; to be asked for where shapes do not repeat."""
-    key = sized, values
-    found: Tier | None = _tiers.get(key)
-    if found is not None:
-        return found.settled(_ran), True
-    tier = Tier(sized.operations, lambda: sized.at(values), lambda *arrays: sized.run(values, arrays))
-    _tiers.put(key, tier)
-    return tier, False
-
-
-def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
-    """True if it is evaluated at these for the time being, or was."""
-    return (sized, values) in _tiers
+        return tier.settled(_ran) if known else tier
+    return compile_graph(program.graph) if is_known(program.graph) else prices.compiled(program.graph)
 
 
 def note_found(plan: Any) -> bool:
     """A plan was found by its key.  True: it is compiled."""
-    if plan.uses < 2:
-        note_used(plan)
-    if type(plan.executable) is Tier:
+    if isinstance(plan.executable, Tier | TierAt):
         plan.executable = plan.executable.settled(_ran)
-        if type(plan.executable) is Tier:
+        if isinstance(plan.executable, Tier | TierAt):
             return False
     plan.uses += 1
     note_repeated()
@@ -245,7 +271,6 @@ def note_spent(plan: Any, start: float) -> None:
 
 
 def clear_tiers() -> None:
-    """Forget what is evaluated, and the plans that were looked at."""
+    """Forget what is evaluated."""
     _tiers.clear()
     _ran.clear()
-    forget_shapes()

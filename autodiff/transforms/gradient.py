@@ -29,7 +29,7 @@ from ..tape.ask import end_recording
 from ..tape.families import Described, described
 from ..tape.formulas import Misfit
 from ..tape.known import BACKWARD, Ask, Known, forget, known, learn, name_plan, plan_of
-from ..tape.misses import ANOTHER_SIZE, compared, note
+from ..tape.misses import compared, note
 from ..tape.node import Node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import state
@@ -132,16 +132,17 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
         tier.note_found(plan)
         name_plan(plan, key, found, order)
         return plan, order, ranks, make
-    COUNTS.misses += 1
     size = None if why else size_of(key, family, order)
     plan = None if size is None or _runs_every_rule() else size.plan()
-    if plan is None or size is None:
-        return make(why, size=size), order, ranks, make
-    note("backward", ANOTHER_SIZE)
-    plan.leaves = places
-    name_plan(plan, key, found, order)
-    if what.ask is not None:
-        size.note_answered(what.ask, order, what.given_up(), places, ranks)
+    if plan is None:
+        COUNTS.misses += 1
+        plan = make(why, size=size)
+    else:
+        COUNTS.hits += 1
+        plan.leaves = places
+        name_plan(plan, key, found, order)
+    if what.ask is not None and size is not None:
+        size.note_answered(plan, what.ask, order, what.given_up(), places, ranks)
     return plan, order, ranks, make
 
 

@@ -150,7 +150,10 @@ class _Entries:
         words = self.words
         first = _set(*keys[:2]) * WAYS
         places = range(first, first + WAYS)
-        place = next((p for p in places if p in self.held and self._keys_at(p) == keys), None)
+        place = None
+        for p in places:
+            if p in self.held and tuple(words[p * ENTRY_WORDS : p * ENTRY_WORDS + 3]) == keys:
+                place = p
         if place is None:
             place = next((p for p in places if p not in self.held), None)
         if place is None:
@@ -166,10 +169,6 @@ class _Entries:
         self.held[place] = held
         words[at] = keys[0]
         del old
-
-    def _keys_at(self, place: int) -> tuple[int, ...]:
-        at = place * ENTRY_WORDS
-        return tuple(self.words[at : at + 3])
 
 
 class Table:
