@@ -90,7 +90,7 @@ class Learner:
         self.recent: deque[Any] = deque(maxlen=_RECENT)
         self.met = Lately()
         self.any_shape = AnyShape()
-        self.at_once = _AT_ONCE
+        self.new = 0
         self.room = Room(table)
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
@@ -170,8 +170,8 @@ class Learner:
         if these in met:
             return True
         met.add(these)
-        self.at_once -= 1
-        return self.at_once >= 0
+        self.new += 1
+        return self.new <= _AT_ONCE
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""

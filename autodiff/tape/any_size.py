@@ -30,26 +30,25 @@ _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
 class AnySize:
-    """A graph of unknown extents, which `SizedTier` evaluates, and compiles."""
+    """A graph of unknown extents, which `SizedTier` evaluates, and compiles.
 
-    __slots__ = ("__weakref__", "_codes", "_graph", "_latest", "_met", "_number")
+    latest    the extents that it was evaluated at
+    """
+
+    __slots__ = ("__weakref__", "_codes", "_graph", "_met", "_number", "evaluate", "latest")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
         #: By "is for small extents": None where no formula says what runs.
         self._codes: dict[bool, SizedCode | None] = {}
-        self._latest: Sequence[int] = ()
+        self.evaluate = graph.evaluate
+        self.latest: Sequence[int] = ()
         self._met: set[tuple[int, ...]] = set()
         self._number = new_number()
 
-    def evaluate(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """The results at these extents, by NumPy."""
-        self._latest = extents
-        return self._graph.evaluate(extents, inputs)
-
     def compiled(self) -> AnySize:
         """This, with machine code for extents like the latest."""
-        self._compile(max(self._latest) < SMALL)
+        self._compile(max(self.latest) < SMALL)
         return self
 
     def call(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:

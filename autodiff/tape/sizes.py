@@ -29,6 +29,7 @@ from codegen.ir import OPS
 from codegen.lazily import imported
 from codegen.records import record
 from codegen.runtime.cache import LRU
+from codegen.runtime.observed import observers
 from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config
@@ -161,7 +162,7 @@ class Size:
             form = _Form()
             _forms.put(self.form, form, len(order))
         is_decided_otherwise = form.any is not None and form.any.is_formula_of(self.numbers)
-        if self.numbers in form.samples or len(form.samples) > _TRIES or is_decided_otherwise or not config.patience:
+        if self.numbers in form.samples or len(form.samples) > _TRIES or is_decided_otherwise:
             return _nothing
         form.add(self.numbers, self.key)
         if len(form.samples) < 2:
@@ -186,11 +187,11 @@ def _drop(form: _Form | None, found: AnyPlans | None) -> None:
 
 
 def size_of(key: tuple, found: Described | None = None, order: Sequence[Node] = ()) -> Size | None:
-    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now.
+    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, as in a profile.
 
     found    what machine code says of the recording;   order: the nodes that the key was made of
     """
-    if not key[1] or state.now.tracing:
+    if not (key[1] and config.patience) or state.now.tracing or observers:
         return None
     form, numbers = without_numbers(key)
     is_said = found is not None and found.numbers == numbers and found.known.describes(key, order)

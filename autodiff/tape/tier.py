@@ -188,7 +188,7 @@ class Tier:
 class SizedTier(Tier):
     """The tier of a program of any size, which is called with the extents, and the inputs at these.
 
-    Its executable is made by `sized`, which has `compiled()` and `evaluate(extents, inputs)`.
+    Its executable is made by `sized`, which has `compiled()` for the latest extents, and `evaluate(extents, inputs)`.
     """
 
     __slots__ = ("sized",)
@@ -204,6 +204,7 @@ class SizedTier(Tier):
     def run(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
         """The results at these extents."""
         if self.compiled is None:
+            self.sized.latest = extents
             _ran.append(self)
         return self.rent(extents, inputs, ran=_ran)
 
@@ -222,6 +223,7 @@ class TierAt:
 
     def settled(self, ran: Sequence[Any]) -> Any:
         """The thing that runs it now that these extents are met again: machine code of their own numbers, or this."""
+        self._tier.sized.latest = self._extents
         found = self._tier.settled(ran)
         return self if found is self._tier else found.at(self._extents)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import ask, lengths
+from autodiff.tape import ask, lengths, tier
 from autodiff.tape.plan import COUNTS
 from autodiff.transforms.gradient_keys import Exactly
 
@@ -71,6 +71,16 @@ def calls_of_python(run):
     finally:
         sys.setprofile(None)
     return called[1:], y  # the first is `run`
+
+
+def compile_any_size(monkeypatch, why="now"):
+    """Programs of any size are compiled at once; for no reason: never."""
+    why_now = tier.why_now
+
+    def asked(what, *given):
+        return why if type(what) is tier.SizedTier else why_now(what, *given)
+
+    monkeypatch.setattr(tier, "why_now", asked)
 
 
 def try_at_the_first_time(monkeypatch):

@@ -7,9 +7,9 @@ import pytest
 
 import autodiff as ad
 from autodiff import ops
-from autodiff.ops import any_shape
+from autodiff.ops import any_shape, joining
+from autodiff.ops import learner as learners
 from autodiff.ops.learner import Learner
-from autodiff.tape.varied import _Streak
 from codegen import compiler
 from codegen.runtime.record_table import Table
 
@@ -19,8 +19,8 @@ ITEMS = list(RNG.normal(size=(12, 2, 3)))
 
 @pytest.fixture
 def varied(monkeypatch, patience):
-    """Shapes are taken not to repeat."""
-    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
+    """Lists are taken for growing ones."""
+    monkeypatch.setattr(joining, "_GROWING", 0)
 
 
 def known(arrays=ITEMS):
@@ -109,25 +109,20 @@ def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, p
     monkeypatch.setattr(any_shape, "_TRIED", ())
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))
-    is_varied = [False]
-    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: is_varied[0])
+    monkeypatch.setattr(learners, "_AT_ONCE", 2)
 
     def meet(*sizes):
         for n in sizes:
             x = ad.tensor(np.ones(n))
             learner.unknown(x, x)
 
-    meet(2)
-    assert learnt == [(2,)]  # at once
-    is_varied[0] = True
-    meet(3, 4, 5)
-    assert learnt == [(2,)]
+    meet(2, 3)
+    assert learnt == [(2,), (3,)]  # at once
+    meet(4, 5)
+    assert learnt == [(2,), (3,)]  # after so many, the next is likely to be one of more
     meet(4)
-    assert learnt == [(2,), (4,)]
-    is_varied[0] = False
+    assert learnt == [(2,), (3,), (4,)]
     meet(*range(100, 180))
     learnt.clear()
-    meet(200, 201)
-    assert learnt == []  # after so many, the next is likely to be one of more
-    meet(201)
+    meet(201, 201)
     assert learnt == [(201,)]

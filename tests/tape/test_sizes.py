@@ -5,29 +5,27 @@ import math
 
 import numpy as np
 import pytest
+from spied import compile_any_size
 
 import autodiff as ad
 from autodiff.ops import multiply
-from autodiff.tape import any_size, families, sizes
+from autodiff.tape import families, sizes
 from autodiff.tape.plan import COUNTS
-from autodiff.tape.varied import _Streak
 from codegen import compiler
 from tests.ops.cases import all_cases, eager, rng_of
 
 
 @pytest.fixture
 def varied(monkeypatch, patience):
-    """Shapes are taken not to repeat; whether recordings of known forms were answered by plans for any size."""
+    """Whether recordings of known forms were answered by plans for any size."""
     answered = []
     plan = sizes.AnyPlans.plan
 
-    def noted(self, key, numbers):
-        found = plan(self, key, numbers)
+    def noted(self, numbers):
+        found = plan(self, numbers)
         answered.append(found is not None)
         return found
 
-    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
-    monkeypatch.setattr(sizes._Form, "is_varied", lambda form: True)
     monkeypatch.setattr(sizes.AnyPlans, "plan", noted)
     find = families._answered_at_any_size
 
@@ -115,7 +113,7 @@ def test_a_size_that_is_run_again_and_again_is_compiled(patience):
 
 def test_compiling_for_any_size_counts_as_compiling(varied, monkeypatch):
     """`max_compiles`, `cache_info` and `explain` say the same; a program met before the block is none of its own."""
-    monkeypatch.setattr(any_size, "why_now", lambda *given: "now")
+    compile_any_size(monkeypatch)
 
     def steps(f, sizes):
         w = ad.tensor(WEIGHTS, requires_grad=True)
@@ -129,9 +127,9 @@ def test_compiling_for_any_size_counts_as_compiling(varied, monkeypatch):
     with pytest.raises(ad.Error, match=r"max_compiles\(0\): \d graphs? w"), ad.max_compiles(0):
         steps(lambda x: ad.exp(ad.sin(x)), range(20, 40))
     assert told() > of_any_size and ad.cache_info().compiles - before >= told() - of_any_size
-    monkeypatch.setattr(any_size, "why_now", lambda *given: "")
+    compile_any_size(monkeypatch, why="")
     steps(lambda x: ad.cos(ad.sin(x)), range(20, 30))
-    monkeypatch.setattr(any_size, "why_now", lambda *given: "now")
+    compile_any_size(monkeypatch)
     of_any_size = told()
     with ad.max_compiles(0):
         steps(lambda x: ad.cos(ad.sin(x)), range(30, 40))
