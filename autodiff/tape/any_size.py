@@ -24,7 +24,7 @@ __all__ = ["AnySize"]
 SMALL = 257
 
 #: Extents that are remembered as met.
-_MET = 4096
+_MET = 64
 
 _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 

@@ -34,13 +34,14 @@ class SizedAnswer:
 
     answer    for machine code;  leaves: the places of those that get gradients
     at        at(numbers) -> what is run; None where the plan would be wrong, or the size gets a name of its own
-    form      the key without numbers: it holds what the hash knows by its address
+    form      the key without numbers: it holds what the hash knows by its address;  plans: those that it is of
     """
 
     answer: Any
     leaves: Sequence[int]
     at: Callable[[tuple[int, ...]], Any]
     form: tuple
+    plans: Any
 
 
 #: By hash; recordings of so many nodes in all.

@@ -133,14 +133,15 @@ class Size:
             answer = answer_of(plan, ask, order, (), given_up, ranks)
             if answer is not None:
                 plans.put(said.known.key, answer)
-        if SIZED.get(said.key) is not None or len(found.outlines) >= _OUTLINES:
+        known: SizedAnswer | None = SIZED.get(said.key)
+        if (known is not None and known.plans is found) or len(found.outlines) >= _OUTLINES:
             return
         outline = found.outline(found.tier)
         outline.leaves = leaves
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
             found.outlines.append(outline)
-            SIZED.put(said.key, SizedAnswer(answer, leaves, partial(form.at, found), self.form), len(order))
+            SIZED.put(said.key, SizedAnswer(answer, leaves, partial(form.at, found), self.form, found), len(order))
 
     def learn(
         self,

@@ -203,10 +203,14 @@ class SizedTier(Tier):
 
     def run(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
         """The results at these extents."""
+        if self.compiled is not None:
+            found: tuple = self.compiled.call(extents, inputs)
+            return found
+        self.sized.latest = extents
+        results = self.rent(extents, inputs, ran=_ran)
         if self.compiled is None:
-            self.sized.latest = extents
             _ran.append(self)
-        return self.rent(extents, inputs, ran=_ran)
+        return results
 
 
 class TierAt:

@@ -53,7 +53,7 @@ def agrees(f, *arrays):
     assert ours[:2] == right[:2]
     for a, b in zip(*[found[2] if len(found) > 2 else () for found in (ours, right)], strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=1e-6 if a.dtype == np.float32 else 1e-12, equal_nan=True)
+        np.testing.assert_allclose(a, b, rtol=1e-6 if a.dtype == np.float32 else 1e-12, atol=1e-16, equal_nan=True)
 
 
 #: A number of columns for each test: sites remember what they met.

@@ -243,7 +243,7 @@ def test_a_size_that_comes_again_has_a_name_of_its_own_and_the_same_machine_code
     programs, compiles = len(made), compiler.counts().compiles
     for n in [8] * 12:
         agrees(f, RNG.normal(size=(n, 5)), w)
-    assert found.count(True) == 4 and not found[-1]
+    assert any(found) and not any(found[-6:])
     assert len(made) == programs and compiler.counts().compiles == compiles
 
 
