@@ -44,8 +44,8 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.runtime.cache import LRU
 
+from ..session import namespace
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
@@ -186,7 +186,7 @@ def _class_key(cls: type, within: tuple) -> Key:
 
 
 #: Class -> (its order of resolution, what its namespaces held, the parts of that).
-_parts_of_classes = LRU(256)
+_parts_of_classes = namespace("parts of a class")
 
 
 def held_by(cls: type) -> list[Any]:

@@ -32,6 +32,7 @@ from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config
 from ..dispatch import observed
+from ..session import namespace
 from .any_plans import Answer, AnyPlans, held, lock
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
@@ -45,7 +46,7 @@ from .symbolic import with_symbols
 from .tier import is_waiting, note_found, note_spent, prices
 from .varied import is_varied
 
-__all__ = ["Answer", "Size", "clear_sizes", "size_of"]
+__all__ = ["Answer", "Size", "size_of"]
 
 #: How often rules are run with symbols for one form.
 _TRIES = 3
@@ -55,10 +56,10 @@ _TRIES = 3
 _OFTEN = 64
 
 #: Forms, by themselves; a recording of so many nodes in all.
-_forms = LRU(256, most=50_000)
+_forms = namespace("form")
 
 #: By the hash of families, the numbers of a recording that was met once: its form is made when another comes.
-_first = LRU(256, most=50_000)
+_first = namespace("first numbers")
 
 #: The number of asks that one form answers: gradients of leaves, of tensors, again where the latter were forgotten.
 _OUTLINES = 64
@@ -308,10 +309,3 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
             return None
         below.append(found)
     return here, below
-
-
-def clear_sizes() -> None:
-    """Forget all forms."""
-    _forms.clear()
-    _first.clear()
-    SIZED.clear()

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 from codegen.compiler import compile_graph, counts, is_known
 from codegen.ir import Graph
 from codegen.runtime import native
-from codegen.runtime.cache import LRU
 
 from ..config import config
+from ..session import owned, tiers
 from .machine import note_repeated
 from .misses import note
 from .node import new_number
 from .progress import compiled_in_sight
-from .varied import forget_shapes, note_used
+from .varied import note_used
 
 if TYPE_CHECKING:
     from .any_size import AnySize
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "Tier", "clear_tiers", "executable_at", "executable_of", "is_waiting", "note_found", "note_spent",
+    "LATE", "Late", "Tier", "executable_at", "executable_of", "is_waiting", "lately", "note_found", "note_spent",
     "prices", "tier_of", "why_now",
 ]  # fmt: skip
 
@@ -80,7 +80,7 @@ class _Prices:
         return self.each * (self.OWN + operations)
 
 
-prices = _Prices()
+prices: _Prices = owned(_Prices)
 
 
 class Late:
@@ -144,7 +144,7 @@ class Tier:
             found: tuple = self.compiled.call(*values)
             return found
         self._runs += 1
-        _ran.append(self)
+        lately.ran.append(self)
         return self._evaluate(*values)
 
     def rent(self, *values: Any) -> tuple:
@@ -173,7 +173,7 @@ class Tier:
             self.compiled = prices.compiled(self._graph())
             for block in LATE:
                 block.note(self._number, counts().compiles - before)
-            _ran.append(self)
+            lately.ran.append(self)
             note(f"a program of {self.operations} operations", why)
         return self.compiled
 
@@ -181,21 +181,29 @@ class Tier:
         return f"<Tier, {self.operations} operations, evaluated {self._runs} times>"
 
 
-#: Of programs, by what they compute: with what evaluating it needs, one takes a KB an operation.
-_tiers = LRU(512, most=50_000)
-#: The latest evaluations: twice as many as the longest patience.
-_ran: deque[Tier] = deque(maxlen=128)
+class _Lately:
+    """The latest runs without machine code, of programs and of recordings in parts.
+
+    Twice as many as the longest patience.
+    """
+
+    def __init__(self) -> None:
+        self.ran: deque[Tier] = deque(maxlen=128)
+        self.ran_in_parts: deque[Any] = deque(maxlen=128)
+
+
+lately: _Lately = owned(_Lately, _Lately.__init__)
 
 
 def tier_of(program: Program) -> tuple[Tier, bool]:
     """The tier of a program; and True if it was there before."""
-    found: Tier | None = _tiers.get(program.key)
+    found: Tier | None = tiers.get(program.key)
     if found is not None:
         return found, True
     count = len(program.equations)
     tier = Tier(count, lambda: program.graph, program.evaluate)
-    _tiers.put(program.key, tier, count)
-    if len(_tiers) > config.patience:
+    tiers.put(program.key, tier, count)
+    if len(tiers) > config.patience:
         note_repeated()  # who records one new program after another is helped as well
     return tier, False
 
@@ -204,7 +212,7 @@ def executable_of(program: Program) -> tuple[Any, bool]:
     """The executable of a program, or what stands for it while compiling does not pay; and True if it was there."""
     if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
         tier, known = tier_of(program)
-        return tier.settled(_ran) if known else tier, known
+        return tier.settled(lately.ran) if known else tier, known
     known = is_known(program.graph)
     return (compile_graph(program.graph), True) if known else (prices.compiled(program.graph), False)
 
@@ -212,17 +220,17 @@ def executable_of(program: Program) -> tuple[Any, bool]:
 def executable_at(sized: AnySize, values: tuple[int, ...]) -> tuple[Any, bool]:
     """The same for a graph of unknown extents at these; to be asked for where shapes do not repeat."""
     key = sized, values
-    found: Tier | None = _tiers.get(key)
+    found: Tier | None = tiers.get(key)
     if found is not None:
-        return found.settled(_ran), True
+        return found.settled(lately.ran), True
     tier = Tier(sized.operations, lambda: sized.at(values), lambda *arrays: sized.run(values, arrays))
-    _tiers.put(key, tier)
+    tiers.put(key, tier)
     return tier, False
 
 
 def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
     """True if it is evaluated at these for the time being, or was."""
-    return (sized, values) in _tiers
+    return (sized, values) in tiers
 
 
 def note_found(plan: Any) -> bool:
@@ -230,7 +238,7 @@ def note_found(plan: Any) -> bool:
     if plan.uses < 2:
         note_used(plan)
     if type(plan.executable) is Tier:
-        plan.executable = plan.executable.settled(_ran)
+        plan.executable = plan.executable.settled(lately.ran)
         if type(plan.executable) is Tier:
             return False
     plan.uses += 1
@@ -242,10 +250,3 @@ def note_spent(plan: Any, start: float) -> None:
     """A recording was answered by a plan that it was compared with since `start`, a time of `prices.now`."""
     if type(plan.executable) is Tier:
         plan.executable.add(prices.now() - start)
-
-
-def clear_tiers() -> None:
-    """Forget what is evaluated, and the plans that were looked at."""
-    _tiers.clear()
-    _ran.clear()
-    forget_shapes()

@@ -9,8 +9,9 @@ from collections import deque
 from typing import Any
 
 from ..config import config
+from ..session import owned
 
-__all__ = ["forget_shapes", "is_varied", "note_compiled", "note_used"]
+__all__ = ["is_varied", "note_compiled", "note_used"]
 
 
 class _Streak:
@@ -61,17 +62,12 @@ class _Streak:
         self.time += 1
 
 
-_streak = _Streak()
+_streak: _Streak = owned(_Streak, _Streak.forget)
 
 
 def is_varied() -> bool:
     """True if shapes do not repeat, of late."""
     return _streak.is_varied(config.patience)
-
-
-def forget_shapes() -> None:
-    """As if no shape had been met."""
-    _streak.forget()
 
 
 def note_compiled(plan: Any) -> None:

@@ -1,6 +1,5 @@
 """Modules are compiled beside each other: the same objects, no thread that stays, right over forks and at the end."""
 
-import functools
 import os
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from codegen.ir import Aval
 from codegen.program import Gemm
 from codegen.runtime import ahead, engine, fourier, kernels, needs, objects, orders, products
 from codegen.runtime.ahead import Ahead, deeply
-from codegen.runtime.cache import LRU
 from codegen.runtime.disk import DiskCache
 from codegen.runtime.engine import Passes
 
@@ -152,8 +150,7 @@ def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(mo
     fourier._pass.cache_clear()
     monkeypatch.setattr(ahead, "gains", lambda: True)
     before = threading.active_count()
-    monkeypatch.setattr(compiler, "_executables", LRU(8))
-    monkeypatch.setattr(compiler, "_families", functools.cache(compiler._families.__wrapped__))
+    monkeypatch.setattr(compiler, "store", compiler.Store())
     x = np.linspace(1.0, 0.0, 18)
     np.testing.assert_allclose(ad.jit(lambda x: ad.abs(ad.fft.rfft(ad.sort(x))))(x), np.abs(np.fft.rfft(x[::-1])))
     assert begun == {True} and len({node.op.name for node in began}) == 2
