@@ -15,7 +15,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..ending import write_files_at_the_end
 from ..forks import held_over_fork
 from ..garbage import Paused
 from ..records import record
@@ -209,7 +208,6 @@ class Table:
         statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
         """
         if program is not None:
-            write_files_at_the_end()
             program.belongs_to(keys, statics, are_words)
         with Paused(), _lock:
             if age != self.age:

@@ -207,10 +207,8 @@ def test_what_says_too_little_of_itself_is_not_kept(monkeypatch):
     assert kept.key_of(graph) is None
     monkeypatch.undo()
     monkeypatch.setitem(OPS, "tanh", OPS["sin"])  # the graph's tanh is not the one of that name
-    kept._packages.cache_clear()
     assert kept.key_of(graph) is None
     monkeypatch.undo()
-    kept._packages.cache_clear()
     monkeypatch.setenv("AUTODIFF_VERIFY", "1")
     assert kept.key_of(graph) is None
     monkeypatch.undo()
