@@ -43,16 +43,20 @@ class _Owned(NamedTuple):
 
     owner: Any
     make: Callable[[], Any]
-    forget: Callable[[Any], object] | None
+    forget: Callable[[Any], object]
 
 
 _owned: list[_Owned] = []
 
 
-def owned(make: Callable[[], Any], forget: Callable[[Any], object] | None = None) -> Any:
+def _goes_on(_owner: Any) -> None:
+    """Leave an owner as it is."""
+
+
+def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -> Any:
     """An object whose attributes belong to the current session.
 
-    forget    empties it when the session is reset; None: it goes on, as counts do
+    forget    empties it when the session is reset; counts are not emptied
     """
     owner = make()
     _owned.append(_Owned(owner, make, forget))
@@ -80,7 +84,6 @@ programs: LRU = owned(lambda: LRU(2048, most=200_000), LRU.clear)
 def namespace(word: str) -> Namespace:
     """The entries of `programs` that one module has there."""
     return Namespace(programs, word)
-
 
 
 #: By what they compute; with what evaluating it needs, a program takes a KB an operation.
@@ -115,15 +118,11 @@ class Session:
 
     def reset(self) -> None:
         """Forget all that is remembered of programs.  Counts and explanations go on."""
-        forgetting = [what for what in list(_owned) if what.forget is not None]
-        if self is _now:
-            for what in forgetting:
-                what.forget(what.owner)
-            return
-        copies = [self._filled(what) for what in forgetting]
-        for what, copy in zip(forgetting, copies, strict=True):
-            what.forget(copy)
-            self._contents[id(what.owner)] = _contents(copy)
+        for what in list(_owned):
+            owner = what.owner if self is _now else self._filled(what)
+            what.forget(owner)
+            if owner is not what.owner:
+                self._contents[id(what.owner)] = _contents(owner)
 
     def _filled(self, what: _Owned) -> Any:
         """A copy of an owner with the contents that this session has put away, or new ones."""
