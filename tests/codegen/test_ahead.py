@@ -99,8 +99,11 @@ def test_what_a_thread_looks_for_on_disk_is_known_before_it_begins_and_not_writt
     monkeypatch.setattr(objects, "default", lambda: DiskCache(tmp_path / "objects"))
     lookers = []
     monkeypatch.setattr(objects, "package_identity", lambda name: lookers.append(threading.current_thread()) or name)
+    monkeypatch.setattr(objects, "_begun", {})
     first = objects.begun({"f7": "seven"}, lambda names: text_of(7)).result()["f7"]
     assert lookers[0] is threading.main_thread() is not lookers[1]
+    assert objects.begun({"f7": "seven"}, lambda names: pytest.fail("it is there")).result()["f7"] is first
+    objects._begun.clear()  # as in another process
     again = objects.begun({"f7": "seven"}, lambda names: pytest.fail("it is on disk")).result()["f7"]
     assert first.names == again.names == ("f7",)
     assert first.size == again.size
