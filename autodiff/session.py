@@ -20,8 +20,8 @@ The tables are the same objects in every session, so that modules import them an
 they hold is exchanged when another session becomes current, and nobody pays for sessions that do not exist.  A module
 that remembers something of its own declares it: `owned`.
 
-Sessions share what says the same in each of them: kinds of nodes and the rules of kinds, methods, machine code of
-kernels, by text.  The entries of a `jit` function are its own, and of no session.
+Sessions share what says the same in each of them: kinds of nodes, the rules of kinds and what operations record for
+operands of known kinds, methods, machine code of kernels, by text.  The entries of a `jit` function are its own, and of no session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from codegen.garbage import Paused
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU, Namespace, all_locked
 
-__all__ = ["Session", "current", "namespace", "owned", "plans", "reset_all", "tiers"]
+__all__ = ["Session", "at_reset", "current", "namespace", "owned", "plans", "reset_all", "tiers"]
 
 
 class _Owned(NamedTuple):
@@ -47,6 +47,7 @@ class _Owned(NamedTuple):
 
 
 _owned: list[_Owned] = []
+_shared: list[Callable[[], object]] = []
 
 
 def _goes_on(_owner: Any) -> None:
@@ -61,6 +62,11 @@ def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -
     owner = make()
     _owned.append(_Owned(owner, make, forget))
     return owner
+
+
+def at_reset(forget: Callable[[], object]) -> None:
+    """Call this, too, when any session is reset: it empties what all of them share."""
+    _shared.append(forget)
 
 
 def _contents(owner: Any) -> dict[str, Any]:
@@ -118,6 +124,8 @@ class Session:
 
     def reset(self) -> None:
         """Forget all that is remembered of programs.  Counts and explanations go on."""
+        for forget in _shared:
+            forget()
         for what in list(_owned):
             owner = what.owner if self is _now else self._filled(what)
             what.forget(owner)

@@ -241,6 +241,16 @@ def test_a_reset_within_rules_hooks_and_traces_is_no_loss():
             np.testing.assert_allclose(run(x), 2.0 * np.cos(x))
 
 
+def test_a_reset_forgets_what_operations_record_for_known_operands():
+    for _ in range(3):
+        ad.ones(3) * ad.ones(3)
+    if ad.multiply.learned is None or not len(ad.multiply.learned):
+        pytest.skip("nothing is recorded natively here")
+    session.current().reset()
+    assert len(ad.multiply.learned) == 0
+    np.testing.assert_array_equal((ad.ones(3) * ad.ones(3)).numpy(), np.ones(3))
+
+
 @pytest.mark.parametrize("disturb", ["reset", "exchange"])
 def test_another_thread_may_reset_or_exchange_sessions_meanwhile(disturb):
     wanted, failures, done = play(), [], threading.Event()
