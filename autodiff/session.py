@@ -21,7 +21,8 @@ they hold is exchanged when another session becomes current, and nobody pays for
 that remembers something of its own declares it: `owned`.
 
 Sessions share what says the same in each of them: kinds of nodes, the rules of kinds and what operations record for
-operands of known kinds, methods, machine code of kernels, by text.  The entries of a `jit` function are its own, and of no session.
+operands of known kinds, methods, machine code of kernels, by text.  The entries of a `jit` function are its own, and
+of no session.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from codegen.runtime.cache import LRU, Namespace, all_locked
 __all__ = ["Session", "at_reset", "current", "namespace", "owned", "plans", "reset_all", "tiers"]
 
 
-class _Owned(NamedTuple):
+class _Belonging(NamedTuple):
     """An object of which each session has the contents; `make` gives a new one, `forget` empties one."""
 
     owner: Any
@@ -46,7 +47,7 @@ class _Owned(NamedTuple):
     forget: Callable[[Any], object]
 
 
-_owned: list[_Owned] = []
+_owned: list[_Belonging] = []
 _shared: list[Callable[[], object]] = []
 
 
@@ -60,7 +61,7 @@ def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -
     forget    empties it when the session is reset; counts are not emptied
     """
     owner = make()
-    _owned.append(_Owned(owner, make, forget))
+    _owned.append(_Belonging(owner, make, forget))
     return owner
 
 
@@ -95,7 +96,7 @@ def namespace(word: str) -> Namespace:
 #: By what they compute; with what evaluating it needs, a program takes a KB an operation.
 tiers: LRU = owned(lambda: LRU(1024, most=100_000), LRU.clear)
 
-_owned.append(_Owned(compiler.store, compiler.Store, compiler.Store.clear))
+_owned.append(_Belonging(compiler.store, compiler.Store, compiler.Store.clear))
 
 
 class Session:
@@ -132,7 +133,7 @@ class Session:
             if owner is not what.owner:
                 self._contents[id(what.owner)] = _contents(owner)
 
-    def _filled(self, what: _Owned) -> Any:
+    def _filled(self, what: _Belonging) -> Any:
         """A copy of an owner with the contents that this session has put away, or new ones."""
         made = what.make()
         for table in (made, *_contents(made).values()):

@@ -181,7 +181,7 @@ class Tier:
         return f"<Tier, {self.operations} operations, evaluated {self._runs} times>"
 
 
-class _Lately:
+class _LatestRuns:
     """The latest runs without machine code, of programs and of recordings in parts.
 
     Twice as many as the longest patience.
@@ -192,7 +192,7 @@ class _Lately:
         self.ran_in_parts: deque[Any] = deque(maxlen=128)
 
 
-lately: _Lately = owned(_Lately, _Lately.__init__)
+lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> tuple[Tier, bool]:
