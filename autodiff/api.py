@@ -18,13 +18,11 @@ from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .ops.conversion import numpys
 from .ops.forms import check_without_effect
-from .tape.behind import clear_emissions
+from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
-from .tape.parts import clear_parts
-from .tape.plan import COUNTS, plans
+from .tape.plan import COUNTS
 from .tape.record import another, state
-from .tape.sizes import clear_sizes
-from .tape.tier import LATE, Late, clear_tiers
+from .tape.tier import LATE, Late
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
 
@@ -239,15 +237,11 @@ def clear_cache() -> None:
     >>> ad.cache_info().entries
     0
     """
-    plans.clear()
-    clear_emissions()
-    clear_tiers()
-    clear_parts()
-    clear_sizes()
+    current().reset()
     compiler.clear()
 
 
-config.forgetting.append(clear_cache)
+config.forgetting.append(reset_all)
 
 
 @contextmanager

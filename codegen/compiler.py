@@ -8,8 +8,8 @@
     executable                    codegen.runtime         called with arrays
 
 `compile_graph` does all of it and keeps the result per graph shape (`Graph.key`).  `stages` shows each
-step of it as text.  State: three tables, executables by graph shape, kernels by text, and `families` of graphs
-that differ in extents alone.
+step of it as text.  State: a `Store` of executables by graph shape and of families of graphs that differ in extents
+alone; kernels by text.
 """
 
 from __future__ import annotations
@@ -42,42 +42,65 @@ if TYPE_CHECKING:
     from .sized_code import SizedCode
 
 __all__ = [
-    "Counts", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "make_program",
-    "recorded", "set_mode", "stages", "step_times",
+    "Counts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "lock",
+    "make_program", "recorded", "set_mode", "stages", "step_times", "store",
 ]  # fmt: skip
 
-#: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
-#: these tables hold some twenty MB.  What somebody holds lives on when they forget it.
-#: The key of a graph takes 110 bytes an operation (1,300 and 5,300 of them, by tracemalloc), a `jit` function of 2,600
-#: with all that is kept of it 750 (resident memory): of large graphs fewer are kept.
-_executables = LRU(256, most=100_000)
+class Store:
+    """The executables of graphs that were compiled, and what is known of graphs that differ in extents alone.
+
+    executables    by the shape of a graph
+    families       of graphs, from the second one on: see `codegen.families`
+    first          the first graph that was planned: most programs have one at their start, and importing families
+                   takes 2 ms, so its family is looked at when there is another graph
+    compiles       how many graphs were compiled so far
+    """
+
+    __slots__ = ("compiles", "executables", "families", "first")
+
+    def __init__(self) -> None:
+        # A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own: this
+        # table and that of kernels hold some twenty MB.  What somebody holds lives on when they forget it.  The key of
+        # a graph takes 110 bytes an operation (1,300 and 5,300 of them, by tracemalloc), a `jit` function of 2,600 with
+        # all that is kept of it 750 (resident memory): of large graphs fewer are kept.
+        self.executables = LRU(256, most=100_000)
+        self.families: Families | None = None
+        self.first: list[Graph] = []
+        self.compiles = 0
+
+    def clear(self) -> None:
+        """Forget all graphs.  Counters go on."""
+        self.executables.clear()
+        self.first.clear()
+        if self.families is not None:
+            self.families.clear()
+
+
+#: What this process has compiled: a session exchanges the contents.  Kernels are everybody's, being equal if their
+#: texts are.
+store = Store()
 _kernels = KernelTable(256, disk.default)
 
 
-@functools.cache
 def _families() -> Families:
     """The table of families of graphs."""
-    with Lasting():
-        made: Families = _making("families").Families(_kernels)
-        for graph in _first:
-            made.find(graph)
-        _first.clear()
-    return made
-
-
-#: The first graph that this process planned.  Its family is looked at when there is another graph: most programs have
-#: one at their start, and importing families takes 2 ms.
-_first: list[Graph] = []
+    if store.families is None:
+        with Lasting():
+            made: Families = _making("families").Families(_kernels)
+            for graph in store.first:
+                made.find(graph)
+        store.first.clear()
+        store.families = made
+    return store.families
 
 
 def _has_families() -> bool:
     """True if a graph may belong to a known family."""
-    return bool(_first) or _families.cache_info().currsize > 0
+    return bool(store.first) or store.families is not None
 
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
-_lock = held_over_fork(threading.RLock())
-_compiles = 0
+lock = held_over_fork(threading.RLock())
 _recordings: list[list[Graph]] = []
 
 
@@ -88,12 +111,12 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
 
     Where there is no memory to compile it NumPy evaluates it, for this once.
     """
-    found = _executables.get(_key_of(graph))
+    found = store.executables.get(_key_of(graph))
     if found is not None:
         return found
-    with _lock:
+    with lock:
         key = _key_of(graph)
-        if key in _executables and (found := _executables.get(key)) is not None:
+        if key in store.executables and (found := store.executables.get(key)) is not None:
             return found
         start = perf_counter()
         try:
@@ -102,9 +125,8 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
             evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph, name or graph.name)
             return evaluated
         graph.seconds = perf_counter() - start
-        _executables.put(key, executable, len(graph.nodes))
-        global _compiles
-        _compiles += 1
+        store.executables.put(key, executable, len(graph.nodes))
+        store.compiles += 1
         for recording in _recordings:
             recording.append(graph)
     return executable
@@ -115,11 +137,10 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     """
     if modes.debug_info:  # it has no lines
         return None
-    global _compiles
-    with _lock, Paused():
+    with lock, Paused():
         engine.begin()
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
-        _compiles += made is not None
+        store.compiles += made is not None
     return made
 
 
@@ -131,7 +152,7 @@ def _key_of(graph: Graph) -> Any:
 
 def set_mode(name: str, flag: bool) -> None:
     """Compile like this from now on; what is compiled at this moment is finished first."""
-    with _lock:
+    with lock:
         setattr(modes, name, flag)
         clear()
 
@@ -156,7 +177,7 @@ def _made(graph: Graph, name: str) -> Executable:
                 return executable.of(found)
         if is_first:
             engine.begin()
-            _first.append(graph)
+            store.first.append(graph)
         program, loaded = known or (make_program(graph, _begin), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
@@ -170,7 +191,7 @@ def _making(name: str) -> Any:
 
 def is_known(graph: Graph) -> bool:
     """True if the executable of a graph of this shape is kept."""
-    return _key_of(graph) in _executables
+    return _key_of(graph) in store.executables
 
 
 def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> Program:
@@ -224,16 +245,16 @@ class Counts(NamedTuple):
 
 def compiled() -> int:
     """The number of graphs compiled so far."""
-    return _compiles
+    return store.compiles
 
 
 def counts() -> Counts:
     """Counts of the compiler's work so far."""
     return Counts(
-        compiles=_compiles,
-        hits=_executables.hits,
-        misses=_executables.misses,
-        entries=len(_executables),
+        compiles=store.compiles,
+        hits=store.executables.hits,
+        misses=store.executables.misses,
+        entries=len(store.executables),
         kernels=len(_kernels),
         modules=_kernels.compiled_modules,
         bytes=_kernels.code_bytes,
@@ -246,11 +267,8 @@ def clear() -> None:
 
     Counters go on; what somebody still holds goes on working.
     """
-    _executables.clear()
+    store.clear()
     _kernels.clear()
-    _first.clear()
-    if _families.cache_info().currsize:
-        _families().clear()
     native.trim_pool()
 
 

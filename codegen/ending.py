@@ -9,7 +9,6 @@ none of these the collector is told to leave all objects alone (`gc.freeze`), an
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
 import io
 import sys
@@ -73,7 +72,6 @@ def _standard() -> Counter[type]:
     return Counter(map(type, found.values()))
 
 
-@functools.cache
 def write_files_at_the_end() -> None:
     """Have files that are still open when this process ends write their buffers then.
 

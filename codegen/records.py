@@ -124,22 +124,22 @@ def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> A
     return env["__init__"]
 
 
-@cache
 def _constructor(count: int) -> FunctionType:
-    """The constructor of a record with so many fields, whatever they are called: compiling it takes 30 to 100 us."""
+    """The constructor of a record with so many fields, whatever they are called."""
     names = [f"field{place}" for place in range(count)]
     lines = [f"self.{name} = {name}" for name in names] or ["pass"]
     return _compiled(f"def __init__({', '.join(['self', *names])}):\n    " + "\n    ".join(lines), "__init__")
 
 
-@cache
 def _maker(count: int) -> FunctionType:
     """The function that makes named tuples of so many fields."""
     commas = "".join([f"field{place}, " for place in range(count)])
     return _compiled(f"def __new__(_cls, {commas}):\n    return _new(_cls, ({commas}))", "__new__")
 
 
+@cache
 def _compiled(text: str, name: str) -> FunctionType:
+    """The function of a text, which takes 30 to 100 us."""
     env: dict[str, Any] = {}
     exec(text, env)  # our own text
     found: FunctionType = env[name]

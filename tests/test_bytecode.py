@@ -5,7 +5,7 @@ import dis
 import pytest
 
 import autodiff as ad
-from autodiff.custom import reads
+from autodiff.custom import code_facts
 from autodiff.dispatch.declaration import has_body
 
 #: The instructions that name something and read neither a global nor an attribute of an object.
@@ -109,7 +109,7 @@ def test_a_body_that_does_something_is_a_method(body):
 
 def test_each_instruction_that_names_something_is_known():
     names = {dis.opname[i] for i in dis.hasname}
-    known = reads._GLOBAL_READS | reads.ATTRIBUTE_READS | OTHERS | PSEUDO
+    known = code_facts._GLOBAL_READS | code_facts._ATTRIBUTE_READS | OTHERS | PSEUDO
     assert {n for n in names if not n.startswith("INSTRUMENTED_")} <= known
 
 
@@ -123,5 +123,5 @@ def test_globals_and_attributes_are_found_under_their_names():
             return super().scale(), ad.exp, ad.linalg.inv
 
     code = Derived.scale.__code__
-    assert {("ad", "exp"), ("ad", "linalg", "inv")} <= {*reads._global_paths(code)}
-    assert "scale" in {str(i.argval) for i in dis.get_instructions(code) if i.opname in reads.ATTRIBUTE_READS}
+    assert {("ad", "exp"), ("ad", "linalg", "inv")} <= {*code_facts.facts_of(code).globals}
+    assert "scale" in code_facts.facts_of(code).attributes

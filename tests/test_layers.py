@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 #: Lowest first.  A module may import what stands on its own floor or below it.
 ENGINE = [
     ["autodiff.frames"],
-    ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending"],
+    ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending", "autodiff.session"],
     ["autodiff.tracebacks"],
     ["autodiff.along"],
     ["autodiff.containers"],

@@ -17,10 +17,10 @@ from typing import Any
 from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Move
-from codegen.runtime.cache import LRU
 
 from ..errors import DTypeError, ShapeError, caller
 from ..ops import zeros_like
+from ..session import namespace
 from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
@@ -36,7 +36,7 @@ __all__ = [
     "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "tracks_of",
 ]  # fmt: skip
 
-_bodies = LRU(1024)
+_bodies = namespace("body")
 
 #: What makes a node of a body anew: (its number in `order`, new inputs) -> new node.
 Recorded = Callable[[int, list[Node]], Node] | None

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.runtime.cache import LRU
 from codegen.symbols import is_watched
 
 from ..custom.call import Call
 from ..custom.reads import is_fixed
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
+from ..session import namespace
 from ..tape.node import Node, data_node, new_number
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
@@ -35,7 +35,7 @@ __all__ = ["MadeBody", "derived"]
 _RULES = ("backward", "jvp")
 
 #: By the body and the key of what is wanted of it.
-_made_of = LRU(1024)
+_made_of = namespace("derived body")
 
 
 class MadeBody(NamedTuple):

@@ -15,12 +15,11 @@ later, perhaps on other nodes (the body of a loop, all examples of `vmap`), wher
 
 from __future__ import annotations
 
-import dis
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from functools import partial
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,7 +30,8 @@ from ..frames import UserLine
 from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor
-from .reads import ATTRIBUTE_READS, is_fixed, is_library_function, reads_of
+from .code_facts import facts_of
+from .reads import is_fixed, is_library_function, reads_of
 
 __all__ = ["Path", "closed_over", "held_by", "holder", "names_of", "refuse_closed", "standing", "tracked_by"]
 
@@ -237,7 +237,7 @@ class _Search:
 
     def _look_at_function(self, path: Path, function: FunctionType) -> None:
         code = function.__code__
-        self.attributes.update(_attribute_names(code))
+        self.attributes.update(dict.fromkeys(facts_of(code).attributes))
         first_default = code.co_argcount - len(function.__defaults__ or ())
         for (kind, *where), value, _ in reads_of(function):
             if kind == "cell":
@@ -269,13 +269,3 @@ def _attribute_of(value: Any, name: str) -> Any:
     if isinstance(found, MemberDescriptorType):
         return getattr(value, name, None)
     return getattr(found, "fget", None) or getattr(found, "__func__", None) or getattr(found, "func", None) or found
-
-
-@lru_cache(maxsize=1024)
-def _attribute_names(code: CodeType) -> dict[str, None]:
-    """The attributes that a code object, and the functions that it defines, read of anything."""
-    read = {str(i.argval): None for i in dis.get_instructions(code) if i.opname in ATTRIBUTE_READS}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            read.update(_attribute_names(constant))
-    return read

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from codegen.runtime.cache import LRU
+from ..session import namespace
 
 __all__ = ["looked_at", "note_looks"]
 
 #: Structures remembered for one rule before it starts again.
 _LIMIT = 256
 #: By the identity of a rule's code, which is kept alive here: (code, structure of a call -> numbers looked at).
-_looks = LRU(1024)
+_looks = namespace("looks")
 
 
 def _code_of(rule: Any) -> Any:

@@ -10,8 +10,7 @@ from enum import Enum
 from types import MemberDescriptorType
 from typing import Any
 
-from codegen.runtime.cache import LRU
-
+from ..session import namespace
 from ..tensor import AbstractTensor
 from .reads import Key, is_fixed, objects, static_key
 from .rereads import class_key
@@ -24,7 +23,7 @@ _MOST_ATTRIBUTES = 32
 _HEAP_TYPE = 1 << 9
 
 #: The keys that objects had the last time, by where they are.
-_last = LRU(512)
+_last = namespace("object")
 _UNSET = object()
 
 

@@ -23,16 +23,13 @@ then says of a number its kind, of an array its dtype and shape.  See `watching`
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 from abc import get_cache_token
 from collections import namedtuple
 from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache
 from types import (
     BuiltinFunctionType,
-    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -44,13 +41,14 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.runtime.cache import LRU
 
+from ..session import namespace
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
+from .code_facts import CodeFacts, facts_of
 
 __all__ = [
-    "ATTRIBUTE_READS", "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
+    "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
     "is_library_function", "is_unchanging", "objects", "reads_of", "static_key",
 ]  # fmt: skip
 
@@ -186,7 +184,7 @@ def _class_key(cls: type, within: tuple) -> Key:
 
 
 #: Class -> (its order of resolution, what its namespaces held, the parts of that).
-_parts_of_classes = LRU(256)
+_parts_of_classes = namespace("parts of a class")
 
 
 def held_by(cls: type) -> list[Any]:
@@ -269,11 +267,12 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
     if len(within) > _MAX_DEPTH:
         return None, False
     code = function.__code__
-    if not (function.__closure__ or function.__defaults__ or function.__kwdefaults__) and _reads_nothing(code):
+    facts = facts_of(code)
+    if not (function.__closure__ or function.__defaults__ or function.__kwdefaults__) and _reads_nothing(facts):
         return (code,), True
     within = (*within, function)
     parts: list[Any] = [code]
-    pure = not _imports(code)
+    pure = not _imports(facts)
     for where, value, is_certain in reads_of(function):
         # What a module's attribute is cannot be another thing for this function alone.
         key, ok = static_key(value, within, numbers if len(where) == 2 else None)
@@ -300,7 +299,7 @@ def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
         found.append((("default", i), value, True))
     for name, value in (function.__kwdefaults__ or {}).items():
         found.append((("keyword", name), value, True))
-    for path in _global_paths(function.__code__):
+    for path in facts_of(function.__code__).globals:
         found.append((("global", *path), *_read(function, path)))
     return found
 
@@ -330,44 +329,11 @@ def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
     return value, used == len(path) or type(value) is not FunctionType
 
 
-@lru_cache(maxsize=1024)
-def _imports(code: CodeType) -> bool:
-    """True if a code object, or a function that it defines, imports what may change."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
-            return True
-    return any(_imports(c) for c in code.co_consts if isinstance(c, CodeType))
+def _imports(facts: CodeFacts) -> bool:
+    """True if code imports what may change."""
+    return any([not is_fixed(module) for module in facts.modules])
 
 
-@lru_cache(maxsize=1024)
-def _reads_nothing(code: CodeType) -> bool:
-    """True if a code object, and the functions it defines, read nothing by name but cells."""
-    return not (_global_paths(code) or _imports(code))
-
-
-#: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
-_GLOBAL_READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
-ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
-
-
-@lru_cache(maxsize=1024)
-def _global_paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
-    """The globals that a code object, and the functions it defines, read: `np.pi` is ("np", "pi")."""
-    found: dict[tuple[str, ...], None] = {}
-    path: list[str] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL_READS:
-            if path:
-                found[tuple(path)] = None
-            path = [str(instruction.argval)]
-        elif path and instruction.opname in ATTRIBUTE_READS:
-            path.append(str(instruction.argval))
-        elif path and instruction.opname not in ("CACHE", "PUSH_NULL"):
-            found[tuple(path)] = None
-            path = []
-    if path:
-        found[tuple(path)] = None
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found.update(dict.fromkeys(_global_paths(constant)))
-    return tuple(found)
+def _reads_nothing(facts: CodeFacts) -> bool:
+    """True if code reads nothing by name but cells."""
+    return not (facts.globals or _imports(facts))

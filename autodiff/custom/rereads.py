@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.cache import LRU
-
 from ..dispatch import epoch
+from ..session import namespace
 from .reads import (
     Key,
     can_be_watched,
@@ -92,8 +91,8 @@ class Reread:
 
     def is_true(self, numbers: list[Any]) -> bool:
         """True if everything is what it was; then the present numbers are put behind `numbers`."""
-        for namespace, name, value in self._names:
-            if namespace.get(name, _MISSING) is not value:
+        for names, name, value in self._names:
+            if names.get(name, _MISSING) is not value:
                 return False
         for function, code, defaults in self._functions:
             if function.__code__ is not code or function.__defaults__ is not defaults or function.__kwdefaults__:
@@ -239,7 +238,7 @@ def rule_key(rule: Any, numbers: list[Any]) -> Key:
 
 
 #: What classes were seen to read, and those that are gone through just now.
-_of_classes = LRU(256)
+_of_classes = namespace("reads of a class")
 _busy: set[type] = set()
 
 

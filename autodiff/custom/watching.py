@@ -11,18 +11,17 @@ what was not written with watched numbers in mind.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..tape.watched import Watch
 from .call import Call
+from .code_facts import facts_of
 from .objects import is_object
-from .reads import ATTRIBUTE_READS, can_be_watched, class_parts, is_fixed, is_library_function, reads_of
+from .reads import can_be_watched, class_parts, is_fixed, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
 
@@ -95,7 +94,7 @@ class _Spread:
             if not _is_innocent(function):
                 raise _Unwatchable
             return function
-        if not _is_watchable(function.__code__):
+        if not facts_of(function.__code__).is_watchable:
             raise _Unwatchable
         within = (*within, function)
         changed: dict[tuple, Any] = {}
@@ -176,18 +175,4 @@ def _is_innocent(value: Any, within: tuple = ()) -> bool:
 def _is_innocent_function(function: FunctionType, within: tuple) -> bool:
     if is_library_function(function):
         return function.__module__.partition(".")[0] == "autodiff"
-    return _is_watchable(function.__code__) and all([_is_innocent(v, within) for _, v, _ in reads_of(function)])
-
-
-@lru_cache(maxsize=1024)
-def _is_watchable(code: CodeType) -> bool:
-    """True if a code object, and the functions that it defines, can be run with watched numbers."""
-    for instruction in dis.get_instructions(code):
-        name, argument = instruction.opname, instruction.argval
-        if name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"):
-            return False
-        if name in ("STORE_DEREF", "DELETE_DEREF") and argument in code.co_freevars:
-            return False
-        if (name in ATTRIBUTE_READS or name == "STORE_ATTR") and str(argument).startswith("__"):
-            return False
-    return all([_is_watchable(c) for c in code.co_consts if isinstance(c, CodeType)])
+    return facts_of(function.__code__).is_watchable and all([_is_innocent(v, within) for _, v, _ in reads_of(function)])

@@ -124,7 +124,6 @@ def _refused(subscripts: str, why: str) -> ShapeError:
     return ShapeError(f"einsum: {subscripts!r}: {why}\n  called at {caller()}")
 
 
-@lru_cache(maxsize=1024)
 def _parts(subscripts: str) -> tuple[tuple[str, ...], str | None]:
     """The labels of the operands, and of the result if they are given."""
     text = subscripts.replace(" ", "")

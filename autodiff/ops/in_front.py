@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from codegen.lazily import later
-from codegen.runtime.record_table import Program, Step, Table
+from codegen.runtime.record_table import Program, Step, Table, forget_all
 
 from ..config import config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
+from ..session import at_reset
 from ..tape.leaves import known_kind
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode
@@ -199,6 +200,9 @@ class Front:
             self.reads = self.recorder.reads(Tensor, (table, python, unknown))
         for name, made in self.reads.items():
             self._put(Tensor, name, made)
+
+
+at_reset(forget_all)  # what operations record for operands of known kinds
 
 
 def _table(function: Function) -> Table:

@@ -33,7 +33,7 @@ from ..tape.known import told
 from ..tape.loans import FEW, LENT, Lender, prune
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
-from ..tape.peel import clear_stretches
+from ..tape.peel import stretches
 from ..tape.plan import COUNTS, Plan, commit_lock, plans
 from ..tape.record import (
     ALIASES,
@@ -117,7 +117,7 @@ def install_once() -> bool:
     try:
         if not _now.is_settled:
             install()
-            clear_stretches()  # what was made meanwhile asks Python
+            stretches.clear()  # what was made meanwhile asks Python
         return True
     finally:
         _lock.release()

@@ -23,6 +23,7 @@ from typing import Any
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
+from ..session import owned
 from .machine import asks
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
 from .walk import by_number, gradient_inputs, history
@@ -31,7 +32,7 @@ __all__ = ["NOTHING", "Behind", "FoundBehind", "Hooked", "Recorded", "Since", "c
            "is_hooked", "look", "remember"]  # fmt: skip
 
 #: The nodes that rules recorded, by the purpose and the history that they went through: as many as there are plans.
-emissions = LRU(256)
+emissions: LRU = owned(lambda: LRU(256), lambda table: clear_emissions(table))
 #: In the place of what is not in `emissions`.
 NOTHING = object()
 #: For machine code, purposes by number; so many at most.
@@ -40,9 +41,9 @@ _PURPOSES = 1024
 _serial = itertools.count(1)
 
 
-def clear_emissions() -> None:
+def clear_emissions(table: LRU | None = None) -> None:
     """Forget what rules recorded."""
-    emissions.clear()
+    (emissions if table is None else table).clear()
     _purposes.clear()
 
 

@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from codegen.runtime.cache import LRU
-
+from ..session import namespace
 from .node import Kind, Node
 from .walk import by_number
 
-__all__ = ["SHORTEST", "clear_cuts", "longer_stretch", "top_stretch"]
+__all__ = ["SHORTEST", "longer_stretch", "top_stretch"]
 
 #: How often something must stand in a recording to be a loop, and what is too short to be looked at.
 REPEATS, SHORTEST = 4, 48
@@ -40,7 +39,7 @@ TRIED = 24
 DOUBT = 2
 
 #: Kinds that recordings were cut at: in which order, and what differed then.
-_known = LRU(64)
+_known = namespace("cut")
 
 
 class Cut(NamedTuple):
@@ -181,8 +180,3 @@ def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> tuple[int, int] | Non
     stretches = [tuple(kinds[a:b]) for a, b in zip(places, ends, strict=True)]
     distinct = sum([len(s) for s in set(stretches)]) + places[0]
     return None if 2 * distinct > len(kinds) else (distinct, distinct + len(stretches))
-
-
-def clear_cuts() -> None:
-    """Forget what recordings were cut at."""
-    _known.clear()

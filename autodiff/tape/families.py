@@ -18,6 +18,7 @@ from typing import Any
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
 
+from ..session import owned
 from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
@@ -45,7 +46,7 @@ class SizedAnswer:
 
 
 #: By hash; recordings of so many nodes in all.
-SIZED = LRU(256, most=50_000)
+SIZED: LRU = owned(lambda: LRU(256, most=50_000), LRU.clear)
 
 
 class Described(NamedTuple):

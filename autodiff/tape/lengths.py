@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from codegen.runtime.cache import LRU
-
 from ..config import config
+from ..session import namespace
 from .cutting import SHORTEST
 from .node import Node
 
-__all__ = ["Ending", "clear_lengths", "ending_of"]
+__all__ = ["Ending", "ending_of"]
 
 #: Inputs of an operation from which on it puts a list together.
 _MANY_INPUTS = 12
@@ -79,7 +78,7 @@ class Ending:
 
 
 #: By the kind of node, of one of many inputs the operation, and whether gradients went through.
-_endings = LRU(256)
+_endings = namespace("ending")
 
 
 def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | None:
@@ -112,8 +111,3 @@ def size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> i
                 seen.add(i)
                 stack.append(i)
     return len(seen)
-
-
-def clear_lengths() -> None:
-    """Forget which recordings there were."""
-    _endings.clear()

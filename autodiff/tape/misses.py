@@ -25,6 +25,7 @@ from codegen.records import NamedTuple
 
 from ..errors import check_nothing
 from ..frames import UserLine, user_line
+from ..session import owned
 from .node import Kind, Out
 
 __all__ = ["Explanation", "Miss", "changed_axes", "compared", "explain", "forget", "note"]
@@ -73,23 +74,32 @@ class Explanation(list):
 
 
 _lock = renewed_in_child(globals(), "_lock")
-_found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()
-_recent: OrderedDict[Any, deque] = OrderedDict()
-_compiles = 0
+
+
+class _Notes:
+    """What was noted of each place; the latest keys of each program; graphs that were compiled until then."""
+
+    def __init__(self) -> None:
+        self.found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()
+        self.recent: OrderedDict[Any, deque] = OrderedDict()
+        self.compiles = 0
+
+
+_notes: _Notes = owned(_Notes)
 
 
 def note(what: str, reason: str) -> None:
     """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile)."""
-    global _compiles
     line = user_line()
     key = (what, line, reason)
     with Paused(), _lock:
-        made = compiled() - _compiles
-        _compiles += made
-        count, compiles = _found.pop(key, (0, 0))
-        _found[key] = count + 1, compiles + made
-        if len(_found) > LIMIT:
-            _found.popitem(last=False)
+        found = _notes.found
+        made = compiled() - _notes.compiles
+        _notes.compiles += made
+        count, compiles = found.pop(key, (0, 0))
+        found[key] = count + 1, compiles + made
+        if len(found) > LIMIT:
+            found.popitem(last=False)
     logging = sys.modules.get("logging")
     if logging is not None:  # else nobody listens, and to import it takes as long as to compile
         _log(logging, Miss(what, str(line or "an unknown place"), reason, 1, made))
@@ -121,7 +131,7 @@ def explain(*given: Never, **named: Never) -> Explanation:
     """
     check_nothing("explain", "call it after the function ran: print(ad.explain())", *given, **named)
     with Paused(), _lock:
-        found = list(_found.items())
+        found = list(_notes.found.items())
     return Explanation([Miss(what, str(line or "an unknown place"), why, *n) for (what, line, why), n in found])
 
 
@@ -136,12 +146,13 @@ def compared(key: tuple) -> str:
     # What it ends in says which program it is: another one is no useful comparison.
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
     with Paused(), _lock:
-        seen = _recent.pop(program, None) or deque(maxlen=RECENT)
+        recent = _notes.recent
+        seen = recent.pop(program, None) or deque(maxlen=RECENT)
         nearest = min(reversed(seen), key=lambda k: _distance(parts, k[0]), default=None)
         seen.append((parts, rest))
-        _recent[program] = seen
-        if len(_recent) > KINDS:
-            _recent.popitem(last=False)
+        recent[program] = seen
+        if len(recent) > KINDS:
+            recent.popitem(last=False)
     return "nothing like it was seen before" if nearest is None else _difference(parts, rest, *nearest)
 
 
@@ -223,8 +234,7 @@ def _text(params: tuple) -> str:
 
 def forget() -> None:
     """Begin anew: nothing was noted, no key was seen."""
-    global _compiles
     with Paused(), _lock:
-        _found.clear()
-        _recent.clear()
-        _compiles = compiled()
+        _notes.found.clear()
+        _notes.recent.clear()
+        _notes.compiles = compiled()

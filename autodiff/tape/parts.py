@@ -8,24 +8,23 @@ and again in a loop that would soon have paid for it, the whole is compiled.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from codegen.ir import OutOfRange
-from codegen.runtime.cache import LRU
 
+from ..session import tiers
 from .cutting import SHORTEST
-from .lengths import Ending, clear_lengths, ending_of
+from .lengths import Ending, ending_of
 from .misses import note
 from .node import Node
-from .peel import Part, Peeled, clear_stretches, peel
+from .peel import Part, Peeled, peel
 from .plan import COUNTS, located_at, settle, source
 from .stretch import Stretch, Unfit
-from .tier import prices, why_now
+from .tier import lately, prices, why_now
 
-__all__ = ["clear_parts", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
+__all__ = ["commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
@@ -171,25 +170,20 @@ class _Whole:
         self.seconds = 0.0
 
 
-#: By what their parts are.
-_wholes = LRU(512, most=50_000)
-_ran: deque[_Whole] = deque(maxlen=128)
-
-
 def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
-    key = (purpose, *_numbers(parts))
-    whole = _wholes.get(key)
+    key = ("in parts", purpose, *_numbers(parts))
+    whole: _Whole | None = tiers.get(key)
     if whole is None:
         whole = _Whole(sum([p.stretch.operations for p in parts]))
-        _wholes.put(key, whole, len(key))
+        tiers.put(key, whole, len(key))
     if whole.runs > 1 and not whole.is_bought:
-        whole.is_bought = bool(why_now(whole, _ran, whole.seconds, whole.runs, whole.operations))
+        whole.is_bought = bool(why_now(whole, lately.ran_in_parts, whole.seconds, whole.runs, whole.operations))
     if whole.is_bought:
         return None
-    _ran.append(whole)
+    lately.ran_in_parts.append(whole)
     whole.runs += 1
     return whole
 
@@ -206,11 +200,3 @@ def _numbers(parts: Sequence[Part]) -> list[float]:
             latest = stretch.serial
             found += (latest, times)
     return found
-
-
-def clear_parts() -> None:
-    """Forget the stretches, and what was run in them."""
-    clear_stretches()
-    clear_lengths()
-    _wholes.clear()
-    _ran.clear()

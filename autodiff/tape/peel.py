@@ -21,16 +21,16 @@ from typing import Any
 
 from codegen.ir import OPS
 from codegen.records import NamedTuple
-from codegen.runtime.cache import LRU
 
-from .cutting import clear_cuts, longer_stretch, top_stretch
+from ..session import owned
+from .cutting import longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .stretch import Stretch, Unfit
 from .tier import prices
 from .walk import by_number
 
-__all__ = ["Part", "Peeled", "clear_stretches", "peel"]
+__all__ = ["Part", "Peeled", "peel", "stretches"]
 
 #: Stretches that are tried behind another, and for one kind of node to end in.
 TRIED = 8
@@ -47,10 +47,33 @@ TIMES = 4
 #: New stretches of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
 NEW, SHARE = 8, 0.25
 
-#: The stretches that end in a node of some kind, the latest first; whether gradients went through.
-_ending: dict[tuple[Kind, bool], list[Stretch]] = {}
-#: Those that recordings end in, by what these look like; whether gradients went through.
-_last = LRU(LIMIT)
+
+class _Stretches:
+    """All that are known.
+
+    ending    those that end in a node of some kind, the latest first; whether gradients went through
+    last      those that recordings end in, by what these look like; whether gradients went through
+    """
+
+    def __init__(self) -> None:
+        self.ending: dict[tuple[Kind, bool], list[Stretch]] = {}
+        self.last: dict[tuple[tuple, bool], Stretch] = {}
+
+    def keep(self, stretch: Stretch, top: tuple[Kind, bool]) -> None:
+        """Find one from now on; all others go when there are too many."""
+        if sum(map(len, self.ending.values())) >= LIMIT:
+            self.clear()
+        _first(self.ending.setdefault(top, []), stretch)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        for stretch in [*itertools.chain.from_iterable(self.ending.values()), *self.last.values()]:
+            stretch.after.clear()  # which it may itself be in
+        self.ending.clear()
+        self.last.clear()
+
+
+stretches: _Stretches = owned(_Stretches, _Stretches.clear)
 
 
 def _looks_of(root: Node) -> tuple:
@@ -138,14 +161,14 @@ class _Peeling:
             part = self._known(likely)
             if part is None:
                 top = (self.frontier[-1].kind, self.tracks)
-                part = self._known(_ending.get(top, []))
+                part = self._known(stretches.ending.get(top, []))
                 if part is None:
                     part = self._last_of_many() if not parts else None
                 if part is None:
                     if self.new >= NEW and self.made > SHARE * self.taken:
                         raise Unfit
                     self._make(bool(parts), top)
-                    part = self._known(_ending.get(top, []))
+                    part = self._known(stretches.ending.get(top, []))
                     if part is None:
                         raise Unfit
                 if parts:
@@ -160,7 +183,7 @@ class _Peeling:
 
     def _last_of_many(self) -> Part | None:
         """What a recording ends in: a list of every length that is stacked, say, makes another end."""
-        stretch = _last.get((_looks_of(self.frontier[-1]), self.tracks))
+        stretch = stretches.last.get((_looks_of(self.frontier[-1]), self.tracks))
         return None if stretch is None else self._recognised(stretch)
 
     def _known(self, likely: list[Stretch]) -> Part | None:
@@ -226,9 +249,9 @@ class _Peeling:
         if nodes is None:
             raise Unfit
         made = self._made(nodes)
-        _keep(made, top)
+        stretches.keep(made, top)
         if not is_rest:
-            _last.put((_looks_of(self.frontier[-1]), self.tracks), made)
+            stretches.last[_looks_of(self.frontier[-1]), self.tracks] = made
 
     def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
@@ -240,7 +263,7 @@ class _Peeling:
         if longer is None:
             return False
         made = self._made(longer, stretch)
-        _keep(made, (self.frontier[-1].kind, self.tracks))
+        stretches.keep(made, (self.frontier[-1].kind, self.tracks))
         _first(stretch.after, made)
         return True
 
@@ -290,22 +313,7 @@ class _Peeling:
             raise Unfit
 
 
-def _keep(stretch: Stretch, top: tuple[Kind, bool]) -> None:
-    if sum(map(len, _ending.values())) >= LIMIT:
-        clear_stretches()
-    _first(_ending.setdefault(top, []), stretch)
-
-
-def _first(stretches: list[Stretch], stretch: Stretch) -> None:
+def _first(known: list[Stretch], stretch: Stretch) -> None:
     """Put one first, but behind those that are several in one; the last goes when there are too many."""
-    known = [stretch, *[s for s in stretches if s is not stretch][: TRIED - 1]]
-    stretches[:] = sorted(known, key=lambda s: not s.is_long)
-
-
-def clear_stretches() -> None:
-    """Forget all of them."""
-    for stretch in [*itertools.chain.from_iterable(_ending.values()), *_last.values()]:
-        stretch.after.clear()  # which it may itself be in
-    _ending.clear()
-    _last.clear()
-    clear_cuts()
+    kept = [stretch, *[s for s in known if s is not stretch][: TRIED - 1]]
+    known[:] = sorted(kept, key=lambda s: not s.is_long)

@@ -20,9 +20,9 @@ from codegen import ir
 from codegen.forks import held_over_fork
 from codegen.ir import OutOfRange
 from codegen.records import NamedTuple
-from codegen.runtime.cache import LRU
 
 from ..errors import caller
+from ..session import owned, plans
 from .formulas import Formulas
 from .lines import Lines, give_origins
 from .node import Node
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Counts:
-    """What happened so far in this process (`ad.cache_info`)."""
+    """What happened so far in this session (`ad.cache_info`)."""
 
     __slots__ = ("asks", "hits", "misses", "rules", "runs")
 
@@ -46,11 +46,7 @@ class Counts:
         self.asks = self.hits = self.misses = self.rules = self.runs = 0
 
 
-COUNTS = Counts()
-
-#: Plans by exact key.  Each holds its executable, some 80 KB with its machine code: as many as the compiler keeps.
-#: It may have two names there, an exact key and the hash that machine code finds it by.
-plans = LRU(512)
+COUNTS: Counts = owned(Counts)
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
 commit_lock = held_over_fork(threading.RLock())

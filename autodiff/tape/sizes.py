@@ -28,12 +28,12 @@ from weakref import WeakSet, ref
 from codegen.ir import OPS
 from codegen.lazily import imported
 from codegen.records import record
-from codegen.runtime.cache import LRU
 from codegen.runtime.observed import observers
 from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config
 from ..dispatch import observed
+from ..session import namespace
 from .any_plans import Answer, AnyPlans
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
@@ -45,13 +45,13 @@ from .record import ALIASES, state
 from .symbolic import with_symbols
 from .tier import SizedTier, Tier, TierAt
 
-__all__ = ["Answer", "Size", "clear_sizes", "size_of"]
+__all__ = ["Answer", "Size", "size_of"]
 
 #: How often rules are run with symbols for one form.
 _TRIES = 3
 
 #: Forms, by themselves; a recording of so many nodes in all.
-_forms = LRU(256, most=50_000)
+_forms = namespace("form")
 
 #: The number of asks that one form answers: gradients of leaves, of tensors, again where the latter were forgotten.
 _OUTLINES = 64
@@ -267,9 +267,3 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
             return None
         below.append(found)
     return here, below
-
-
-def clear_sizes() -> None:
-    """Forget all forms."""
-    _forms.clear()
-    SIZED.clear()

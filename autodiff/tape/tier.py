@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from codegen.compiler import compile_graph, counts, is_known
 from codegen.ir import Graph
 from codegen.runtime import native
-from codegen.runtime.cache import LRU
 
 from ..config import config
+from ..session import owned, tiers
 from .machine import note_repeated
 from .misses import note
 from .node import new_number
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "SizedTier", "Tier", "TierAt", "clear_tiers", "executable_of", "note_found", "note_spent",
+    "LATE", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "note_found", "note_spent",
     "prices", "tier_of", "why_now",
 ]  # fmt: skip
 
@@ -78,7 +78,7 @@ class _Prices:
         return self.each * (self.OWN + operations)
 
 
-prices = _Prices()
+prices: _Prices = owned(_Prices)
 
 
 class Late:
@@ -142,7 +142,7 @@ class Tier:
             found: tuple = self.compiled.call(*values)
             return found
         self._runs += 1
-        _ran.append(self)
+        lately.ran.append(self)
         return self._evaluate(*values)
 
     def rent(self, *values: Any, ran: Sequence[Any] = ()) -> tuple:
@@ -171,7 +171,7 @@ class Tier:
             self.compiled = self._made()
             for block in LATE:
                 block.note(self._number, counts().compiles - before)
-            _ran.append(self)
+            lately.ran.append(self)
             note(f"a program of {self.operations} operations{self._which}", why)
         return self.compiled
 
@@ -207,9 +207,9 @@ class SizedTier(Tier):
             found: tuple = self.compiled.call(extents, inputs)
             return found
         self.sized.latest = extents
-        results = self.rent(extents, inputs, ran=_ran)
+        results = self.rent(extents, inputs, ran=lately.ran)
         if self.compiled is None:
-            _ran.append(self)
+            lately.ran.append(self)
         return results
 
 
@@ -232,21 +232,29 @@ class TierAt:
         return self if found is self._tier else found.at(self._extents)
 
 
-#: Of programs, by what they compute: with what evaluating it needs, one takes a KB an operation.
-_tiers = LRU(512, most=50_000)
-#: The latest evaluations: twice as many as the longest patience.
-_ran: deque[Tier] = deque(maxlen=128)
+class _LatestRuns:
+    """The latest runs without machine code, of programs and of recordings in parts.
+
+    Twice as many as the longest patience.
+    """
+
+    def __init__(self) -> None:
+        self.ran: deque[Tier] = deque(maxlen=128)
+        self.ran_in_parts: deque[Any] = deque(maxlen=128)
+
+
+lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> tuple[Tier, bool]:
     """The tier of a program; and True if it was there before."""
-    found: Tier | None = _tiers.get(program.key)
+    found: Tier | None = tiers.get(program.key)
     if found is not None:
         return found, True
     count = len(program.equations)
     tier = Tier(count, lambda: program.graph, program.evaluate)
-    _tiers.put(program.key, tier, count)
-    if len(_tiers) > config.patience:
+    tiers.put(program.key, tier, count)
+    if len(tiers) > config.patience:
         note_repeated()  # who records one new program after another is helped as well
     return tier, False
 
@@ -255,14 +263,14 @@ def executable_of(program: Program) -> Any:
     """The executable of a program, or what stands for it while compiling does not pay."""
     if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
         tier, known = tier_of(program)
-        return tier.settled(_ran) if known else tier
+        return tier.settled(lately.ran) if known else tier
     return compile_graph(program.graph) if is_known(program.graph) else prices.compiled(program.graph)
 
 
 def note_found(plan: Any) -> bool:
     """A plan was found by its key.  True: it is compiled."""
     if isinstance(plan.executable, Tier | TierAt):
-        plan.executable = plan.executable.settled(_ran)
+        plan.executable = plan.executable.settled(lately.ran)
         if isinstance(plan.executable, Tier | TierAt):
             return False
     plan.uses += 1
@@ -274,9 +282,3 @@ def note_spent(plan: Any, start: float) -> None:
     """A recording was answered by a plan that it was compared with since `start`, a time of `prices.now`."""
     if type(plan.executable) is Tier:
         plan.executable.add(prices.now() - start)
-
-
-def clear_tiers() -> None:
-    """Forget what is evaluated."""
-    _tiers.clear()
-    _ran.clear()

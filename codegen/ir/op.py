@@ -8,13 +8,14 @@ else is global.  This file knows no particular operation but `input` and `consta
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .aval import DTYPES, Aval
 
-__all__ = ["CONSTANT", "INPUT", "OPS", "Op", "define"]
+__all__ = ["CONSTANT", "INPUT", "OPS", "Op", "define", "derived"]
 
 
 class Op:
@@ -67,6 +68,12 @@ def define(op: Op) -> Op:
         raise ValueError(f"operation {op.name!r} is declared twice")
     OPS[op.name] = op
     return op
+
+
+@lru_cache(maxsize=1024)
+def derived(make: Callable[..., Op], *given: Any) -> Op:
+    """The operation that a pass makes of another, by `make(*given)`: always the same one, as equal graphs have it."""
+    return make(*given)
 
 
 def _never(*_, **__):

@@ -8,11 +8,10 @@ It is what the gradient of picking one element of each row (a label's logit) is 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from ..ir import Graph, Node
-from ..ir.op import Op
+from ..ir.op import Op, derived
 from ..lowering import Move
 from .rebuild import rebuild
 
@@ -30,10 +29,9 @@ def _chosen(node: Node) -> Node:
     axis, shape = node.keywords["axis"], node.aval.shape
     if node.inputs[-1].aval.shape != (*shape[:axis], 1, *shape[axis + 1 :]):
         return node
-    return Node(_choice(node.op), node.inputs, node.params, node.aval)
+    return Node(derived(_choice, node.op), node.inputs, node.params, node.aval)
 
 
-@lru_cache(maxsize=8)
 def _choice(scatter: Op) -> Op:
     """The operation that computes an element of such a scatter."""
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Aval, Graph, Node, inherit
-from ..ir.op import CONSTANT, INPUT
+from ..ir.op import CONSTANT, INPUT, derived
 from ..lazily import later
 from ..lowering import Call, Dense, Fourier
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
@@ -132,7 +132,7 @@ class _Splitter:
             return rule(node, [self.values[i] for i in node.inputs])
         lower = node.op.lower if isinstance(node.op.lower, Dense | Fourier) else Call()
         inputs, aval = [self.memory(i) for i in node.inputs], complex_ops.memory_aval(node.aval)
-        memory = Node(complex_ops.hosted(node.op.name, lower), inputs, (node,), aval)
+        memory = Node(derived(complex_ops.hosted, node.op.name, lower), inputs, (node,), aval)
         return self._parts(node, memory) if _is_complex(node) else memory
 
     def _again(self, node: Node, inputs: Sequence[Node], params: tuple) -> Node:

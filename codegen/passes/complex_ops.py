@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -89,7 +88,6 @@ SPREAD = Op(
 )
 
 
-@lru_cache(maxsize=1024)
 def hosted(name: str, lower: Call) -> Op:
     """An operation on complex numbers in memory, of NumPy or `Dense`: its parameter is the complex node."""
     return Op(name, infer=_hosted_aval, reference=None, lower=lower, params=("computed",))

@@ -9,12 +9,11 @@ A gradient reads the numbers, too: then they are found, and elements are read by
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 
 import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
-from ..ir.op import Op
+from ..ir.op import Op, derived
 from ..lowering import TABLE_BYTES, Order
 from ..symbols import typical
 from .rebuild import rebuild
@@ -46,7 +45,7 @@ def sorts(graph: Graph) -> Graph:
         is_sort = order.inputs == (x,) and node.keywords["axis"] == axis and x.aval.dtype.kind in "fib"
         if not is_sort or typical(x.aval.shape[axis]) <= _SHORT:
             return node
-        return Node(_sort(order.op), order.inputs, order.params, node.aval)
+        return Node(derived(_sort, order.op), order.inputs, order.params, node.aval)
 
     found = rebuild(graph, sorted_)
     return graph if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
@@ -65,7 +64,6 @@ def room_of(node: Node) -> Aval | None:
     return Aval((TABLE_BYTES + n * node.aval.dtype.itemsize,), np.dtype(np.bool_))
 
 
-@lru_cache(maxsize=2)
 def _sort(argsort: Op) -> Op:
     """The operation that gives the elements in such an order."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -65,9 +64,5 @@ class CEntry:
         self.workspace_bytes = plan.workspace_bytes
 
 
-@functools.cache
 def _code() -> Any:
-    code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
-    # Programs in C have its address to the end of the process.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
-    return code
+    return objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))

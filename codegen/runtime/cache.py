@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..forks import renewed_in_child
 from ..garbage import Paused
 
-__all__ = ["LRU"]
+__all__ = ["LRU", "Namespace", "all_locked"]
 
 #: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
 #: What is done under it is whole at any time.
 _lock = renewed_in_child(globals(), "_lock")
+
+
+def all_locked() -> AbstractContextManager:
+    """The lock of all tables."""
+    return _lock
 
 
 class LRU:
@@ -108,3 +114,39 @@ class LRU:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class Namespace:
+    """The entries of one word in a table that others share: they have one bound, and the latest used of all stay."""
+
+    __slots__ = ("_table", "_word")
+
+    def __init__(self, table: LRU, word: str) -> None:
+        self._table, self._word = table, word
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """The entry, which is now the most recently used; `default` when there is none."""
+        return self._table.get((self._word, key), default)
+
+    def put(self, key: Hashable, value: Any, weight: int = 0) -> None:
+        """Keep `value`."""
+        self._table.put((self._word, key), value, weight)
+
+    def pop(self, key: Hashable, default: Any = None) -> Any:
+        """Take an entry out."""
+        return self._table.pop((self._word, key), default)
+
+    def clear(self) -> None:
+        """Forget the entries of this word."""
+        for key in list(self._keys()):
+            self.pop(key)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return (self._word, key) in self._table
+
+    def _keys(self) -> Iterator[Hashable]:
+        entries: Any = self._table
+        return (key for word, key in entries if word == self._word)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._keys())

@@ -216,7 +216,6 @@ def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
         return library().emitted(compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
 
 
-@functools.cache
 def target_key() -> tuple[str, ...]:
     """The key of all that machine code depends on besides its text: versions, triple, processor, options."""
     return (

@@ -7,7 +7,6 @@ numbers of real ones in long rows, and very long rows that do not lie packed are
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -204,7 +203,6 @@ def begin(node: Node) -> None:
             _pass(shape.dtype, radix)
 
 
-@functools.cache
 def _code(dtype: np.dtype, is_chirp: bool) -> Ahead[dict[str, Code]]:
     name = dtype_name(dtype)
     if is_chirp:
@@ -212,7 +210,6 @@ def _code(dtype: np.dtype, is_chirp: bool) -> Ahead[dict[str, Code]]:
     return objects.begun({"fourier": f"fourier {name}"}, lambda _: fourier_ir.fourier_ir(name))
 
 
-@functools.cache
 def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, Code]]:
     name = dtype_name(dtype)
     if radix in fourier_prime_ir.PRIMES:
@@ -220,7 +217,6 @@ def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, Code]]:
     return objects.begun({"pass": f"pass {radix} {name}"}, lambda _: fourier_pass_ir.pass_ir(name, radix))
 
 
-@functools.cache
 def _prime(dtype: np.dtype) -> Ahead[dict[str, Code]]:
     name = dtype_name(dtype)
     return objects.begun({"pass": f"pass of primes {name}"}, lambda _: fourier_prime_ir.prime_ir(name))
@@ -229,7 +225,6 @@ def _prime(dtype: np.dtype) -> Ahead[dict[str, Code]]:
 # ------------------------------------------------------------ numbers
 
 
-@functools.cache
 def _radices(n: int) -> tuple[int, ...] | None:
     """The passes of a transform of n numbers; None where no passes do it."""
     found = []

@@ -14,7 +14,6 @@ began, it may run something else than what stands there, and nothing is kept.
 
 from __future__ import annotations
 
-import functools
 import marshal
 import os
 import sys
@@ -105,7 +104,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@functools.cache
 def _packages(op: Op) -> frozenset[str]:
     """The packages that declare an operation.  Raises _NotKept for one that could mean something else elsewhere."""
     functions = [op.infer, *vars(op.lower).values()] if hasattr(op.lower, "__dict__") else [op.infer]

@@ -96,10 +96,9 @@ def decomposition_of(node: Node) -> tuple[Decomposition, int]:
     return Decomposition(code, extents, library), code.address(routine)
 
 
-@functools.cache
 def _code(routine: str, dtype: str) -> Code:
-    return objects.named(
+    return objects.begun(
         {routine: f"{routine} {dtype}"},
         lambda _: decompositions.text(objects.native_module(), routine, dtype),
         imports={FLUSHING: modes.flushing_at},
-    )[routine]
+    ).result()[routine]

@@ -9,7 +9,6 @@ such loop need not wait for the launcher, and most processes run none.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import threading
 from collections.abc import Iterable
@@ -54,6 +53,4 @@ def _ahead(name: str) -> Ahead[int]:
 
 def _made(name: str) -> int:
     code = objects.typed(name, lambda module: loop_runs.text(module, name), imports={FLUSHING: modes.flushing_at})
-    # Steps have its address to the end of the process.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(name)

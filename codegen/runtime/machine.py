@@ -36,7 +36,6 @@ _ASKED = (
 _OSXSAVE = 1 << 27
 
 
-@functools.cache
 def identity() -> bytes | None:
     """The identity of the processor: equal where the same code runs."""
     if not elf.is_here():

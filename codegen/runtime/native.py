@@ -73,8 +73,7 @@ class Native:
         functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
         imports[FLUSHING] = modes.flushing_at
-        self.code = objects.compiled(_text(), imports, engine.Passes.INLINE)
-        _text.cache_clear()
+        self.code = objects.compiled(_text(offsets), imports, engine.Passes.INLINE)
         # Arrays give memory back to it to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
         self.launch = self.code.address("launch") if offsets else 0
@@ -126,11 +125,10 @@ def _made() -> Native:
     return Native()
 
 
-@functools.cache
-def _text() -> str:
+def _text(offsets: dict[str, int]) -> str:
     from .launcher_ir import launcher_ir  # long, and not needed by a first call
 
-    return launcher_ir(_offsets(), is_linux=sys.platform == "linux", processor=processor())
+    return launcher_ir(offsets, is_linux=sys.platform == "linux", processor=processor())
 
 
 #: What NumPy calls the capsules of its allocators.
@@ -153,7 +151,6 @@ _NDARRAY = 2
 _GET_HANDLER = 305
 
 
-@functools.cache
 def _offsets() -> dict[str, int]:
     """The offsets of the fields of objects; empty when the self-check does not confirm them."""
     if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not _is_tried():

@@ -12,6 +12,7 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,10 @@ __all__ = [
     "VERSION", "begun", "compiled", "key_of", "loaded", "look_at_files", "made", "named", "native_module",
     "typed",
 ]  # fmt: skip
+
+#: Code of native Python by the name of a function; results of `begun` by what says all of them.
+_typed: dict[tuple[str, bool], Code] = {}
+_begun: dict[tuple, Ahead[dict[str, Code]]] = {}
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -84,8 +89,15 @@ def typed(
 
     name    of a function that it exports
     write   the text of the module
+
+    Made once, and never unloaded: steps have its addresses to the end of the process, threads sleep in it.
     """
-    return named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
+    found = _typed.get((name, _has_checks()))
+    if found is None:
+        found = named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+        _typed[name, _has_checks()] = found
+    return found
 
 
 def native_module() -> Translation:
@@ -100,11 +112,18 @@ def _has_checks() -> bool:
 
 
 def begun(
-    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
+    words: Mapping[str, str],
+    write: Callable[[Sequence[str]], str],
+    passes: Passes = Passes.VECTORS,
+    imports: Mapping[str, int] | None = None,
 ) -> Ahead[dict[str, Code]]:
-    """The result of `named`, made beside the caller."""
-    look_at_files()
-    return Ahead(functools.partial(named, words, write, passes))
+    """The result of `named`, made beside the caller, once in a process."""
+    key = (*words.items(), passes)
+    found = _begun.get(key)
+    if found is None:
+        look_at_files()
+        found = _begun.setdefault(key, Ahead(functools.partial(named, words, write, passes, imports)))
+    return found
 
 
 def look_at_files() -> None:

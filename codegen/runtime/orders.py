@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -93,7 +92,6 @@ def begin(node: Node) -> None:
     _code(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
 
 
-@functools.cache
 def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
     words = {"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}
     return objects.begun(words, lambda _: _text(dtype, of_elements, objects.native_module()))

@@ -120,7 +120,6 @@ def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
     return replace(tile, rows=FEW_ROWS, depth=FEW_DEPTH) if is_of_few else tile
 
 
-@functools.cache
 def _evenly(tile: Tile, rows: int) -> Tile:
     """The tile with as few rows as share so many evenly, the last one full or nearly; where that gains enough."""
     even = -(-rows // -(-rows // tile.rows))

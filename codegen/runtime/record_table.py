@@ -12,10 +12,10 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from ..ending import write_files_at_the_end
 from ..forks import held_over_fork
 from ..garbage import Paused
 from ..records import record
@@ -23,7 +23,7 @@ from ..records import record
 __all__ = [
     "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN",
     "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD",
-    "WAYS", "Program", "Step", "Table", "fits",
+    "WAYS", "Program", "Step", "Table", "fits", "forget_all",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -171,6 +171,15 @@ class _Entries:
         del old
 
 
+_tables: weakref.WeakSet[Table] = weakref.WeakSet()
+
+
+def forget_all() -> None:
+    """Drop the entries of every table."""
+    for table in list(_tables):
+        table.forget()
+
+
 class Table:
     """The programs of one function, by operands and grad mode.
 
@@ -184,6 +193,7 @@ class Table:
         self._beside: list[Table] = []
         self._cell = ctypes.c_int64(0)
         self._entries = _Entries()
+        _tables.add(self)
 
     @property
     def address(self) -> int:
@@ -208,7 +218,6 @@ class Table:
         statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
         """
         if program is not None:
-            write_files_at_the_end()
             program.belongs_to(keys, statics, are_words)
         with Paused(), _lock:
             if age != self.age:

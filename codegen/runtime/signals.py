@@ -8,8 +8,6 @@ loop need not wait for that.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import threading
 from typing import TYPE_CHECKING
 
@@ -33,14 +31,7 @@ _lock = held_over_fork(threading.Lock())
 def accounting() -> int:
     """The address of `loop_account`, good to the end of the process."""
     with _lock:
-        return _made()
-
-
-@functools.cache
-def _made() -> int:
-    code = objects.typed("loop_account", _text, imports={FLUSHING: modes.flushing_at})
-    # Loops have its address to the end of the process.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+        code = objects.typed("loop_account", _text, imports={FLUSHING: modes.flushing_at})
     return code.address("loop_account")
 
 

@@ -11,7 +11,6 @@ wake up in it.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import threading
@@ -33,6 +32,8 @@ __all__ = ["is_made", "limit_threads", "set_threads", "sharing", "started", "thr
 _lock = held_over_fork(threading.RLock())
 #: The number that a program has set; None: the default holds.
 _count: int | None = None
+#: The code, once it is there.
+_made: engine.Code | None = None
 
 
 def threads() -> int:
@@ -74,14 +75,14 @@ def _set(count: int | None) -> None:
 
 def _tell(code: engine.Code) -> None:
     """Give the code its number: a fixed one, or the most where it follows the affinity of the caller."""
-    follows = _count is None and _given() is None
-    number = min(_most(), processors.MOST_THREADS) if follows else threads()
+    follows = _count is None and _surroundings()[1] is None
+    number = min(_surroundings()[0], processors.MOST_THREADS) if follows else threads()
     call_numbers(code, "set_threads", int(number), int(follows))
 
 
 def is_made() -> bool:
     """True if the code of threads is there."""
-    return _code.cache_info().currsize > 0
+    return _made is not None
 
 
 def sharing() -> int:
@@ -96,29 +97,30 @@ def started() -> int:
         return call_numbers(_code(), "started_threads")
 
 
-@functools.cache
 def _code() -> engine.Code:
-    code = objects.typed("run_blocks", lambda module: shared_blocks.text(module), engine.Passes.QUICK)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
-    _tell(code)
-    return code
+    global _made
+    if _made is None:
+        code = objects.typed("run_blocks", lambda module: shared_blocks.text(module), engine.Passes.QUICK)
+        _tell(code)
+        _made = code
+    return _made
 
 
 def _default() -> int:
     """The number of threads where the program has set none."""
-    given = _given()
-    return min(processors.usable(), int(min(_most(), processors.MOST_THREADS))) if given is None else given
+    most, given = _surroundings()
+    return min(processors.usable(), int(min(most, processors.MOST_THREADS))) if given is None else given
 
 
 @functools.cache
-def _most() -> float:
-    """The processors that the cgroup pays for, which is looked up once."""
-    return processors.quota()
+def _surroundings() -> tuple[float, int | None]:
+    """The processors that the cgroup pays for, and the number that the environment gives (None: none), looked up once.
+    """
+    most = processors.quota()
+    return most, _given(most)
 
 
-@functools.cache
-def _given() -> int | None:
-    """The number that the environment gives at the first look; None: it gives none."""
+def _given(most: float) -> int | None:
     given = os.environ.get("AUTODIFF_THREADS", "")
     if given:
         if not given.isdecimal() or not 1 <= int(given) <= processors.MOST_THREADS:
@@ -127,4 +129,4 @@ def _given() -> int | None:
     outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
     if not outermost.isdecimal() or int(outermost) < 1:
         return None  # as OpenMP takes it
-    return int(min(int(outermost), _most(), processors.MOST_THREADS))
+    return int(min(int(outermost), most, processors.MOST_THREADS))

@@ -1,6 +1,5 @@
 """Modules are compiled beside each other: the same objects, no thread that stays, right over forks and at the end."""
 
-import functools
 import os
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from codegen.ir import Aval
 from codegen.program import Gemm
 from codegen.runtime import ahead, engine, fourier, kernels, needs, objects, orders, products
 from codegen.runtime.ahead import Ahead, deeply
-from codegen.runtime.cache import LRU
 from codegen.runtime.disk import DiskCache
 from codegen.runtime.engine import Passes
 
@@ -101,8 +99,11 @@ def test_what_a_thread_looks_for_on_disk_is_known_before_it_begins_and_not_writt
     monkeypatch.setattr(objects, "default", lambda: DiskCache(tmp_path / "objects"))
     lookers = []
     monkeypatch.setattr(objects, "package_identity", lambda name: lookers.append(threading.current_thread()) or name)
+    monkeypatch.setattr(objects, "_begun", {})
     first = objects.begun({"f7": "seven"}, lambda names: text_of(7)).result()["f7"]
     assert lookers[0] is threading.main_thread() is not lookers[1]
+    assert objects.begun({"f7": "seven"}, lambda names: pytest.fail("it is there")).result()["f7"] is first
+    objects._begun.clear()  # as in another process
     again = objects.begun({"f7": "seven"}, lambda names: pytest.fail("it is on disk")).result()["f7"]
     assert first.names == again.names == ("f7",)
     assert first.size == again.size
@@ -148,12 +149,10 @@ def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(mo
             return made(node, *given)
 
         monkeypatch.setattr(room, make, look)
-        room._code.cache_clear()
-    fourier._pass.cache_clear()
+    monkeypatch.setattr(objects, "_begun", {})
     monkeypatch.setattr(ahead, "gains", lambda: True)
     before = threading.active_count()
-    monkeypatch.setattr(compiler, "_executables", LRU(8))
-    monkeypatch.setattr(compiler, "_families", functools.cache(compiler._families.__wrapped__))
+    monkeypatch.setattr(compiler, "store", compiler.Store())
     x = np.linspace(1.0, 0.0, 18)
     np.testing.assert_allclose(ad.jit(lambda x: ad.abs(ad.fft.rfft(ad.sort(x))))(x), np.abs(np.fft.rfft(x[::-1])))
     assert begun == {True} and len({node.op.name for node in began}) == 2

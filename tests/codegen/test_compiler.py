@@ -168,7 +168,7 @@ def test_threads_that_ask_for_one_graph_compile_it_once(table, rng):
 
 
 def test_threads_may_compile_call_and_evict_at_once(table, monkeypatch):
-    monkeypatch.setattr(compiler, "_executables", LRU(3))
+    monkeypatch.setattr(compiler.store, "executables", LRU(3))
     monkeypatch.setattr(compiler, "_kernels", KernelTable(2))
     graphs = [
         parse(f"f(x: f64[{n}]) {{ a = exp(x)  b = add(a, x)  c = sum(b, axis=(0,))  return b, c }}")

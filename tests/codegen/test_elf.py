@@ -157,9 +157,7 @@ def test_where_the_system_forbids_it_llvm_is_asked(data, monkeypatch, refused):
     answer = ctypes.c_void_p(-1).value if refused == "mmap" else -1
     monkeypatch.setattr(system, refused, lambda *given: answer)
     assert elf.linked(data, IMPORTS, NAMES) is None
-    machine.identity.cache_clear()
     assert machine.identity() is None
-    machine.identity.cache_clear()
     monkeypatch.setattr(system, refused, real)
     assert elf.linked(data, IMPORTS, NAMES) is not None
 
@@ -172,9 +170,7 @@ def test_llvm_s_linker_still_links(monkeypatch):
 
 
 def test_a_processor_says_the_same_of_itself_each_time_and_in_each_process():
-    machine.identity.cache_clear()
     first = machine.identity()
-    machine.identity.cache_clear()
     assert first == machine.identity() and len(set(first)) > 10
     show = "from codegen.runtime import machine; print(machine.identity().hex())"
     for _ in range(3):

@@ -13,7 +13,6 @@ from codegen import compiler
 from codegen.ir import OPS, Aval, Graph, Node, evaluate, input_node, parse
 from codegen.lowering import Call
 from codegen.runtime import kept, machine
-from codegen.runtime.cache import LRU
 from codegen.runtime.disk import DiskCache
 from codegen.runtime.kernels import KernelTable
 
@@ -37,12 +36,10 @@ def new_process(tmp_path, monkeypatch):
     def forget():
         kernels = KernelTable(256, lambda: DiskCache(tmp_path / "objects"))
         monkeypatch.setattr(compiler, "_kernels", kernels)
-        monkeypatch.setattr(compiler, "_executables", LRU(256))
-        compiler._families.cache_clear()
+        monkeypatch.setattr(compiler, "store", compiler.Store())
         return kernels
 
-    yield forget
-    compiler._families.cache_clear()
+    return forget
 
 
 @pytest.fixture
@@ -155,10 +152,8 @@ def test_a_folder_that_cannot_be_used_changes_nothing(planned, monkeypatch, tmp_
     (tmp_path / "objects").write_text("no folder")
     for _ in range(2):
         monkeypatch.setattr(compiler, "_kernels", KernelTable(256, lambda: DiskCache(tmp_path / "objects")))
-        monkeypatch.setattr(compiler, "_executables", LRU(256))
-        compiler._families.cache_clear()
+        monkeypatch.setattr(compiler, "store", compiler.Store())
         assert_close(run(), evaluate(parse(TEXT), *ARRAYS))
-    compiler._families.cache_clear()
     assert len(planned) == 2
 
 
@@ -212,10 +207,8 @@ def test_what_says_too_little_of_itself_is_not_kept(monkeypatch):
     assert kept.key_of(graph) is None
     monkeypatch.undo()
     monkeypatch.setitem(OPS, "tanh", OPS["sin"])  # the graph's tanh is not the one of that name
-    kept._packages.cache_clear()
     assert kept.key_of(graph) is None
     monkeypatch.undo()
-    kept._packages.cache_clear()
     monkeypatch.setenv("AUTODIFF_VERIFY", "1")
     assert kept.key_of(graph) is None
     monkeypatch.undo()

@@ -20,14 +20,12 @@ def afresh(monkeypatch):
     for name in ("AUTODIFF_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     yield monkeypatch
-    for function in (threads._given, threads._most):
-        function.cache_clear()
+    threads._surroundings.cache_clear()
 
 
 def number(afresh, quota=math.inf, usable=8, **environment):
     """The default number of threads in such an environment."""
-    for function in (threads._given, threads._most):
-        function.cache_clear()
+    threads._surroundings.cache_clear()
     afresh.setattr(processors, "quota", lambda: quota)
     afresh.setattr(processors, "usable", lambda: usable)
     for name, value in environment.items():

@@ -156,7 +156,7 @@ def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatc
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
-    pulls = [pull for known in peel._ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
+    pulls = [pull for known in peel.stretches.ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
     assert len({pull.code.run._graph().key for pull in pulls}) == 1
     assert all([pull.code.run.compiled is not None for pull in pulls])
@@ -402,4 +402,4 @@ def test_memory_stays_flat_over_many_lengths_and_sorts_of_steps():
         for t in range(24):
             total = total + ad.sin(w * float(t)).sum()
         total.backward()
-    assert sum(map(len, peel._ending.values())) <= peel.LIMIT
+    assert sum(map(len, peel.stretches.ending.values())) <= peel.LIMIT

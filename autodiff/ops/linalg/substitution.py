@@ -8,8 +8,6 @@ triangles are turned round first.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from ...errors import LinAlgError, caller
@@ -51,13 +49,12 @@ def _back(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _upper(a: np.ndarray) -> np.ndarray:
     """The upper triangle, zeros below: `np.triu` takes as long as solving by a small one does."""
-    return np.where(_is_upper(a.shape[-1]), a, a.dtype.type(0))
+    n = a.shape[-1]
+    return np.where(_IS_UPPER[:n, :n], a, a.dtype.type(0))
 
 
-@cache
-def _is_upper(n: int) -> np.ndarray:
-    """The mask of an upper triangle; of sizes up to that of a block."""
-    return np.triu(np.ones((n, n), bool))
+#: The mask of the upper triangle of a block.
+_IS_UPPER = np.triu(np.ones((BLOCK, BLOCK), bool))
 
 
 def _refused(a: np.ndarray) -> LinAlgError:
