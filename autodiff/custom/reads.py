@@ -50,11 +50,11 @@ from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "ATTRIBUTE_READS", "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
-    "is_library_function", "is_unchanging", "objects", "reads_of", "static_key",
+    "ATTRIBUTE_READS", "Key", "can_be_watched", "class_key", "class_parts", "function_key", "is_fixed",
+    "is_library_function", "objects", "reads_of", "static_key",
 ]  # fmt: skip
 
-_BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
+_BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
@@ -88,6 +88,8 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
     kind = type(value)
     if kind is FunctionType:
         return function_key(value, within, numbers)
+    if getattr(kind, "is_generic_function", False):
+        return _generic_key(value, within)
     if numbers is not None and can_be_watched(value):
         numbers.append(value)
         return (kind if kind is not np.ndarray else (kind, value.shape, value.dtype)), True
@@ -96,12 +98,10 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         kind = type(value)
     if kind is float or kind is complex:
         return (kind, value if value == value and value else repr(value)), True
-    if kind in _BY_VALUE:
+    if kind in _BY_VALUE or isinstance(value, np.dtype):
         return (kind, value), True
     if isinstance(value, _BY_IDENTITY):
         return value, True
-    if getattr(type(value), "is_generic_function", False):
-        return _generic_key(value, within)
     if kind.__module__ in _MACHINERY or kind is _FIELD:  # marks that they know by identity
         return value, True
     if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
@@ -135,17 +135,6 @@ def can_be_watched(value: Any) -> bool:
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
 
 
-def is_unchanging(value: Any) -> bool:
-    """True if something says the same as long as it is the same object, by itself and without parts."""
-    kind = type(value)
-    if isinstance(value, type):
-        return is_fixed(value.__module__)
-    return (
-        kind in _BY_VALUE or kind in (float, complex) or kind in (ModuleType, BuiltinFunctionType)
-        or isinstance(value, (*_BY_IDENTITY, np.generic)) or getattr(kind, "is_interned", False)
-    )
-
-
 def _generic_key(function: Any, within: tuple) -> Key:
     """A generic function: one of the library is what it is, one of the user is what its methods read."""
     if is_fixed(function.__module__):
@@ -159,7 +148,9 @@ def _generic_key(function: Any, within: tuple) -> Key:
     return (function, tuple([key for key, _ in parts]), chosen), all(pure for _, pure in parts)
 
 
+@lru_cache(maxsize=1024)
 def is_fixed(module: str | None) -> bool:
+    """True if nothing in a module, of a package that is what it is, is changed by a program that uses it."""
     return (module or "").partition(".")[0] in _FIXED
 
 
@@ -176,12 +167,16 @@ def _class_key(cls: type, within: tuple) -> Key:
     """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
     if is_fixed(cls.__module__):
         return cls, True
+    if not _is_one_of(cls, within) and (not _is_container(cls) or len(within) > _MAX_DEPTH):
+        return cls, False
+    return class_key(cls, within)
+
+
+def class_key(cls: type, within: tuple = ()) -> Key:
+    """The key of what the methods of a class may run or read."""
     if _is_one_of(cls, within):
         return "itself", True
-    if not _is_container(cls) or len(within) > _MAX_DEPTH:
-        return cls, False
-    within = (*within, cls)
-    keys = [static_key(part, within) for part in class_parts(cls)]
+    keys = [static_key(part, (*within, cls)) for part in class_parts(cls)]
     return (cls, *[k for k, _ in keys]), all([ok for _, ok in keys])
 
 
@@ -189,15 +184,10 @@ def _class_key(cls: type, within: tuple) -> Key:
 _parts_of_classes = LRU(256)
 
 
-def held_by(cls: type) -> list[Any]:
-    """The present contents of the namespaces of a class, and of those it derives from that are not fixed."""
-    return [value for owner in cls.__mro__ if not is_fixed(owner.__module__) for value in vars(owner).values()]
-
-
 def class_parts(cls: type) -> list[Any]:
     """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
     names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
-    held = held_by(cls)
+    held = [value for namespace in names for value in namespace.values()]
     known = _parts_of_classes.get(cls)
     if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
         items = [item for namespace in names for item in namespace.items()]
@@ -268,12 +258,9 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
         return "itself", True
     if len(within) > _MAX_DEPTH:
         return None, False
-    code = function.__code__
-    if not (function.__closure__ or function.__defaults__ or function.__kwdefaults__) and _reads_nothing(code):
-        return (code,), True
     within = (*within, function)
-    parts: list[Any] = [code]
-    pure = not _imports(code)
+    parts: list[Any] = [function.__code__]
+    pure = True
     for where, value, is_certain in reads_of(function):
         # What a module's attribute is cannot be another thing for this function alone.
         key, ok = static_key(value, within, numbers if len(where) == 2 else None)
@@ -285,13 +272,14 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
 
 
 def _is_one_of(x: Any, within: tuple) -> bool:
-    return any([x is other for other in within])
+    return bool(within) and any([x is other for other in within])
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
     """The reads of a function by name: (where, the value, True if that is all there is to it).
 
-    where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...)
+    where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...),
+            ("import", a module that may change)
     """
     found: list[tuple[tuple, Any, bool]] = []
     for i, cell in enumerate(function.__closure__ or ()):
@@ -300,8 +288,8 @@ def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
         found.append((("default", i), value, True))
     for name, value in (function.__kwdefaults__ or {}).items():
         found.append((("keyword", name), value, True))
-    for path in _global_paths(function.__code__):
-        found.append((("global", *path), *_read(function, path)))
+    for where in _names_of(function.__code__):
+        found.append((where, *_read(function.__globals__, where)))
     return found
 
 
@@ -315,34 +303,21 @@ def _contents(cell: Any) -> Any:
 _MISSING = object()
 
 
-def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
-    """The present value of `name.attribute.attribute` for the function, and True if that is all there is to it."""
-    value = function.__globals__.get(path[0], _MISSING)
+def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
+    """The present value of `name.attribute.attribute` among globals, and True if that is all there is to it."""
+    if where[0] == "import":
+        return None, False
+    value = names.get(where[1], _MISSING)
     if value is _MISSING:
-        value = getattr(builtins, path[0], None)
-    used = 1
-    for attribute in path[1:]:
+        value = getattr(builtins, where[1], None)
+    used = 2
+    for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):
             break  # an attribute of something that the rest of this file judges as a whole
         value = getattr(value, attribute, None)
         used += 1
     # An attribute of a function may be set by anybody.
-    return value, used == len(path) or type(value) is not FunctionType
-
-
-@lru_cache(maxsize=1024)
-def _imports(code: CodeType) -> bool:
-    """True if a code object, or a function that it defines, imports what may change."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
-            return True
-    return any(_imports(c) for c in code.co_consts if isinstance(c, CodeType))
-
-
-@lru_cache(maxsize=1024)
-def _reads_nothing(code: CodeType) -> bool:
-    """True if a code object, and the functions it defines, read nothing by name but cells."""
-    return not (_global_paths(code) or _imports(code))
+    return value, used == len(where) or type(value) is not FunctionType
 
 
 #: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
@@ -351,23 +326,28 @@ ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
 
 
 @lru_cache(maxsize=1024)
-def _global_paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
-    """The globals that a code object, and the functions it defines, read: `np.pi` is ("np", "pi")."""
+def _names_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
+    """The globals that a code object, and the functions it defines, read, and the modules that may change they import.
+
+    `np.pi` is ("global", "np", "pi").
+    """
     found: dict[tuple[str, ...], None] = {}
     path: list[str] = []
     for instruction in dis.get_instructions(code):
         if instruction.opname in _GLOBAL_READS:
             if path:
                 found[tuple(path)] = None
-            path = [str(instruction.argval)]
+            path = ["global", str(instruction.argval)]
         elif path and instruction.opname in ATTRIBUTE_READS:
             path.append(str(instruction.argval))
         elif path and instruction.opname not in ("CACHE", "PUSH_NULL"):
             found[tuple(path)] = None
             path = []
+        if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
+            found["import", str(instruction.argval)] = None
     if path:
         found[tuple(path)] = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found.update(dict.fromkeys(_global_paths(constant)))
+            found.update(dict.fromkeys(_names_of(constant)))
     return tuple(found)
