@@ -74,11 +74,8 @@ def write_caller(
         writer.name(given, "g") if position is None else f"r{position}" + ("" if avals[position].shape else "[()]")
         for position, given in leaves
     ]
-    writer.lines.append(f"return {writer.put_together(result, iter(names))}")
-    writer.env |= {"launch": launch, "MISS": MISS, "ndarray": np.ndarray, "transforming": config.transforming}
-    text = "def call(args, kwargs):\n    " + "\n    ".join(writer.lines) + "\n"
-    exec(text, writer.env)  # our own text: what is the user's enters by name
-    return writer.env["call"]
+    writer.env |= {"launch": launch, "transforming": config.transforming}
+    return writer.caller(f"return {writer.put_together(result, iter(names))}")
 
 
 class Writer:
@@ -101,6 +98,12 @@ class Writer:
         name = f"{prefix}{len(self.env)}"
         self.env[name] = value
         return name
+
+    def caller(self, *last: str) -> Callable[[tuple, dict], Any]:
+        """The function of these lines and the last ones."""
+        self.env |= {"MISS": MISS, "ndarray": np.ndarray}
+        exec("\n    ".join(["def call(args, kwargs):", *self.lines, *last]), self.env)  # our own text
+        return self.env["call"]
 
     # ------------------------------------------------------------ arguments
 

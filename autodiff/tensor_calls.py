@@ -1,4 +1,4 @@
-"""Callers of jit functions for tensors: as `calling` has them for arrays.
+"""Callers of jit functions for tensors: as `calling` has them for arrays, and dispatch told what the trace relied on.
 
     def call(args, kwargs):                     # f(w, x) -> y, nothing of it tracked
         ...
@@ -16,10 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from . import tree
-from .calling import MISS, Writer
+from .calling import Writer
 from .dispatch import include
 from .entry import Entry
 from .ops.template import Template
@@ -63,8 +61,8 @@ def _running(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves:
         writer.name(given, "g") if position is None else f"leaf(found[{position}])"
         for position, given in zip(entry.outputs, entry.leaves, strict=True)
     ]
-    writer.env |= {"launch": launch, "leaf": leaf}
-    return _written(writer, entry, f"return {writer.put_together(entry.structure, iter(names))}")
+    writer.env |= {"launch": launch, "leaf": leaf, "include": include, "choices": entry.choices}
+    return writer.caller("include(choices)", f"return {writer.put_together(entry.structure, iter(names))}")
 
 
 def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) -> Callable | None:
@@ -91,16 +89,8 @@ def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) ->
         writer.refuse(f"n.kind.out is not {writer.name(out, 'O')} or (n.value is None and n.number < now.start)")
         writer.refuse(f"{name}.masked")
     writer.env |= {"put": template.put, "state": state, "grad_mode": grad_mode.get}
-    return _written(writer, entry, f"return put(now, ({', '.join(writer.leaf_names)},))")
-
-
-def _written(writer: Writer, entry: Entry, last: str) -> Callable:
-    # Whoever observes what dispatch chooses relies on what the trace has chosen.
-    writer.lines += ["include(choices)", last]
-    writer.env |= {"include": include, "choices": entry.choices, "MISS": MISS, "ndarray": np.ndarray}
-    text = "def call(args, kwargs):\n    " + "\n    ".join(writer.lines) + "\n"
-    exec(text, writer.env)  # our own text: what is the user's enters by name
-    return writer.env["call"]
+    writer.env |= {"include": include, "choices": entry.choices}
+    return writer.caller("include(choices)", f"return put(now, ({', '.join(writer.leaf_names)},))")
 
 
 def _miss(*_args: Any) -> None:

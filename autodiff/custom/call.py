@@ -25,8 +25,7 @@ from ..tree import Structure
 from .closures import Path, standing
 from .looks import looked_at
 from .packed import Packed
-from .reads import is_fixed, static_key
-from .rereads import class_key, rule_key
+from .reads import class_key, function_key, is_fixed, static_key
 
 __all__ = ["Call", "Shape", "Site", "key_of", "shape_of"]
 
@@ -320,8 +319,10 @@ class Call:
 
     def _key_of(self, rule: Any, numbers: list[Any]) -> Any:
         """The key of a rule; of what it reads of a trace, the places."""
+        if not self.reads:
+            return function_key(rule.implementation, (), numbers)
         with standing(rule, self.reads, _Place):
-            return rule_key(rule, numbers)
+            return function_key(rule.implementation, (), numbers)
 
     def whole_key(self) -> Any:
         """The key of this call for callers that record its rule with the present numbers."""

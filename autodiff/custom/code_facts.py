@@ -23,14 +23,12 @@ _UNWATCHABLE = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "
 class CodeFacts(NamedTuple):
     """What a code object, and the functions that it defines, may read.
 
-    globals        paths: `np.pi` is ("np", "pi")
-    modules        that are imported
+    reads          globals and their attributes, `np.pi` being ("global", "np", "pi"), and ("import", a module)
     attributes     that are read of anything, in order
     is_watchable   they can be run with watched numbers
     """
 
-    globals: tuple[tuple[str, ...], ...]
-    modules: tuple[str, ...]
+    reads: tuple[tuple[str, ...], ...]
     attributes: tuple[str, ...]
     is_watchable: bool
 
@@ -38,8 +36,7 @@ class CodeFacts(NamedTuple):
 @lru_cache(maxsize=1024)
 def facts_of(code: CodeType) -> CodeFacts:
     """The facts of a code object."""
-    paths: dict[tuple[str, ...], None] = {}
-    modules: dict[str, None] = {}
+    reads: dict[tuple[str, ...], None] = {}
     attributes: dict[str, None] = {}
     is_watchable = True
     path: tuple[str, ...] = ()
@@ -51,12 +48,12 @@ def facts_of(code: CodeType) -> CodeFacts:
             path = (*path, argument)
         elif name in _GLOBAL_READS or (path and name not in ("CACHE", "PUSH_NULL")):
             if path:
-                paths[path] = None
-            path = (argument,) if name in _GLOBAL_READS else ()
+                reads[path] = None
+            path = ("global", argument) if name in _GLOBAL_READS else ()
         if reads_attribute:
             attributes[argument] = None
         if name == "IMPORT_NAME":
-            modules[argument] = None
+            reads["import", argument] = None
         if (
             name in _UNWATCHABLE
             or (name in ("STORE_DEREF", "DELETE_DEREF") and argument in code.co_freevars)
@@ -64,10 +61,9 @@ def facts_of(code: CodeType) -> CodeFacts:
         ):
             is_watchable = False
     if path:
-        paths[path] = None
+        reads[path] = None
     for inner in [facts_of(c) for c in code.co_consts if isinstance(c, CodeType)]:
-        paths |= dict.fromkeys(inner.globals)
-        modules |= dict.fromkeys(inner.modules)
+        reads |= dict.fromkeys(inner.reads)
         attributes |= dict.fromkeys(inner.attributes)
         is_watchable = is_watchable and inner.is_watchable
-    return CodeFacts(tuple(paths), tuple(modules), tuple(attributes), is_watchable)
+    return CodeFacts(tuple(reads), tuple(attributes), is_watchable)

@@ -12,8 +12,7 @@ from typing import Any
 
 from ..session import namespace
 from ..tensor import AbstractTensor
-from .reads import Key, is_fixed, objects, static_key
-from .rereads import class_key
+from .reads import Key, class_key, is_fixed, objects, static_key
 
 __all__ = ["is_object", "object_key"]
 
@@ -41,7 +40,7 @@ def object_key(value: Any, within: tuple) -> Key:
         return None, False
     within = (*within, value)
     keys = [static_key(x, within) for x in held.values()]
-    of_class, is_whole = class_key(cls)
+    of_class, is_whole = class_key(cls, within)
     if not (is_whole and all([ok for _, ok in keys])):
         return None, False
     key = (id(value), cls, tuple(held), of_class, *[k for k, _ in keys])

@@ -28,6 +28,7 @@ from abc import get_cache_token
 from collections import namedtuple
 from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -45,14 +46,14 @@ from codegen.ir import DTYPES
 from ..session import namespace
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
-from .code_facts import CodeFacts, facts_of
+from .code_facts import facts_of
 
 __all__ = [
-    "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
-    "is_library_function", "is_unchanging", "objects", "reads_of", "static_key",
+    "Key", "can_be_watched", "class_key", "class_parts", "function_key", "is_fixed",
+    "is_library_function", "objects", "reads_of", "static_key",
 ]  # fmt: skip
 
-_BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
+_BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
@@ -86,6 +87,8 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
     kind = type(value)
     if kind is FunctionType:
         return function_key(value, within, numbers)
+    if getattr(kind, "is_generic_function", False):
+        return _generic_key(value, within)
     if numbers is not None and can_be_watched(value):
         numbers.append(value)
         return (kind if kind is not np.ndarray else (kind, value.shape, value.dtype)), True
@@ -94,12 +97,10 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         kind = type(value)
     if kind is float or kind is complex:
         return (kind, value if value == value and value else repr(value)), True
-    if kind in _BY_VALUE:
+    if kind in _BY_VALUE or isinstance(value, np.dtype):
         return (kind, value), True
     if isinstance(value, _BY_IDENTITY):
         return value, True
-    if getattr(type(value), "is_generic_function", False):
-        return _generic_key(value, within)
     if kind.__module__ in _MACHINERY or kind is _FIELD:  # marks that they know by identity
         return value, True
     if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
@@ -133,17 +134,6 @@ def can_be_watched(value: Any) -> bool:
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
 
 
-def is_unchanging(value: Any) -> bool:
-    """True if something says the same as long as it is the same object, by itself and without parts."""
-    kind = type(value)
-    if isinstance(value, type):
-        return is_fixed(value.__module__)
-    return (
-        kind in _BY_VALUE or kind in (float, complex) or kind in (ModuleType, BuiltinFunctionType)
-        or isinstance(value, (*_BY_IDENTITY, np.generic)) or getattr(kind, "is_interned", False)
-    )
-
-
 def _generic_key(function: Any, within: tuple) -> Key:
     """A generic function: one of the library is what it is, one of the user is what its methods read."""
     if is_fixed(function.__module__):
@@ -157,7 +147,9 @@ def _generic_key(function: Any, within: tuple) -> Key:
     return (function, tuple([key for key, _ in parts]), chosen), all(pure for _, pure in parts)
 
 
+@lru_cache(maxsize=1024)
 def is_fixed(module: str | None) -> bool:
+    """True if nothing in a module, of a package that is what it is, is changed by a program that uses it."""
     return (module or "").partition(".")[0] in _FIXED
 
 
@@ -174,12 +166,16 @@ def _class_key(cls: type, within: tuple) -> Key:
     """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
     if is_fixed(cls.__module__):
         return cls, True
+    if not _is_one_of(cls, within) and (not _is_container(cls) or len(within) > _MAX_DEPTH):
+        return cls, False
+    return class_key(cls, within)
+
+
+def class_key(cls: type, within: tuple = ()) -> Key:
+    """The key of what the methods of a class may run or read."""
     if _is_one_of(cls, within):
         return "itself", True
-    if not _is_container(cls) or len(within) > _MAX_DEPTH:
-        return cls, False
-    within = (*within, cls)
-    keys = [static_key(part, within) for part in class_parts(cls)]
+    keys = [static_key(part, (*within, cls)) for part in class_parts(cls)]
     return (cls, *[k for k, _ in keys]), all([ok for _, ok in keys])
 
 
@@ -187,15 +183,10 @@ def _class_key(cls: type, within: tuple) -> Key:
 _parts_of_classes = namespace("parts of a class")
 
 
-def held_by(cls: type) -> list[Any]:
-    """The present contents of the namespaces of a class, and of those it derives from that are not fixed."""
-    return [value for owner in cls.__mro__ if not is_fixed(owner.__module__) for value in vars(owner).values()]
-
-
 def class_parts(cls: type) -> list[Any]:
     """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
     names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
-    held = held_by(cls)
+    held = [value for namespace in names for value in namespace.values()]
     known = _parts_of_classes.get(cls)
     if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
         items = [item for namespace in names for item in namespace.items()]
@@ -266,13 +257,9 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
         return "itself", True
     if len(within) > _MAX_DEPTH:
         return None, False
-    code = function.__code__
-    facts = facts_of(code)
-    if not (function.__closure__ or function.__defaults__ or function.__kwdefaults__) and _reads_nothing(facts):
-        return (code,), True
     within = (*within, function)
-    parts: list[Any] = [code]
-    pure = not _imports(facts)
+    parts: list[Any] = [function.__code__]
+    pure = True
     for where, value, is_certain in reads_of(function):
         # What a module's attribute is cannot be another thing for this function alone.
         key, ok = static_key(value, within, numbers if len(where) == 2 else None)
@@ -284,13 +271,14 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
 
 
 def _is_one_of(x: Any, within: tuple) -> bool:
-    return any([x is other for other in within])
+    return bool(within) and any([x is other for other in within])
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
     """The reads of a function by name: (where, the value, True if that is all there is to it).
 
-    where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...)
+    where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...),
+            ("import", a module), of which there is more to say if it may change
     """
     found: list[tuple[tuple, Any, bool]] = []
     for i, cell in enumerate(function.__closure__ or ()):
@@ -299,8 +287,8 @@ def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
         found.append((("default", i), value, True))
     for name, value in (function.__kwdefaults__ or {}).items():
         found.append((("keyword", name), value, True))
-    for path in facts_of(function.__code__).globals:
-        found.append((("global", *path), *_read(function, path)))
+    for where in facts_of(function.__code__).reads:
+        found.append((where, *_read(function.__globals__, where)))
     return found
 
 
@@ -314,26 +302,18 @@ def _contents(cell: Any) -> Any:
 _MISSING = object()
 
 
-def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
-    """The present value of `name.attribute.attribute` for the function, and True if that is all there is to it."""
-    value = function.__globals__.get(path[0], _MISSING)
+def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
+    """The present value of `name.attribute.attribute` among globals, and True if that is all there is to it."""
+    if where[0] == "import":
+        return None, is_fixed(where[1])
+    value = names.get(where[1], _MISSING)
     if value is _MISSING:
-        value = getattr(builtins, path[0], None)
-    used = 1
-    for attribute in path[1:]:
+        value = getattr(builtins, where[1], None)
+    used = 2
+    for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):
             break  # an attribute of something that the rest of this file judges as a whole
         value = getattr(value, attribute, None)
         used += 1
     # An attribute of a function may be set by anybody.
-    return value, used == len(path) or type(value) is not FunctionType
-
-
-def _imports(facts: CodeFacts) -> bool:
-    """True if code imports what may change."""
-    return any([not is_fixed(module) for module in facts.modules])
-
-
-def _reads_nothing(facts: CodeFacts) -> bool:
-    """True if code reads nothing by name but cells."""
-    return not (facts.globals or _imports(facts))
+    return value, used == len(where) or type(value) is not FunctionType

@@ -7,7 +7,6 @@
     registry       the methods and rules of one function: adding, choosing
     generic        the function: calling, with hooks for the floors above
     reliance       which choices something kept was made with, and when to drop it
-    warm           the call, written out for few parameters
     late           methods whose modules are imported when they are first needed
     introspection  methods, which, which_backward, ambiguities, coverage
 

@@ -36,8 +36,8 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
         if code is brackets.__code__:
             return None
         match home, code.co_name:
-            case "autodiff.dispatch.warm", "call":
-                given = [v for name, v in local.items() if name[1:].isdecimal() and v is not frame.f_globals["OMITTED"]]
+            case "autodiff.dispatch.generic", "__call__":
+                given = [local[name] for name in "abc" if local[name] is not frame.f_globals["OMITTED"]]
                 found = local["self"], (*given, *local["rest"]), local["keywords"]
             case "autodiff.ops.template", "run" if not code.co_argcount:
                 found = local["memory"].body, local["rest"], local["keywords"]

@@ -53,8 +53,6 @@ class Method:
         self.attached_to = attached_to
         self.place = place_of(implementation)
         self.rules: dict[str, Method] = {}
-        #: Of a rule, what it was seen to read (`custom.rereads`), once it was asked for.
-        self.reread: Any = None
         self.__doc__ = implementation.__doc__
 
     def backward(self, implementation: Callable | None = None, /, *, host: bool = False) -> Any:

@@ -62,8 +62,7 @@ def _arriving(cls: type, key: str, declared: FunctionType) -> Any:
     """The function that was sent with this key; before its first arrival one with no methods but its body."""
     found = sending.keys.find(key)
     if found is None:
-        made = next(c for c in cls.__mro__ if "__call__" not in c.__dict__ or c.__name__ == "GenericFunction")
-        found = sending.keys.keep(key, made.declare(declared))  # type: ignore[attr-defined]  # a GenericFunction
+        found = sending.keys.keep(key, cls.declare(declared))  # type: ignore[attr-defined]  # a GenericFunction
         found.sent_changes = None
     return found
 

@@ -43,7 +43,7 @@ class Front:
         self.recorder, self.attach = recorder, attach
         self.replaced: list[tuple[type, str, Any]] = []
         self.operators: dict[str, int] = {}
-        self.calls: dict[type, int] = {}
+        self.call = 0
         self.methods: dict[str, Any] = {}
         self.reads: dict[str, Any] = {}
         #: What a site learns, and who is called where it knows nothing.
@@ -96,22 +96,16 @@ class Front:
 
     def _replace_calls(self) -> None:
         """Calls of the functions that have something to learn."""
-        recorder = self.recorder
-        classes = {}
+        recorder, python = self.recorder, vars(Function)["__call__"]
         for function in functions():
-            cls = type(function)
-            python = cls.__dict__.get("__call__")
-            if python is None or not isinstance(function, Function) or not _learns(function):
+            if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
                 continue
-            classes[cls] = python
-            if not hasattr(function, "site"):
+            if function.declaration.variadic is None:
                 wanted = _wanted(function)
                 learner = self._learner(function, _table(function), _bound(python, function), wanted)
                 function.site = recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
-        for cls, python in classes.items():
-            if cls not in self.calls:
-                self.calls[cls] = recorder.call(python)
-            self._replace(cls, "__call__", vars(type)["__call__"], self.calls[cls])
+        self.call = self.call or recorder.call(python)
+        self._replace(Function, "__call__", vars(type)["__call__"], self.call)
 
     def _replace_methods(self) -> None:
         """Methods that call functions which have something to learn, and `x[key]`."""

@@ -43,7 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 #: The number of entry points of each sort.
-BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
+BINARY, UNARY, CALLS, METHODS = 16, 8, 1, 64
 #: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods,
 #: and what is in place, by the number of the operator.
 COMPARISONS = BINARY + UNARY + CALLS
