@@ -26,6 +26,11 @@ class Nested:
     def results(self) -> list[Aval]:
         """The results of the operation."""
 
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """Its graphs, by what they are to it."""
+        return {name: x for name, x in vars(self).items() if isinstance(x, Graph)}
+
     def starts(self) -> list[int]:
         """The place of each result in the vector of all results of its dtype."""
         taken: dict[Any, int] = {}
@@ -67,18 +72,10 @@ class Recurrence(Nested):
 
 @record(frozen=True)
 class Choice(Nested):
-    """`yes(*shared, *of_yes)` or `no(*shared, *of_no)`.
-
-    Inputs are the bool to choose by, then what both read, `hidden` inputs of the first, those of the second.
-    """
+    """`yes(*hidden)` or `no(*hidden)`.   Inputs are the bool to choose by, then what either reads."""
 
     yes: Graph
     no: Graph
-    hidden: int
-
-    @property
-    def shared(self) -> int:
-        return len(self.yes.inputs) - self.hidden
 
     @property
     def results(self) -> list[Aval]:
@@ -88,14 +85,10 @@ class Choice(Nested):
 
 @record(frozen=True)
 class Repetition(Nested):
-    """`while condition(*states, *of_condition): states = step(*states, *of_step)`.
-
-    Inputs are the first states, `hidden` inputs of the condition, those of the step.
-    """
+    """`while condition(*states, *hidden): states = step(*states, *hidden)`.   Inputs are the first states, hidden."""
 
     condition: Graph
     step: Graph
-    hidden: int
 
     @property
     def carried(self) -> int:
@@ -109,15 +102,14 @@ class Repetition(Nested):
 
 @record(frozen=True)
 class Retreat(Nested):
-    """A repetition, and then `*values = back(*values, *states, *of_back)` for its states before each step, last first.
+    """A repetition, and then `*values = back(*values, *states, *hidden)` for its states before each step, last first.
 
-    Inputs are those of the repetition, the first values, and what `back` reads besides.
+    Inputs are those of the repetition, and the first values.
     """
 
     condition: Graph
     step: Graph
     back: Graph
-    hidden: int
 
     @property
     def carried(self) -> int:
@@ -126,7 +118,7 @@ class Retreat(Nested):
     @property
     def forwards(self) -> int:
         """Inputs of the repetition."""
-        return len(self.step.inputs) + self.hidden
+        return len(self.step.inputs)
 
     @property
     def results(self) -> list[Aval]:

@@ -166,7 +166,7 @@ class Branch:
 class While:
     """Runs of `step` as long as `condition` holds; buffers (*inputs, *written, workspace), the first `reads` inputs.
 
-    Both get the states first, then what every run gets as it is: `of_condition`, `of_step`.  The condition is asked
+    Both get the states first, then what every run gets as it is: `hidden`.  The condition is asked
     before the first run only: a step gives the next states, and whether the condition holds for them.  Where nobody
     wants a last state, `lasts` has None.  With `back`, the states before each run are kept, and that loop goes over
     them afterwards, last first: they are its elements, and its length and `scanned` are known only then.
@@ -176,8 +176,7 @@ class While:
     condition: Program
     step: Program
     firsts: tuple[Place, ...]
-    of_condition: tuple[Place, ...]
-    of_step: tuple[Place, ...]
+    hidden: tuple[Place, ...]
     lasts: tuple[Place | None, ...]
     back: Loop | None = None
 

@@ -1,8 +1,11 @@
 """Control flow that stays in the graph: loops, branches, and what is computed again.
 
-    body         a function recorded once, to be run again and again
-    packing      several results of one operation
-    loops        scan, fori_loop
+    trace        from a function to its body
+    body         a body, to be run again and again
+    derived      bodies made of bodies: pullbacks, pushforwards, those of many examples
+    known        products of a step that are known when it goes back
+    regions      operations that run bodies, and what they have in common
+    loops        scan, fori_loop, as users call them; recurrence: their operation; fission: what needs no loop
     repeats      while_loop
     branch       cond
     checkpoint   computed again in the backward pass instead of kept

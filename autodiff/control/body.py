@@ -10,15 +10,13 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from codegen import ir
-from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..errors import DTypeError, ShapeError, caller
 from ..ops import zeros_like
 from ..session import namespace
 from ..tape.lines import belonging
@@ -32,14 +30,18 @@ from ..transforms.functional import vjp
 from ..transforms.modes import enable_grad
 
 __all__ = [
-    "RECOMPUTED", "Body", "Recorded", "again", "check_kept", "clone", "cut", "filled", "float_places", "hooked_like",
-    "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "tracks_of",
+    "RECOMPUTED", "Body", "BodyUse", "Recorded", "again", "between", "clone", "cut", "filled", "float_places",
+    "hooked_like", "inside_calls", "interned", "is_float", "joined", "mode_of", "placed", "recomputed", "tracks_of",
+    "until_stable",
 ]  # fmt: skip
 
 _bodies = namespace("body")
 
 #: What makes a node of a body anew: (its number in `order`, new inputs) -> new node.
 Recorded = Callable[[int, list[Node]], Node] | None
+
+#: Their rules read no value of theirs, so a sum stands for its terms.
+_SUMS = frozenset(("add", "sub", "neg", "reshape"))
 
 #: Functions whose calls are computed again in a backward pass: nothing in them is kept.
 RECOMPUTED: set[Any] = set()
@@ -53,12 +55,11 @@ class Body(ir.Region):
     kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
     lines                        of the trace in which it was met
-    splits                       by number of states and grad mode: what of it a loop does apart (see `fission`)
+    made                         of it, by purpose: what of it a loop does apart, it with more inputs or results
     """
 
     __slots__ = (
-        "_calls", "_keeping", "arguments", "hidden", "is_interned_itself", "kept", "lines", "order",
-        "results", "splits",
+        "_calls", "arguments", "hidden", "is_interned_itself", "kept", "lines", "made", "order", "results",
     )  # fmt: skip
 
     is_interned = True
@@ -69,7 +70,11 @@ class Body(ir.Region):
         self.arguments = [_bare(n, n.hooks) for n in arguments]
         self.hidden = [_bare(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
-        self.order, self.results = _copied(order, results, stands)
+        self.order = []
+        for node in order:
+            stands[node] = clone(node, tuple([stands[i] for i in node.inputs]))
+            self.order.append(stands[node])
+        self.results = [stands[n] for n in results]
         lines = state.now.lines
         if lines is not None:
             own = [*self.arguments, *self.hidden, *self.order]
@@ -78,27 +83,49 @@ class Body(ir.Region):
         self.lines = None if lines is None else lines.of(self.order)
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.kept = _kept(self)
-        self._keeping: Body | None = None
-        self.splits: dict[tuple[int, bool], Any] = {}
+        self.made: dict[Any, Any] = {}
         self.is_interned_itself = False
         self._calls: list[Any] | None = None
 
     @property
     def keeping(self) -> Body:
         """A body whose further results are the values of `kept`."""
-        if self._keeping is None:
+        if not self.kept:
+            return self
+        if "keeping" not in self.made:
             results = [*self.results, *[self.order[k] for k in self.kept]]
-            self._keeping = Body(self.arguments, self.hidden, results, self.order) if self.kept else self
-        return self._keeping
+            self.made["keeping"] = Body(self.arguments, self.hidden, results, self.order)
+        found: Body = self.made["keeping"]
+        return found
+
+    def reading(self, place: int, before: Sequence[Node], after: Sequence[Node]) -> Body:
+        """The body with more hidden inputs, which it does not read: some at a place among its own, some at the end."""
+        key = "reading", place, *[n.kind.out for n in before], None, *[n.kind.out for n in after]
+        if key not in self.made:
+            hidden = [*self.hidden[:place], *map(_bare, before), *self.hidden[place:], *map(_bare, after)]
+            self.made[key] = interned(self.arguments, hidden, self.results, self.order)
+        found: Body = self.made[key]
+        return found
 
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
     def tracking(self, flags: Sequence[bool]) -> list[bool]:
         """The results through which gradients flow, where they do through the inputs of which the flag is set."""
-        found = {n for n, tracks in zip([*self.arguments, *self.hidden], flags, strict=True) if tracks}
+        return self._reached(flags, lambda node: gradient_inputs(node) if node.kind.out.requires_grad else ())
+
+    def tracking_after(self, states: Sequence[Tensor], rest: Sequence[Tensor]) -> list[bool]:
+        """The results of a step, after any number of steps, through which gradients flow."""
+        return self.tracking(until_stable(tracks_of(states), tracks_of(rest), self.tracking))
+
+    def differing(self, flags: Sequence[bool]) -> list[bool]:
+        """The results that are computed from inputs of which the flag is set."""
+        return self._reached(flags, lambda node: node.inputs)
+
+    def _reached(self, flags: Sequence[bool], reads: Callable[[Node], Sequence[Node]]) -> list[bool]:
+        found = {n for n, is_set in zip([*self.arguments, *self.hidden], flags, strict=True) if is_set}
         for node in self.order:
-            if node.kind.out.requires_grad and not found.isdisjoint(gradient_inputs(node)):
+            if not found.isdisjoint(reads(node)):
                 found.add(node)
         return [n in found for n in self.results]
 
@@ -174,14 +201,45 @@ class Body(ir.Region):
         return jvp(self._moving(given, places, recorded), ([given[k] for k in places],), (list(dots),))
 
 
+class BodyUse(NamedTuple):
+    """One use of a body: the body, the hidden inputs of this use, the nesting of its result where a user sees it."""
+
+    body: Body
+    hidden: list[Tensor]
+    result: Any = None
+
+
+def joined(*uses: BodyUse, shared: int = 0) -> tuple[list[Body], list[Tensor]]:
+    """The bodies of several uses, all of which read the same hidden inputs, and these.
+
+    shared   so many hidden inputs are the same in all uses as it is
+    """
+    own = [use.hidden[shared:] for use in uses]
+    bodies = []
+    for k, use in enumerate(uses):
+        before, after = [[t.node for others in group for t in others] for group in (own[:k], own[k + 1 :])]
+        bodies.append(use.body.reading(shared, before, after) if before or after else use.body)
+    return bodies, [*uses[0].hidden[:shared], *[t for group in own for t in group]]
+
+
+def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
+    """The flags of a loop's inputs that are set at some step: at first, and what a step sets of the states."""
+    found = list(states)
+    while True:
+        after = [a or b for a, b in zip(found, step([*found, *rest]), strict=False)]
+        if after == found:
+            return [*found, *rest]
+        found = after
+
+
 def filled(values: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
     """The values, zeros in place of None."""
     return [zeros_like(x) if value is None else value for value, x in zip(values, like, strict=True)]
 
 
-def tracks_of(*groups: Sequence[Tensor]) -> list[bool]:
+def tracks_of(tensors: Sequence[Tensor]) -> list[bool]:
     """For each tensor whether gradients flow through it."""
-    return [t.node.kind.out.requires_grad for group in groups for t in group]
+    return [t.node.kind.out.requires_grad for t in tensors]
 
 
 def cut(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
@@ -259,15 +317,6 @@ def hooked_like(node: Node, made: Node) -> Node:
     return seen
 
 
-def _copied(order: Sequence[Node], results: Sequence[Node], stands: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
-    made = []
-    for node in order:
-        new = clone(node, tuple([stands[i] for i in node.inputs]))
-        stands[node] = new
-        made.append(new)
-    return made, [stands[n] for n in results]
-
-
 def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     """A node of the same kind on other inputs, as it stands."""
     new = rich_node(node.kind, inputs, call=node.call)
@@ -287,13 +336,14 @@ def _kept(body: Body) -> tuple[int, ...]:
     plain: set[Node] = {*body.arguments, *body.hidden}
     kept: set[Node] = set()
     for node in body.order:
-        if isinstance(node.kind.op.lower, Move) and plain.issuperset(node.inputs):
+        op = node.kind.op
+        if isinstance(op.lower, Move) and plain.issuperset(node.inputs):
             plain.add(node)
         elif node in fresh:
             continue
-        elif _is_dear(node):
+        elif op.heavy and (op.pull is None or not op.keeps_mask):
             kept.add(node)
-        elif node.kind.op.name in _SUMS:
+        elif op.name in _SUMS:
             terms = kept.intersection(node.inputs)
             size = sum([t.kind.out.aval.nbytes for t in terms])
             others = [i for i in node.inputs if i not in terms]
@@ -313,28 +363,20 @@ def inside_calls(order: Sequence[Node], chosen: Callable[[Any], bool] = lambda c
     for node in order:
         if isinstance(node, RichNode) and node.call is not None and chosen(node.call):
             starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
-            found |= _between(node, starts)
+            found |= between(node.inputs, starts) - starts
     return found
 
 
-#: Their rules read no value of theirs, so a sum stands for its terms.
-_SUMS = frozenset(("add", "sub", "neg", "reshape"))
-
-
-def _is_dear(node: Node) -> bool:
-    op = node.kind.op
-    return op.heavy and (op.pull is None or not op.keeps_mask)
-
-
-def _between(node: Node, starts: set[Node]) -> set[Node]:
-    """The nodes that a node is computed from, up to `starts`."""
+def between(results: Iterable[Node], starts: set[Node]) -> set[Node]:
+    """The nodes that results are computed from, and these, as far as `starts`."""
     found: set[Node] = set()
-    stack = [node]
+    stack = list(results)
     while stack:
-        for i in stack.pop().inputs:
-            if i not in starts and i not in found:
-                found.add(i)
-                stack.append(i)
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if node not in starts:
+                stack.extend(node.inputs)
     return found
 
 
@@ -348,14 +390,3 @@ def again(node: Node, inputs: list[Node]) -> Node:
         if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):
             return inputs[node.body]  # no gradient comes to the rule
     return clone(node, tuple(inputs))
-
-
-def check_kept(called: str, names: Sequence[str], before: Sequence[Aval], after: Sequence[Aval]) -> None:
-    """Raise ShapeError or DTypeError where a step gives another aval than it was given, saying how to mend it."""
-    for name, old, new in zip(names, before, after, strict=True):
-        if old == new:
-            continue
-        told = f"{called}: {name} is {old} before a step and {new} after it\n  called at {caller()}"
-        if old.shape != new.shape:
-            raise ShapeError(f"{told}\n  begin with what a step gives, or let the step keep the shape")
-        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{old.dtype})")

@@ -25,12 +25,11 @@ from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import shorten
 from ..transforms.anomaly import is_watching
-from ..transforms.arguments import applied
+from ..transforms.arguments import applied as called
 from ..transforms.batch.walk import CALLS
-from .batching import checkpoint_of_all
 from .body import RECOMPUTED, Body, cut, float_places, mode_of, placed, tracks_of
-from .derived import derived
-from .trace import Like, trace, values_of
+from .derived import applied, derived, of_all
+from .trace import Operands, trace
 
 __all__ = ["checkpoint"]
 
@@ -54,8 +53,20 @@ def _checkpointed(body, inputs): ...
 
 _checkpointed.__name__ = "checkpoint"  # in messages
 RECOMPUTED.add(_checkpointed)
-CALLS[_checkpointed] = checkpoint_of_all(_checkpointed)
 
+
+def _of_all(size: int, values: dict[str, Any], differ: dict[str, Any]) -> tuple:
+    """Many calls at once: what is computed again is computed again for all."""
+    body, inputs, mapped = values["body"], values["inputs"], differ["inputs"]
+
+    def f(given: list[Tensor]) -> list[Tensor]:
+        return of_all(applied(body, given, mapped, size), size)
+
+    made = derived(body, ("examples of a checkpoint", size, *mapped), f, (), (), inputs)
+    return _checkpointed(made.body, tuple(made.hidden))
+
+
+CALLS[_checkpointed] = _of_all
 
 @_checkpointed.forward
 def _(ctx, body, inputs):
@@ -78,14 +89,13 @@ def _(ctx, _body, dots):
     results = [n.aval for n in body.graph.outputs]
     floats = float_places(results)
 
-    def pushed(given: list[Tensor], _: list[Tensor]) -> list[Tensor]:
+    def pushed(given: list[Tensor]) -> list[Tensor]:
         _, found = body.push(given[: len(inputs)], given[len(inputs) :], places)
         return [found[k] for k in floats]
 
     given = [*inputs, *[dots[k] for k in places]]
-    purpose, avals = ("pushed in a checkpoint", *places), [t.aval for t in given]
-    made = derived(body, purpose, pushed, avals, values=lambda: (given, []))
-    return tuple(placed(_computed(made.body, [*given, *made.hidden]), floats, len(results)))
+    made = derived(body, ("pushed in a checkpoint", *places), pushed, (), (), given)
+    return tuple(placed(_computed(made.body, made.hidden), floats, len(results)))
 
 
 def _computed(body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -111,26 +121,23 @@ def checkpoint(f: Callable) -> Callable:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             user, structure = tree.flatten((args, kwargs))
-            user = [numpys(x) for x in user]
-            leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
-            like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
+            user = tree.unflatten(structure, [numpys(x) for x in user])
+            given = Operands(user, (AbstractTensor, np.ndarray, np.generic))
             if is_watching():
-                given, named = tree.unflatten(structure, values_of(like, leaves))
-                return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*given, **named))
-            examples = tree.unflatten(structure, like)
+                plain, named = given.values()
+                return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
             kept: list[Any] = []
             nesting = tree.LEAF
 
             def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
                 """The result's leaves, without those that are no tensors: these are kept as they are."""
                 nonlocal kept, nesting
-                found, nesting = tree.flatten(applied(f, args, kwargs))
+                found, nesting = tree.flatten(called(f, args, kwargs))
                 kept = [None if isinstance(x, VALUES) else x for x in found]
                 return [x if isinstance(x, VALUES) else None for x in found]
 
-            traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
-            tensors = [x for x in leaves if isinstance(x, Tensor)]
-            found = traced.result.filled(_computed(traced.body, [*tensors, *traced.hidden]))
+            traced = trace(tensors_of, *given.examples, values=given.values)
+            found = traced.result.filled(_computed(traced.body, [*given.tensors, *traced.hidden]))
             return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
         except Exception as error:
             shorten(error)

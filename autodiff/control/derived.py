@@ -1,6 +1,6 @@
 """Bodies made of a body: its pullback, its pushforward, the body of many examples.  Made once, and kept.
 
-    pulled = derived(body, ("pull", places), f, avals of arguments, hidden inputs)
+    pulled = derived(body, ("pull", places), f, states, scanned, hidden inputs)
     pulled.body, pulled.hidden                  what a loop or branch is recorded with
 
 A body is recorded on arguments that all track, so what its rules record depends on avals, grad mode and the purpose
@@ -10,44 +10,34 @@ rules read what no key can name, evaluate, or call methods of the user's: these 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.symbols import is_watched
 
 from ..custom.call import Call
 from ..custom.reads import is_fixed
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
+from ..ops import reshape, where
+from ..ops.batching import with_examples
 from ..session import namespace
 from ..tape.node import Node, data_node, new_number
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
-from .body import Body, interned
-from .trace import recorded
+from ..transforms.batch.walk import OfAll
+from .body import Body, BodyUse, again, hooked_like
+from .trace import trace
 
-__all__ = ["MadeBody", "derived"]
+__all__ = ["applied", "choose", "derived", "of_all", "where_differing"]
 
 _RULES = ("backward", "jvp")
 
 #: By the body and the key of what is wanted of it.
 _made_of = namespace("derived body")
-
-
-class MadeBody(NamedTuple):
-    """A body made of another one, as it is used here.
-
-    reads    numbers of the hidden inputs that were given which it reads
-    hidden   its hidden inputs: these, and tensors that its rules met elsewhere
-    """
-
-    body: Body
-    reads: tuple[int, ...]
-    hidden: list[Tensor]
 
 
 class _KeptBody(NamedTuple):
@@ -58,7 +48,6 @@ class _KeptBody(NamedTuple):
     """
 
     body: Body
-    reads: tuple[int, ...]
     numbers: list[Node]
     choices: Choices
 
@@ -66,24 +55,31 @@ class _KeptBody(NamedTuple):
 def derived(
     base: Body,
     purpose: tuple,
-    f: Callable[[list[Tensor], list[Tensor]], Sequence[Tensor]],
-    arguments: Sequence[Aval],
-    hidden: Sequence[Tensor] = (),
-    values: Callable[[], tuple[list[Tensor], list[Tensor]]] | None = None,
-) -> MadeBody:
-    """The body of f(arguments, hidden inputs), which applies `base`: made once for a purpose.
+    f: Callable[[list[Tensor]], Sequence[Tensor]],
+    states: Sequence[Tensor],
+    scanned: Sequence[Tensor],
+    hidden: Sequence[Tensor],
+) -> BodyUse:
+    """The body of f(arguments and hidden inputs), which applies `base`: made once for a purpose.
 
-    purpose   all that f depends on beside `base` and avals
-    values    gives arguments and hidden inputs that f may be run on once: see `trace`
+    Its hidden inputs are these, and tensors that its rules met elsewhere.
+
+    purpose           all that f depends on beside `base` and avals
+    states, scanned   arguments are like these, and like elements of those
     """
-    avals = tuple(arguments), tuple([t.aval for t in hidden])
+    arguments = *[t.aval for t in states], *[t.aval.with_shape(t.shape[1:]) for t in scanned]
+    avals = arguments, tuple([t.aval for t in hidden])
     key = _key(base, purpose, avals)
     found = None if key is None else _made_of.get((base, key))
     if found is None:
-        return _made(base, key, f, avals, hidden, values)
+
+        def values() -> list[list[Tensor]]:
+            """Arguments that f may be run on once: see `trace`."""
+            return [[*states, *[t[0] for t in scanned], *hidden]]
+
+        return _made(base, key, f, avals, hidden, values if all([t.shape[0] for t in scanned]) else None)
     include(found.choices)
-    numbers = [handle(data_node(n.kind, n.value)) for n in found.numbers]
-    return MadeBody(found.body, found.reads, [*[hidden[k] for k in found.reads], *numbers])
+    return BodyUse(found.body, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]])
 
 
 def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
@@ -103,18 +99,46 @@ def _is_users(call: Call) -> bool:
 
 def _made(
     base: Body, key: tuple | None, f: Callable, avals: tuple, hidden: Sequence[Tensor], values: Callable | None
-) -> MadeBody:
+) -> BodyUse:
     asked, since = state.now.asked, new_number()
     with observed() as choices:
-        made = recorded(lambda *given: list(f(*given)), tuple(map(list, avals)), values)
-    count = len(avals[0])
-    met = {i for n in made.order for i in n.inputs}.union(made.results)
-    reads = tuple([k for k, n in enumerate(made.arguments[count:]) if n in met])
-    inner = [made.arguments[count + k] for k in reads]
-    outside = [t.node for t in made.hidden]
-    body = interned(made.arguments[:count], [*inner, *outside], made.results, made.order)
+        made = trace(lambda given: list(f(given)), [*avals[0], *avals[1]], values=values, hidden=hidden)
+    outside = [t.node for t in made.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
-        _made_of.put((base, key), _KeptBody(body, reads, outside, choices))
+        _made_of.put((base, key), _KeptBody(made.body, outside, choices))
         choices.on_change(partial(_made_of.pop, (base, key)))
-    return MadeBody(body, reads, [*[hidden[k] for k in reads], *made.hidden])
+    return made
+
+
+# ---------------------------------------------------------------- of many examples (`vmap`)
+
+
+def applied(
+    body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: int
+) -> list[tuple[Tensor, bool]]:
+    """Record a body of one example for all of them: each result, and whether it differs between examples."""
+    stands: dict[Node, Node] = {}
+    walk = OfAll(size, stands, again)
+    for node, t, m in zip([*body.arguments, *body.hidden], given, mapped, strict=True):
+        if m:
+            walk.found[node] = walk.hooked(node, t)
+        else:
+            stands[node] = hooked_like(node, t.node)
+    walk.go(body.order)
+    return [walk.of(n) for n in body.results]
+
+
+def of_all(pairs: Sequence[tuple[Tensor, bool]], size: int) -> list[Tensor]:
+    """All with the examples along axis 0."""
+    return list(with_examples(size, [t for t, _ in pairs], [m for _, m in pairs]))
+
+
+def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Sequence[bool], size: int) -> list[Tensor]:
+    """The states of a loop, those that differ at some step with the examples along axis 0."""
+    return [with_examples(size, (t,), (m,))[0] if s else t for (t, m), s in zip(pairs, states, strict=False)]
+
+
+def choose(chosen: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """For each example one of two results."""
+    return where(reshape(chosen, (*chosen.shape, *(1,) * (yes.ndim - 1))), yes, no)

@@ -16,26 +16,43 @@ many times the elements, and everything that `checkpoint` computes again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from math import fsum
 from typing import NamedTuple
 
 from codegen.lowering import Contract, Move
 
 from ..ops import add, matmul, reshape, sum, transpose
-from ..tape.node import Node
-from ..tape.record import grad_mode
+from ..tape.node import Node, RichNode
+from ..tape.record import IDENTITY, SAME, grad_mode, is_cut
 from ..tensor import Tensor, handle
-from .batching import applied
-from .body import Body, again, clone, interned
-from .terms import RESHAPES, Looked, Product, Term, size_of, sizes_of, stripped, sums_of
+from .body import Body, again, between, clone, inside_calls, interned, is_float, recomputed
+from .derived import applied
 
-__all__ = ["Apart", "apart"]
+__all__ = ["in_parts"]
 
 #: A product of all steps may take so many times the memory of the elements it is computed from.
 _MOST = 8
 
-#: From so many steps on it pays to look.
-_LEAST = 2
+#: Moves that a sum over steps may be taken before; those that leave the elements of a vector, or of anything, in order.
+_MOVES = frozenset(("transpose", "reshape", "neg", "identity"))
+_OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozenset(("reshape", "identity"))
+
+
+class Term(NamedTuple):
+    """What a step adds to a state, and is added up after the loop: `moves` of the sum over steps of what is stacked.
+
+    values      one, which a step may sum over axes; or two, of which a step has the product left.T @ right
+    rows        of both, in one step
+    is_turned   a step has left, not left.T
+    """
+
+    moves: tuple[Node, ...]
+    values: tuple[Node, ...]
+    axes: tuple[int, ...] = ()
+    rows: int = 0
+    is_turned: bool = False
 
 
 class Split(NamedTuple):
@@ -60,65 +77,84 @@ class Split(NamedTuple):
     early_nodes: list[Node]
 
 
-class Apart(NamedTuple):
-    """The loop that stays: its body and its inputs; `finished(last, given)` are the results of the whole."""
-
-    body: Body
-    states: list[Tensor]
-    scanned: list[Tensor]
-    hidden: list[Tensor]
-    finished: Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[list[Tensor], list[Tensor]]]
-
-
-def apart(
-    body: Body, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int
-) -> Apart | None:
-    """Do what comes before the loop; None where nothing can be done apart."""
-    if length < _LEAST:
-        return None
-    split = _split_of(body, len(states))
+def in_parts(
+    loop: Callable[..., Sequence[Sequence[Tensor]]], body: Body, states: Sequence[Tensor],
+    scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int,
+) -> Sequence[Sequence[Tensor]]:
+    """The last states and what steps gave, by `loop(body, states, scanned, hidden)` of what needs one."""
+    split = _split_of(body, len(states)) if length > 1 else None
     if split is None:
-        return None
-    inputs = [*scanned, *hidden]
+        return loop(body, states, scanned, hidden)
+    once = split.once.apply(hidden) if split.once else []
     of_all = [True] * len(scanned) + [False] * len(hidden)
-    once = split.once.apply(inputs[len(scanned) :]) if split.once else []
-    early = [t for t, _ in applied(split.early, inputs, of_all, length)] if split.early else []
-    elements = [scanned[k] for k in split.elements] + early
-    count = len(body.results) - len(states)
-
-    def finished(last: Sequence[Tensor], given: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """All last states, and what steps gave."""
-        values = dict(zip([*body.arguments[len(states) :], *split.early_nodes], [*scanned, *early], strict=True))
-        for node, t in zip([*body.results[len(states) :], *split.stacked], given, strict=True):
-            values[node] = t
-            base = stripped(node, moves=RESHAPES)[1]
-            values.setdefault(base, reshape(t, (length, *base.kind.out.aval.shape)))
-        stay = dict(zip(split.states, last, strict=True))
-        found = []
-        for k, first in enumerate(states):
-            total = stay.get(k, first)
-            for term in split.sums.get(k, ()):
-                total = add(total, _total(term, values))
-            found.append(total)
-        return found, list(given[:count])
-
-    hidden_now = [hidden[k] for k in split.hidden] + list(once)
-    return Apart(split.rest, [states[k] for k in split.states], elements, hidden_now, finished)
+    early = [t for t, _ in applied(split.early, [*scanned, *hidden], of_all, length)] if split.early else []
+    last, given = loop(
+        split.rest, [states[k] for k in split.states], [*[scanned[k] for k in split.elements], *early],
+        [*[hidden[k] for k in split.hidden], *once],
+    )
+    values = dict(zip([*body.arguments[len(states) :], *split.early_nodes], [*scanned, *early], strict=True))
+    for node, t in zip([*body.results[len(states) :], *split.stacked], given, strict=True):
+        values[node] = t
+        base = _stripped(node, moves=_RESHAPES)[1]
+        values.setdefault(base, reshape(t, (length, *base.kind.out.aval.shape)))
+    stay = dict(zip(split.states, last, strict=True))
+    found = []
+    for k, first in enumerate(states):
+        total = stay.get(k, first)
+        for term in split.sums.get(k, ()):
+            total = add(total, _total(term, [values[n] for n in term.values]))
+        found.append(total)
+    return found, given[: len(body.results) - len(states)]
 
 
-def _total(term: Term, values: dict[Node, Tensor]) -> Tensor:
+def _total(term: Term, values: Sequence[Tensor]) -> Tensor:
     """The sum of a term over all steps."""
-    if isinstance(term, Product):
-        left, right = values[term.left], values[term.right]
+    if len(values) == 1:
+        total = sum(values[0], axis=(0, *[1 + a for a in term.axes]))
+    else:
+        left, right = values
         if term.is_turned:
             left = transpose(left, (0, 2, 1))
         left, right = (reshape(x, (x.shape[0] * term.rows, x[0].size // term.rows)) for x in (left, right))
         total = matmul(left.T, right)
-    else:
-        total = sum(values[term.value], axis=(0, *[1 + a for a in term.axes]))
     for move in reversed(term.moves):
         total = handle(again(move, [total.node]))
     return total
+
+
+class Looked:
+    """Properties of the nodes of a body.
+
+    of_elements, of_states   nodes that are computed from some
+    fixed                    nodes that stay where they are: calls of rules of what changes, and what follows from these
+    inside                   nodes inside of calls, which carry their derivative: they go nowhere without the call
+    again                    what `checkpoint` computes again
+    readers                  how often each node is read
+    """
+
+    def __init__(self, body: Body, carried: int) -> None:
+        self.body, self.carried = body, carried
+        self.states, self.elements = body.arguments[:carried], body.arguments[carried:]
+        self.of_states, self.of_elements = set(self.states), set(self.elements)
+        self.fixed, self.again = set(recomputed(body.order)), set()
+        self.inside = inside_calls(body.order)
+        self.readers = Counter([i for node in body.order for i in node.inputs] + list(body.results))
+        for node in body.order:
+            if node.kind.op.name == "barrier":
+                self.again.add(node)
+                self.fixed.add(node)
+            elif isinstance(node, RichNode) and self._stays(node):
+                self.fixed.add(node)
+            for known in (self.of_states, self.of_elements, self.fixed, self.again):
+                if not known.isdisjoint(node.inputs):
+                    known.add(node)
+
+    def _stays(self, node: RichNode) -> bool:
+        """True for hooks, calls of the host, and calls of what changes from step to step."""
+        if node.hooks or (node.call is not None and node.call.token is not None):
+            return True
+        is_call = node.call is not None or node.body is not None
+        return is_call and not (self.of_states.isdisjoint(node.inputs) and self.of_elements.isdisjoint(node.inputs))
 
 
 # ---------------------------------------------------------------- which parts there are
@@ -126,10 +162,11 @@ def _total(term: Term, values: dict[Node, Tensor]) -> Tensor:
 
 def _split_of(body: Body, carried: int) -> Split | None:
     """The parts of a body; None where it is one."""
-    key = carried, grad_mode.get()
-    if key not in body.splits:
-        body.splits[key] = _split(Looked(body, carried))
-    return body.splits[key]
+    key = "apart", carried, grad_mode.get()
+    if key not in body.made:
+        body.made[key] = _split(Looked(body, carried))
+    found: Split | None = body.made[key]
+    return found
 
 
 def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[Node]]:
@@ -137,7 +174,7 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
 
     Moves stay in the loop, where they are free.
     """
-    products: dict[Node, int] = {}  # and what follows: bytes of the largest on the way
+    products: dict[Node, float] = {}  # and what follows: bytes of the largest on the way
     same: set[Node] = set()
     for node in looked.body.order:
         if node in looked.of_states or node in looked.fixed or node in looked.inside or not node.inputs:
@@ -145,14 +182,14 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
         if node.call is not None and node.body is None:
             continue  # it has no value: its outputs have
         if node not in looked.of_elements:
-            if not isinstance(node.kind.op.lower, Move) and size_of(node) <= max(map(size_of, node.inputs)):
+            if not isinstance(node.kind.op.lower, Move) and _size_of(node) <= max(map(_size_of, node.inputs)):
                 same.add(node)
         elif isinstance(node.kind.op.lower, Contract):
-            if size_of(node) <= _MOST * sizes_of([i for i in node.inputs if i in looked.of_elements]):
-                products[node] = size_of(node)
+            if _size_of(node) <= _MOST * _size_of(*[i for i in node.inputs if i in looked.of_elements]):
+                products[node] = _size_of(node)
         else:
             most = max([products.get(i, 0) for i in node.inputs])
-            if size_of(node) <= most and node.kind.op.batch is not None:
+            if _size_of(node) <= most and node.kind.op.batch is not None:
                 products[node] = most
     found: set[Node] = set()
     seen: set[Node] = set()
@@ -172,35 +209,37 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
 
 
 def _split(looked: Looked) -> Split | None:
-    body, sums = looked.body, sums_of(looked)
-    states = [k for k in range(looked.carried) if k not in sums or sums[k].others]
+    body, sums = looked.body, _sums_of(looked)
+    states = [k for k in range(looked.carried) if k not in sums or sums[k][1]]
     results, made = [], []
     for k in states:
         total = body.results[k]
         if k in sums:
             total = looked.states[k]
-            for other in sums[k].others:
+            for other in sums[k][1]:
                 total = clone(body.results[k], (total, other))  # the last of its sum: it adds
                 made.append(total)
         results.append(total)
     results += body.results[looked.carried :]
-    values = {n for s in sums.values() for term in s.terms for n in term.values}
+    values = {n for terms, _ in sums.values() for term in terms for n in term.values}
     early, once = _early(looked, [*results, *values])
     given = body.results[looked.carried :]
-    there = {*early, *given, *[stripped(n, moves=RESHAPES)[1] for n in given]}
+    there = {*early, *given, *[_stripped(n, moves=_RESHAPES)[1] for n in given]}
     stacked = [n for n in (*looked.states, *body.order) if n in values and n not in there]
     if not sums and not early and not once:
         return None
     results += stacked
     first = [looked.states[k] for k in states]
-    order, read = _between([*first, *looked.elements, *early, *body.hidden, *once], results, [*body.order, *made])
+    starts = {*first, *looked.elements, *early, *body.hidden, *once}
+    read = between(results, starts)
+    order = [n for n in (*body.order, *made) if n in read and n not in starts]
     elements = [k for k, n in enumerate(looked.elements) if n in read]
     hidden = [k for k, n in enumerate(body.hidden) if n in read]
     arguments = [*first, *[looked.elements[k] for k in elements], *early]
     rest = interned(arguments, [*[body.hidden[k] for k in hidden], *once], results, order)
     return Split(
         _computing(looked, [], once), _computing(looked, looked.elements, early), rest, states, elements, hidden,
-        {k: s.terms for k, s in sums.items()}, stacked, early,
+        {k: terms for k, (terms, _) in sums.items()}, stacked, early,
     )  # fmt: skip
 
 
@@ -208,19 +247,108 @@ def _computing(looked: Looked, arguments: Sequence[Node], results: Sequence[Node
     """The body that gives these results."""
     if not results:
         return None
-    hidden = looked.body.hidden
-    order, _ = _between([*arguments, *hidden], results, looked.body.order)
-    return interned(arguments, hidden, results, order)
+    starts = {*arguments, *looked.body.hidden}
+    on_the_way = between(results, starts) - starts
+    return interned(arguments, looked.body.hidden, results, [n for n in looked.body.order if n in on_the_way])
 
 
-def _between(given: Sequence[Node], results: Sequence[Node], order: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Of these nodes those between what is given and the results; and what of the former is read."""
-    start, known = set(given), set()
-    stack = list(results)
+# ---------------------------------------------------------------- what is summed
+
+
+def _size_of(*nodes: Node) -> float:
+    return fsum([n.kind.out.aval.nbytes for n in nodes])
+
+
+def _sums_of(looked: Looked) -> dict[int, tuple[list[Term], list[Node]]]:
+    """The states to which each step adds products, and nobody reads meanwhile.
+
+    For each the terms that are added up after the loop, and the nodes that stay in it.
+    """
+    if grad_mode.get() and any(map(is_cut, looked.body.order)):
+        return {}  # gradients would flow through what is summed after the loop
+    candidates: dict[int, list[Node]] = {}
+    for k, state in enumerate(looked.states):
+        terms = _terms(looked, state, looked.body.results[k])
+        if terms is not None:
+            candidates[k] = terms
+    products = {t: p for terms in candidates.values() for t in terms if (p := _product(looked, t)) is not None}
+    stacked = {n for p in products.values() for n in p.values}
+    found: dict[int, tuple[list[Term], list[Node]]] = {}
+    for k, terms in candidates.items():
+        moved = {t: products.get(t) or _plain(t, stacked) for t in terms}
+        after = [term for term in moved.values() if term is not None]
+        if after:
+            found[k] = after, [t for t, term in moved.items() if term is None]
+    return found
+
+
+def _terms(looked: Looked, state: Node, result: Node) -> list[Node] | None:
+    """The terms that a step adds to a state; None where it does something else with it."""
+    if looked.readers[state] != 1 or result is state or not is_float(state.kind.out.aval):
+        return None
+    terms, stack, is_there = [], [result], False
     while stack:
         node = stack.pop()
-        if node not in known:
-            known.add(node)
-            if node not in start:
-                stack.extend(node.inputs)
-    return [n for n in order if n in known and n not in start], known & start
+        if node is state:
+            is_there = True
+        elif (
+            node.kind.op.name == "add"
+            and node in looked.of_states
+            and looked.readers[node] == 1
+            and all(i.kind.out.aval == node.kind.out.aval for i in node.inputs)
+        ):
+            stack.extend(node.inputs)
+        else:
+            terms.append(node)
+    return terms[::-1] if is_there and len(set(terms)) == len(terms) else None
+
+
+def _stripped(
+    node: Node, stop: Collection[Node] = (), moves: Collection[str] = _MOVES
+) -> tuple[tuple[Node, ...], Node]:
+    """A node without the moves around it, as far as one of `stop`."""
+    found: list[Node] = []
+    while node not in stop and (node.kind.op is SAME or node.kind.op.name in moves):
+        found += () if node.kind.op is SAME else (node,)
+        (node,) = node.inputs
+    return tuple(found), node
+
+
+def _product(looked: Looked, term: Node) -> Term | None:
+    """A term as a product whose operands may be stacked."""
+    moves, node = _stripped(term)
+    if len(node.inputs) != 2:
+        return None
+    left, right = map(_itself, node.inputs)
+    shapes = [n.kind.out.aval.shape for n in (left, right)]
+    if any(len(s) != 2 for s in shapes):
+        return None
+    (_, rows), is_turned = shapes[0], False
+    if isinstance(node.kind.op.lower, Contract):
+        is_turned = left.kind.op.name != "transpose"
+        left = left if is_turned else _itself(left.inputs[0])
+    elif node.kind.op.name == "mul" and shapes[0][1] == shapes[1][0] == 1:  # a column times a row
+        left, right = (_stripped(n, moves=_OF_VECTORS)[1] for n in (left, right))
+    else:
+        return None
+    if any(n in looked.again or not (n in looked.of_states or n in looked.of_elements) for n in (left, right)):
+        return None
+    stacked = {n for n in (left, right) if n not in looked.elements}
+    return Term(moves, (left, right), (), rows, is_turned) if _size_of(*stacked) <= _size_of(node) else None
+
+
+def _itself(node: Node) -> Node:
+    """The node that this one is another identity of."""
+    while node.kind.op in (IDENTITY, SAME):
+        (node,) = node.inputs
+    return node
+
+
+def _plain(term: Node, stacked: set[Node]) -> Term | None:
+    """A term as the sum of something that is stacked anyway."""
+    moves, node = _stripped(term, stacked)
+    axes: tuple[int, ...] = ()
+    if node not in stacked and node.kind.op.name == "sum":
+        (axes,) = node.kind.params
+        node = _itself(node.inputs[0])
+    return Term(moves, (node,), axes) if node in stacked else None

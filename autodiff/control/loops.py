@@ -15,7 +15,7 @@ from codegen.symbols import as_index
 
 from .. import tree
 from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
-from ..ops import arange, as_tensor, astype, stack
+from ..ops import arange, as_tensor, astype
 from ..ops.arguments import check_parts
 from ..stand_ins import standing
 from ..tape.record import number_like_traced
@@ -23,9 +23,9 @@ from ..tensor import Tensor
 from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied, own
-from .body import check_kept
-from .recurrence import looped
-from .trace import Like, Nesting, Traced, as_written, is_python_number, started, trace
+from .body import BodyUse
+from .recurrence import by_hand, looped
+from .trace import Like, Nesting, as_written, check_kept, is_python_number, started, trace
 
 __all__ = ["fori_loop", "scan"]
 
@@ -62,7 +62,10 @@ def _scanned(
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
     if length and runs_as_written():  # what no step gives has a shape in a trace only
-        return _by_hand(f, init, tensors, elements, nesting, length, reverse)
+        check_parts("scan", length)
+        order = range(length)[:: -1 if reverse else 1]
+        pairs = [*zip(tensors, elements, strict=True)]
+        return by_hand(f, started(init), lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
     avals = [x.aval.with_shape(x.shape[1:]) for x in tensors]
     like = [Like(a, 0 if called == "fori_loop" else x) for a, x in zip(avals, elements, strict=True)]
     element = nesting.filled(like)
@@ -108,7 +111,7 @@ def _whole(number: Any, what: str) -> int:
 def _fitting(
     f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool],
     called: str,
-) -> tuple[Traced, list[Tensor]]:
+) -> tuple[BodyUse, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
 
     element, first   what an element is like, and what gives one, if there is any
@@ -120,30 +123,13 @@ def _fitting(
         found = "one value" if traced.result.structure.cls is None else traced.result
         raise ShapeError(f"scan: the function returns (carry, y), not {found}\n  called at {caller()}")
     after = traced.result.parts()[0]
-    if after != carry:
-        what = "carry" if called == "scan" else "value"
-        raise ShapeError(f"{called}: the {what} changes from {carry} to {after}\n  called at {caller()}")
     outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
-    if any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
+    if after == carry and any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
         cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
                 for w, s, a in zip(is_number, states, outs, strict=True)]
         return _fitting(f, cast, carry, element, first, [False] * len(cast), called)
-    check_kept(called, carry.names("carry" if called == "scan" else "value"), [s.aval for s in states], outs)
+    check_kept(called, "carry" if called == "scan" else "value", carry, after, [s.aval for s in states], outs)
     return traced, states
-
-
-def _by_hand(
-    f: Callable, carry: Any, tensors: list[Tensor], elements: list[Any], nesting: Nesting, length: int, reverse: bool
-) -> tuple[Any, Any]:
-    """A Python loop, to step through."""
-    carry = started(carry)
-    check_parts("scan", length)
-    given: list[Any] = [None] * length
-    for t in range(length - 1, -1, -1) if reverse else range(length):
-        element = nesting.filled([standing(x[t], xs) for x, xs in zip(tensors, elements, strict=True)])
-        carry, y = as_written(f, carry, element)
-        given[t] = tree.map(own, y)  # the next step may update what is also in its carry
-    return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *given)
 
 
 def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:

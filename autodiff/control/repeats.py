@@ -17,41 +17,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Nest
 from codegen.nested import Repetition, Retreat
 
 from ..custom import function
 from ..custom.context import wanted as wanted_of
-from ..errors import DTypeError, GradientError, ShapeError, caller, check_callable
+from ..errors import DTypeError, GradientError, caller, check_callable
+from ..ops import any as any_
 from ..ops import as_tensor, zeros_like
-from ..ops.primitive import primitive
-from ..tape.record import record
+from ..ops.batching import with_examples
 from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import shorten
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.modes import enable_grad
-from .batching import tracking_after, while_backwards_batch, while_batch
-from .body import Body, check_kept, cut, filled, float_places, mode_of, placed, tracks_of
-from .derived import derived
-from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
-from .trace import Nesting, Traced, as_written, trace
+from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
+from .derived import applied, choose, derived, of_all, where_differing
+from .regions import Regions, run_of
+from .trace import Nesting, as_written, check_kept, trace
 
 __all__ = ["while_loop"]
 
 
 class Repeat(NamedTuple):
-    """The static part of a loop: condition and step, and the number of hidden inputs of the condition."""
+    """The static part of a loop: condition and step, which read the same."""
 
-    hidden: int
     condition: Body
     step: Body
 
     @property
-    def repetition(self) -> Repetition:
+    def nested(self) -> Repetition:
         """The same, as the compiler has it."""
-        return Repetition(self.condition.graph, self.step.graph, self.hidden)
+        return Repetition(self.condition.graph, self.step.graph)
 
 
 class Back(NamedTuple):
@@ -60,241 +57,238 @@ class Back(NamedTuple):
     back   (cotangents of the float states, sums of those of the float hidden inputs; states; what it captured)
     """
 
-    hidden: int
     condition: Body
     step: Body
     back: Body
 
     @property
-    def retreat(self) -> Retreat:
+    def nested(self) -> Retreat:
         """The same, as the compiler has it."""
-        return Retreat(self.condition.graph, self.step.graph, self.back.graph, self.hidden)
+        return Retreat(self.condition.graph, self.step.graph, self.back.graph)
 
 
-def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
-    """Run the loop.  (Compiled, it is native where condition and step are.)"""
-    states, _ = _repeated_by_python(Repeat(**static).repetition, arrays)
-    return pack([np.asarray(s) for s in states], dtype)
-
-
-def _run_back(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
-    retreat = Back(**static).retreat
-    count, split = retreat.forwards, retreat.forwards + len(retreat.back.outputs)
-    _, before = _repeated_by_python(retreat, arrays[:count])
-    values, hidden = list(arrays[count:split]), arrays[split:]
-    back = run_of(retreat.back)
+def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
+    """Run the loop, and back where it has to.  (Compiled, it is native where condition and step are.)"""
+    count = len(loop.step.inputs)
+    states, hidden, before = list(arrays[: loop.carried]), arrays[loop.carried : count], []
+    condition, step = run_of(loop.condition), run_of(loop.step)
+    while condition(*states, *hidden)[0]:
+        before.append(states)
+        states = list(step(*states, *hidden))
+    if isinstance(loop, Repetition):
+        return states
+    values, back = list(arrays[count:]), run_of(loop.back)
     for states in reversed(before):
         values = list(back(*values, *states, *hidden))
-    return pack([np.asarray(v) for v in values], dtype)
+    return values
 
 
-def _repeated_by_python(loop: Repetition | Retreat, arrays: Sequence[Any]) -> tuple[list, list[list]]:
-    """The last states, and those before each step."""
-    count = loop.carried
-    split = count + loop.hidden
-    states, before = list(arrays[:count]), []
-    condition, step = run_of(loop.condition), run_of(loop.step)
-    while condition(*states, *arrays[count:split])[0]:
-        before.append(states)
-        states = list(step(*states, *arrays[split:]))
-    return states, before
+# ---------------------------------------------------------------- many examples
 
 
-_while = primitive(
-    "while",
-    _run,
-    infer=lambda *_avals, dtype, **static: packed_aval(Repeat(**static).repetition.results, dtype),
-    lower=Nest(lambda dtype, **static: Repeat(**static).repetition),
-    vjp=rule_of_call(lambda inputs, **static: _results(Repeat(**static), inputs)),
-    params=("dtype", *Repeat._fields),
-    heavy=True,
-    keeps_mask=False,
-    traits=("regions",),
-    batch=while_batch(Repeat),
-)
+class Masked:
+    """A `while_loop` for all examples: steps until none wants another; those that are done keep their state.
 
-_while_backwards = primitive(
-    "while_backwards",
-    _run_back,
-    infer=lambda *_avals, dtype, **static: packed_aval(Back(**static).retreat.results, dtype),
-    lower=Nest(lambda dtype, **static: Back(**static).retreat),
-    params=("dtype", *Back._fields),
-    heavy=True,
-    traits=("regions",),
-    batch=while_backwards_batch(Back),
-)
+    flags   which inputs differ;  asks: whether the condition does, so that some are done before others
+    uses    condition and step of all examples
+    """
+
+    def __init__(self, loop: Repeat | Back, inputs: Sequence[Tensor], mapped: Sequence[bool], size: int) -> None:
+        self.loop, self.size, self.asks = loop, size, False
+        count = self.count = len(loop.step.results)
+        rest = list(mapped[count:])
+
+        def after(flags: list[bool]) -> list[bool]:
+            self.asks = loop.condition.differing(flags)[0]
+            return [True] * count if self.asks else loop.step.differing(flags)
+
+        self.flags = until_stable(mapped[:count], rest, after)
+        self.states = where_differing(zip(inputs, mapped, strict=True), self.flags[:count], size)
+        self.hidden = inputs[count:]
+        self.purpose = "examples of steps", size, self.asks, *self.flags, loop.condition
+        self.uses = [derived(body, (name, *self.purpose), f, self.states, (), self.hidden) for body, name, f in (
+            (loop.condition, "asked", self._condition), (loop.step, "stepped", self._step))]
+
+    def _goes_on(self, values: Sequence[Tensor]) -> Tensor:
+        """The examples that want another step (one answer where they agree)."""
+        ((chosen, _),) = applied(self.loop.condition, values, self.flags, self.size)
+        return chosen
+
+    def _condition(self, values: list[Tensor]) -> list[Tensor]:
+        chosen = self._goes_on(values)
+        return [any_(chosen) if self.asks else chosen]
+
+    def _step(self, values: list[Tensor]) -> list[Tensor]:
+        found = applied(self.loop.step, values, self.flags, self.size)
+        return self.kept(values, where_differing(found, self.flags[: self.count], self.size), values)
+
+    def kept(self, before: Sequence[Tensor], after: list[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
+        """What a step makes of the examples that want one, and the others as they were."""
+        if not self.asks:
+            return after
+        chosen = self._goes_on(values)
+        return [choose(chosen, a, b) for a, b in zip(after, before, strict=False)]
 
 
-def _results(repeat: Repeat, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The last states, by a call of the loop's function: behind its rule."""
-    count = len(repeat.step.results)
-    split = count + repeat.hidden
-    found: tuple[Tensor, ...] = _repeated(
-        repeat, tuple(inputs[:count]), tuple(inputs[count:split]), tuple(inputs[split:])
-    )
-    return found
+def _of_all(size: int, repeat: Repeat, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+    loop = Masked(repeat, inputs, mapped, size)
+    bodies, hidden = joined(*loop.uses, shared=len(loop.hidden))
+    found = _repeated(Repeat(*bodies), (*loop.states, *hidden))
+    return with_examples(size, found, loop.flags[: loop.count])
+
+
+def _back_of_all(size: int, back: Back, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+    """Over the steps of others an example that was done keeps its values."""
+    end = back.nested.forwards
+    loop = Masked(back, inputs[:end], mapped[:end], size)
+    values = with_examples(size, inputs[end:], mapped[end:])
+    flags = [*[True] * len(values), *loop.flags]
+
+    def step(given: list[Tensor]) -> list[Tensor]:
+        found = of_all(applied(back.back, given, flags, size), size)
+        return loop.kept(given, found, given[len(values) :])
+
+    turned = derived(back.back, loop.purpose, step, (*values, *loop.states), (), loop.hidden)
+    bodies, hidden = joined(*loop.uses, turned, shared=len(loop.hidden))
+    return _while_backwards.record(Back(*bodies), (*loop.states, *hidden, *values))
 
 
 # ---------------------------------------------------------------- rules
 
 
 @function
-def _repeated(repeat, states, of_condition, of_step): ...
+def _repeated(repeat, inputs): ...
 
 
 _repeated.__name__ = "while_loop"  # in messages
+_while = Regions("while", Repeat, _run, _of_all, _repeated)
+_while_backwards = Regions("while_backwards", Back, _run, _back_of_all)
 
 @_repeated.forward
-def _(ctx, repeat, states, of_condition, of_step):
-    inputs = (*states, *of_condition, *of_step)
-    avals = repeat.repetition.results
-    return tuple(record_packed(lambda dtype: record(_while, inputs, (dtype, *repeat)), avals))
+def _(ctx, repeat, inputs):
+    return _while.record(repeat, inputs)
 
 
 @_repeated.backward
 def _(ctx, *bars):
-    repeat, states, of_condition, of_step = ctx.inputs
+    repeat, inputs = ctx.inputs
     repeat = seen_within(repeat)  # its numbers are parameters
-    floats = float_places(states)
-    places = tuple([k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted])
-    given = filled([bars[k] for k in floats], [states[k] for k in floats])
-    state_bars, hidden_bars = _gone_back(repeat, places, states, of_condition, of_step, tuple(given))
-    return {
-        "repeat": None,
-        "states": tuple(placed(state_bars, floats, len(states))),
-        "of_condition": None,
-        "of_step": tuple(placed(hidden_bars, places, len(of_step))) or None,
-    }
+    count, read = len(bars), repeat.step.read()
+    floats = float_places(inputs[:count])
+    places = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and read[k] and k >= count]
+    given = filled([bars[k] for k in floats], [inputs[k] for k in floats])
+    found = _gone_back(repeat, tuple(places), inputs, tuple(given))
+    return {"repeat": None, "inputs": tuple(placed(found, [*floats, *places], len(inputs)))}
 
 
 @_repeated.jvp
-def _(ctx, _repeat, state_dots, _condition_dots, hidden_dots):
-    repeat, states, of_condition, of_step = ctx.inputs
-    loop = MovingRepeat.of(seen_within(repeat), states, of_condition, of_step, state_dots, hidden_dots)
-    found = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
-    return tuple(placed(found, float_places(states), len(states)))
+def _(ctx, _repeat, dots):
+    repeat, inputs = ctx.inputs
+    count = len(repeat.step.results)
+    found = _looped(*_moving(seen_within(repeat), inputs, dots))[count:]
+    return tuple(placed(found, float_places(inputs[:count]), count))
 
 
-class MovingRepeat(NamedTuple):
-    """A loop of states and their tangents, and its inputs.
+def _moving(
+    repeat: Repeat, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
+) -> tuple[Repeat, tuple[Tensor, ...]]:
+    """The loop of states and their tangents, where None is zero, and its inputs.
 
-    reads   numbers of the hidden inputs of the step among those of the loop without tangents, then their tangents
+    These are the states, tangents of the float ones, the hidden inputs, tangents of those.
     """
+    count = len(repeat.step.results)
+    floats = float_places(inputs[:count])
+    moving = [k for k, dot in enumerate(dots) if dot is not None and k >= count]
+    split = count + len(floats)
 
-    repeat: Repeat
-    states: tuple[Tensor, ...]
-    of_condition: tuple[Tensor, ...]
-    of_step: tuple[Tensor, ...]
-    reads: tuple[int, ...]
+    def pushed(values: list[Tensor]) -> list[Tensor]:
+        end = split + len(inputs) - count
+        now, along = [*values[:count], *values[split:end]], [*values[count:split], *values[end:]]
+        after, moved = repeat.step.push(now, along, [*floats, *moving])
+        return [*after, *[moved[k] for k in floats]]
 
-    @staticmethod
-    def of(
-        repeat: Repeat, states: Sequence[Tensor], of_condition: Sequence[Tensor], of_step: Sequence[Tensor],
-        state_dots: Sequence[Tensor | None] | None, hidden_dots: Sequence[Tensor | None] | None,
-    ) -> MovingRepeat:
-        """The loop of these tangents, where None is zero."""
-        floats, count = float_places(states), len(states)
-        moving = [k for k, dot in enumerate(hidden_dots or ()) if dot is not None]
-        places = [*floats, *[count + k for k in moving]]
+    def goes_on(values: list[Tensor]) -> list[Tensor]:
+        return repeat.condition.apply([*values[:count], *values[split : split + len(inputs) - count]])
 
-        def pushed(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
-            inputs, along = [*value[:count], *hidden[: len(of_step)]], [*value[count:], *hidden[len(of_step) :]]
-            after, moved = repeat.step.push(inputs, along, places)
-            return [*after, *[moved[k] for k in floats]]
-
-        def goes_on(value: list[Tensor], hidden: list[Tensor]) -> list[Tensor]:
-            return repeat.condition.apply([*value[:count], *hidden])
-
-        start = [*states, *filled([(state_dots or [None] * count)[k] for k in floats], [states[k] for k in floats])]
-        hidden = [*of_step, *[dot for dot in hidden_dots or () if dot is not None]]
-        avals = [t.aval for t in start]
-        asked = derived(repeat.condition, ("asked",), goes_on, avals, of_condition, lambda: (start, [*of_condition]))
-        step = derived(repeat.step, ("moving", *moving), pushed, avals, hidden, lambda: (start, hidden))
-        both = Repeat(len(asked.hidden), asked.body, step.body)
-        return MovingRepeat(both, tuple(start), tuple(asked.hidden), tuple(step.hidden), step.reads)
-
-    def back(self, wanted: Sequence[int], bars: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor | None]]:
-        """The cotangents of the float states, and of the hidden inputs `wanted` of the loop without tangents."""
-        there = tuple([self.reads.index(k) for k in wanted if k in self.reads])
-        found, sums = _gone_back(self.repeat, there, self.states, self.of_condition, self.of_step, tuple(bars))
-        known = dict(zip([self.reads[k] for k in there], sums, strict=True))
-        return found, [known.get(k) for k in wanted]
+    start = [*inputs[:count], *filled([dots[k] for k in floats], [inputs[k] for k in floats])]
+    hidden = [*inputs[count:], *[dot for dot in dots[count:] if dot is not None]]
+    uses = [derived(body, (purpose, *moving), f, start, (), hidden) for body, purpose, f in (
+        (repeat.condition, "asked", goes_on), (repeat.step, "moving", pushed))]
+    bodies, hidden = joined(*uses, shared=len(hidden))
+    return Repeat(*bodies), (*start, *hidden)
 
 
-def _looped(
-    repeat: Repeat, states: Sequence[Tensor], of_condition: Sequence[Tensor], of_step: Sequence[Tensor]
-) -> list[Tensor]:
+def _looped(repeat: Repeat, inputs: tuple[Tensor, ...]) -> list[Tensor]:
     """The last states, those without a history that depend on nothing by a gradient."""
+    states, hidden = inputs[: len(repeat.step.results)], inputs[len(repeat.step.results) :]
     with mode_of(repeat.step):
-        found = _repeated(repeat, tuple(states), tuple(of_condition), tuple(of_step))
-        after = tracking_after(repeat.step, states, tracks_of(of_step))
+        found, after = _repeated(repeat, inputs), repeat.step.tracking_after(states, hidden)
         return cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)])
 
 
 @function
-def _gone_back(repeat, wanted, states, of_condition, of_step, bars): ...
+def _gone_back(repeat, wanted, inputs, bars): ...
 
 
 _gone_back.__name__ = "the way back of while_loop"  # in messages
 
 @_gone_back.forward
-def _(ctx, repeat, wanted, states, of_condition, of_step, bars):
+def _(ctx, repeat, wanted, inputs, bars):
     """Cotangents of the float states, and of the hidden inputs `wanted`."""
-    floats = float_places(states)
-    places = [*floats, *[len(states) + k for k in wanted]]
+    count = len(repeat.step.results)
+    states, hidden = inputs[:count], list(inputs[count:])
+    places = [*float_places(states), *wanted]
 
-    def back(given, hidden):
-        bars, sums, now = given[: len(floats)], given[len(floats) : len(places)], given[len(places) :]
-        found = repeat.step.pull([*now, *hidden], bars, places)
-        return [found[k] for k in floats] + [s + found[len(states) + k] for s, k in zip(sums, wanted, strict=True)]
+    def back(values):
+        found = repeat.step.pull(values[len(places) :], values[: len(bars)], places)
+        sums = [s + found[k] for s, k in zip(values[len(bars) :], wanted, strict=False)]
+        return [*[found[k] for k in places[: len(bars)]], *sums]
 
-    sums = [zeros_like(of_step[k]) for k in wanted]
-    avals = [t.aval for t in (*bars, *sums, *states)]
-    made = derived(repeat.step, ("retreat", *wanted), back, avals, of_step)
-    static = Back(*repeat, made.body)
-    inputs = (*states, *of_condition, *of_step, *bars, *sums, *made.hidden)
-    avals = static.retreat.results
-    found = record_packed(lambda dtype: record(_while_backwards, inputs, (dtype, *static)), avals)
-    return tuple(found[: len(floats)]), tuple(found[len(floats) :])
+    first = *bars, *[zeros_like(inputs[k]) for k in wanted]
+    made = derived(repeat.step, ("retreat", *wanted), back, (*first, *states), (), hidden)
+    bodies, hidden = joined(*[BodyUse(body, hidden) for body in repeat], made, shared=len(hidden))
+    return _while_backwards.record(Back(*bodies), (*states, *hidden, *first))
 
 
 @_gone_back.backward
-def _(ctx, dots, directions):
+def _(ctx, *directions):
     """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
-    repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
+    repeat, wanted, inputs, bars = ctx.inputs
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
     _refuse_hooks(repeat)
-    floats = float_places(states)
-    second = [k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted]
-    along = placed(dots, floats, len(states)), placed(directions, wanted, len(of_step))
-    loop = MovingRepeat.of(repeat, states, of_condition, of_step, *along)
-    moved = _looped(loop.repeat, loop.states, loop.of_condition, loop.of_step)[len(states) :]
-    with enable_grad():  # its step is differentiated
-        loop = MovingRepeat.of(repeat, states, of_condition, of_step, *along)
-    state_bars, hidden_bars = loop.back(second, [*[zeros_like(bar) for bar in bars], *bars])
-    return {
-        "repeat": None,
-        "wanted": None,
-        "states": tuple(placed(state_bars[: len(floats)], floats, len(states))),
-        "of_condition": None,
-        "of_step": tuple(placed(hidden_bars, second, len(of_step))) or None,
-        "bars": tuple(moved),
-    }
+    count = len(repeat.step.results)
+    floats = float_places(inputs[:count])
+    second = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and k >= count]
+    along = placed(directions, [*floats, *wanted], len(inputs))
+    moved = _looped(*_moving(repeat, inputs, along))[count:]
+    found = _back_over_tangents(repeat, inputs, along, second, [*[zeros_like(bar) for bar in bars], *bars])
+    back = placed([*found[: len(floats)], *found[2 * len(floats) :]], [*floats, *second], len(inputs))
+    return {"repeat": None, "wanted": None, "inputs": tuple(back), "bars": tuple(moved)}
 
 
 @_gone_back.jvp
-def _(ctx, _repeat, _wanted, state_dots, _condition_dots, hidden_dots, bar_dots):
+def _(ctx, _repeat, _wanted, dots, bar_dots):
     """The way back of the loop of states and tangents, given the tangents of the bars, and the bars.
 
     For all d: <h, d> = <bars, J d>, so <h', d> = <bars', J d> + <bars, (J d)'>; and (J d)' = (J v)' in direction d.
     """
-    repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
+    repeat, wanted, inputs, bars = ctx.inputs
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
     _refuse_hooks(repeat)
+    bar_dots = filled(bar_dots or [None] * len(bars), bars)
+    found = _back_over_tangents(repeat, inputs, dots or [None] * len(inputs), wanted, [*bar_dots, *bars])
+    return (*found[: len(bars)], *found[2 * len(bars) :])
+
+
+def _back_over_tangents(
+    repeat: Repeat, inputs: Sequence[Tensor], dots: Sequence[Tensor | None], wanted: Sequence[int], bars: list[Tensor]
+) -> Sequence[Tensor]:
+    """The way back of the loop of states and tangents: cotangents of both, then of the hidden inputs `wanted`."""
     with enable_grad():  # its step is differentiated
-        loop = MovingRepeat.of(repeat, states, of_condition, of_step, state_dots, hidden_dots)
-    found, sums = loop.back(wanted, [*filled(bar_dots or [None] * len(bars), bars), *bars])
-    return tuple(found[: len(bars)]), tuple(sums)
+        moving, given = _moving(repeat, inputs, dots)
+    before = len(moving.step.results) - len(repeat.step.results)  # hidden inputs stand after the tangents
+    found: Sequence[Tensor] = _gone_back(moving, tuple([before + k for k in wanted]), given, tuple(bars))
+    return found
 
 
 def _refuse_hooks(repeat: Repeat) -> None:
@@ -333,21 +327,19 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
         avals = nesting.filled([s.aval for s in states])
         asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
         _check(asked.body, step, states, nesting)
-        repeat = Repeat(len(asked.hidden), asked.body, step.body)
-        return nesting.filled(_looped(repeat, states, asked.hidden, step.hidden))
+        bodies, hidden = joined(asked, step)
+        return nesting.filled(_looped(Repeat(*bodies), (*states, *hidden)))
     except Exception as error:
         shorten(error)
         raise
 
 
-def _check(condition: Body, step: Traced, states: Sequence[Tensor], nesting: Nesting) -> None:
+def _check(condition: Body, step: BodyUse, states: Sequence[Tensor], nesting: Nesting) -> None:
     outs = [n.aval for n in condition.graph.outputs]
     if len(outs) != 1 or outs[0] != Aval((), np.dtype(np.bool_)):
         raise DTypeError(
             f"while_loop: the condition gives {', '.join(map(str, outs)) or 'nothing'}, not bool[]\n"
             f"  called at {caller()}"
         )
-    if step.result != nesting:
-        raise ShapeError(f"while_loop: the value changes from {nesting} to {step.result}\n  called at {caller()}")
     after = [n.aval for n in step.body.graph.outputs]
-    check_kept("while_loop", nesting.names("value"), [s.aval for s in states], after)
+    check_kept("while_loop", "value", nesting, step.result, [s.aval for s in states], after)

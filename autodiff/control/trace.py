@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..custom.host import Unlearnt
 from ..dispatch.signature import dispatched
+from ..errors import DTypeError, ShapeError, caller
 from ..ops import as_tensor
 from ..stand_ins import standing
 from ..tape.node import Node, new_number
@@ -20,9 +21,9 @@ from ..tape.record import argument, number_like_traced, state
 from ..tape.tracing import tracing
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied, own
-from .body import Body, interned, is_float
+from .body import BodyUse, interned, is_float
 
-__all__ = ["Like", "Nesting", "Traced", "as_written", "is_python_number", "recorded", "started", "trace", "values_of"]
+__all__ = ["Like", "Nesting", "Operands", "as_written", "check_kept", "is_python_number", "started", "trace"]
 
 
 class Like:
@@ -48,9 +49,26 @@ class Like:
         return number_like_traced(self.given, self.aval.dtype, self.weak)
 
 
-def values_of(like: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-    """The leaves for a run outside of a trace: of the same types as in one."""
-    return [x.value(t) if isinstance(x, Like) else t for x, t in zip(like, leaves, strict=True)]
+class Operands:
+    """Arguments of the user's, of any nesting: what is in `taken` becomes a tensor.
+
+    tensors    these
+    examples   the same nesting of examples for `trace`
+    """
+
+    def __init__(self, arguments: Any, taken: tuple[type, ...]) -> None:
+        user, self._structure = tree.flatten(arguments)
+        leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
+        self.tensors = [x for x in leaves if isinstance(x, Tensor)]
+        self._like = [Like(x.aval, given) if isinstance(x, Tensor) else x
+                      for x, given in zip(leaves, user, strict=True)]
+        self.examples = tree.unflatten(self._structure, self._like)
+
+    def values(self) -> Any:
+        """The nesting for a run outside of a trace: of the same types as in one."""
+        given = iter(self.tensors)
+        like = [x.value(next(given)) if isinstance(x, Like) else x for x in self._like]
+        return tree.unflatten(self._structure, like)
 
 
 _PYTHON = frozenset((bool, int, float, complex))
@@ -104,17 +122,6 @@ class Nesting:
         return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
 
 
-class Traced:
-    """One use of a body: the body, the nesting of its result, and the hidden inputs of this use."""
-
-    __slots__ = ("body", "hidden", "result")
-
-    def __init__(self, body: Body, result: Nesting, hidden: list[Tensor]) -> None:
-        self.body = body
-        self.result = result
-        self.hidden = hidden
-
-
 def started(carry: Any) -> Any:
     """The first carry of a loop as plain Python: numbers take the dtypes of what they meet."""
     first, kind = Nesting.of(carry)
@@ -128,38 +135,24 @@ def as_written(f: Any, *args: Any) -> Any:
     return nesting.filled([as_tensor(x) for x in found])
 
 
-def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None) -> Traced:
+def trace(
+    f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None, hidden: Sequence[Tensor] = ()
+) -> BodyUse:
     """Record f on arguments like `examples`: nestings of avals (or Like ones); anything else is passed as it is.
 
     values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
+    hidden   what its last arguments stand for, in every use of this one
     """
-    made = recorded(f, examples, values)
-    hidden = [t.node for t in made.hidden]
-    return Traced(interned(made.arguments, hidden, made.results, made.order), made.nesting, made.hidden)
-
-
-class TracedNodes(NamedTuple):
-    """The nodes of a function that was recorded: those of its arguments, of what it met, on the way, of its results."""
-
-    arguments: list[Node]
-    hidden: list[Tensor]
-    order: list[Node]
-    results: list[Node]
-    nesting: Nesting
-
-
-def recorded(f: Any, examples: Sequence[Any], values: Callable[[], Sequence[Any]] | None) -> TracedNodes:
-    """The nodes that f records: see `trace`."""
     try:
-        return _recorded(f, examples)
+        return _recorded(f, examples, hidden)
     except Unlearnt:
         if state.now.tracing or values is None:
             raise  # the outermost trace has values
     applied(f, values(), {})
-    return _recorded(f, examples)
+    return _recorded(f, examples, hidden)
 
 
-def _recorded(f: Any, examples: Sequence[Any]) -> TracedNodes:
+def _recorded(f: Any, examples: Sequence[Any], given: Sequence[Tensor]) -> BodyUse:
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [_argument_of(x) for x in leaves]
@@ -168,7 +161,9 @@ def _recorded(f: Any, examples: Sequence[Any]) -> TracedNodes:
         found, nesting = Nesting.of(applied(f, tree.unflatten(structure, made), {}))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
-    return TracedNodes(arguments, [handle(n) for n in hidden], order, results, nesting)
+    split = len(arguments) - len(given)
+    body = interned(arguments[:split], [*arguments[split:], *hidden], results, order)
+    return BodyUse(body, [*given, *map(handle, hidden)], nesting)
 
 
 def _argument_of(example: Any) -> Any:
@@ -176,6 +171,21 @@ def _argument_of(example: Any) -> Any:
         t = argument(example.aval, weak=example.weak, requires_grad=is_float(example.aval), number=example.number)
         return standing(t, example.given)
     return argument(example, requires_grad=is_float(example)) if isinstance(example, Aval) else example
+
+
+def check_kept(
+    called: str, what: str, before: Nesting, after: Nesting, old: Sequence[Aval], new: Sequence[Aval]
+) -> None:
+    """Raise ShapeError or DTypeError where a step gives another value than it was given, saying how to mend it."""
+    if after != before:
+        raise ShapeError(f"{called}: the {what} changes from {before} to {after}\n  called at {caller()}")
+    for name, was, now in zip(before.names(what), old, new, strict=True):
+        if was == now:
+            continue
+        told = f"{called}: {name} is {was} before a step and {now} after it\n  called at {caller()}"
+        if was.shape != now.shape:
+            raise ShapeError(f"{told}\n  begin with what a step gives, or let the step keep the shape")
+        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{was.dtype})")
 
 
 @contextmanager

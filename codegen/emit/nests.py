@@ -288,12 +288,10 @@ class _Writer(Text):
                 two = [self.beyond(workspace, records + offset + j * size) for j in range(2)]
             self.copy(two[0], first, aval)
             states.append(Flip(aval, *two))
-        of_condition, of_step = (
-            [self.near(self.at(p, a, pointers), a) for p, a in zip(places, program.inputs[carried:], strict=True)]
-            for places, program in ((loop.of_condition, loop.condition), (loop.of_step, loop.step))
-        )
+        inputs = loop.step.inputs[carried:]
+        hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         firsts = [s.two[0] for s in states]
-        self.run(loop.condition, [*firsts, *of_condition], [answer], self.temporaries(loop.condition, workspace))
+        self.run(loop.condition, [*firsts, *hidden], [answer], self.temporaries(loop.condition, workspace))
         temporaries = self.temporaries(loop.step, workspace)
         label, inside, done = (self.fresh(word) for word in ("while", "step", "done"))
         entered = self.block
@@ -306,7 +304,7 @@ class _Writer(Text):
         said = self.let("said", f"load i8, ptr {answer}")
         self.choose(self.let("goes.on", f"icmp ne i8 {said}, 0"), inside, done)
         self.begin(inside)
-        self.run(loop.step, [*[s.read for s in states], *of_step], [*[s.written for s in states], answer], temporaries)
+        self.run(loop.step, [*[s.read for s in states], *hidden], [*[s.written for s in states], answer], temporaries)
         for s in states:
             if s.is_small:
                 self.copy(s.read, s.written, s.aval)

@@ -85,10 +85,9 @@ class NestWriter(Writer):
         states, after = ([self.alloc(aval) for aval in loop.states] for _ in range(2))
         answer = self.alloc(_ANSWER)
         carried = len(loop.states)
-        of_condition, copies = self._read(buffers, loop.of_condition, loop.condition.inputs[carried:])
-        of_step, more = self._read(buffers, loop.of_step, loop.step.inputs[carried:])
+        hidden, copies = self._read(buffers, loop.hidden, loop.step.inputs[carried:])
         self._copy_from(buffers, loop.firsts, loop.states, states)
-        asked, none = self._run(condition, [*states, *of_condition, answer]), self.constant(0, "index")
+        asked, none = self._run(condition, [*states, *hidden, answer]), self.constant(0, "index")
         result, before, count = self.fresh(), self.fresh(), self.fresh()
         head = f"{result}:2 = scf.while ({before} = {asked}, {count} = {none}) : (i32, index) -> (i32, index) {{"
         with self.region(head, "} do {"):
@@ -97,7 +96,7 @@ class NestWriter(Writer):
         done, runs = self.fresh(), self.fresh()
         with self.region(self.lines.pop()):
             self.lines.append(f"^bb0({done}: i32, {runs}: index):")
-            status = self._run(step, [*states, *of_step, *after, answer])
+            status = self._run(step, [*states, *hidden, *after, answer])
             for value, state in zip(after, states, strict=True):
                 self.copy(value, state)
             more_runs = self.index("addi", runs, self.constant(1, "index"))
@@ -108,14 +107,14 @@ class NestWriter(Writer):
         else:
             self._copy_from(buffers, loop.firsts, loop.states, states)
             counted = f"{result}#1"
-            went = self._back(loop, loop.back, buffers, counted, step, states, of_step, [*after, answer])
+            went = self._back(loop, loop.back, buffers, counted, step, states, hidden, [*after, answer])
             status = self.first_failure(status, went)
-        self._free([*states, *after, answer, *copies, *more])
+        self._free([*states, *after, answer, *copies])
         return status
 
     def _back(
         self, loop: While, back: Loop, buffers: Sequence[int], count: str,
-        step: str, states: list[Memory], of_step: list[Memory], after: list[Memory],
+        step: str, states: list[Memory], hidden: list[Memory], after: list[Memory],
     ) -> str:  # fmt: skip
         """The states of all runs, kept, and the loop that goes over them."""
         kept = []
@@ -127,7 +126,7 @@ class NestWriter(Writer):
         with self.region(f"scf.for {t} = {none} to {count} step {one} {{"):
             for memory, state, aval in zip(kept, states, loop.states, strict=True):
                 self.copy(state, self.element(memory, 0, aval, t))
-            self._run(step, [*states, *of_step, *after])
+            self._run(step, [*states, *hidden, *after])
             for value, state in zip(after, states, strict=False):
                 self.copy(value, state)
         status = self._loop(back, buffers, count, [(memory, 0) for memory in kept])

@@ -77,8 +77,7 @@ def _computed(node: Node, inputs: list[Node]) -> list[Node] | None:
     if not all(map(_is_plain, (*yes.nodes, *no.nodes))) or sum([n.aval.size for n in (*yes.nodes, *no.nodes)]) > MOST:
         return None
     chosen, *rest = inputs
-    split = choice.shared + choice.hidden
-    a, b = inlined(yes, rest[:split]), inlined(no, [*rest[: choice.shared], *rest[split:]])
+    a, b = inlined(yes, rest), inlined(no, rest)
     return [Node(_EITHER, (chosen, x, y), (), x.aval) for x, y in zip(a, b, strict=True)]
 
 

@@ -17,7 +17,7 @@ from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, INPUT, derived
 from ..lazily import later
 from ..lowering import Call, Dense, Fourier
-from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
+from ..nested import Nested
 from ..records import replace
 from .pairs import REALS
 from .recur import RESULT
@@ -54,20 +54,7 @@ def _nests(graph: Graph) -> bool:
 
 
 def _has_complex(nested: Nested) -> bool:
-    return any(by_parts(graph) is not graph for graph in _graphs(nested))
-
-
-def _graphs(nested: Any) -> list[Graph]:
-    match nested:
-        case Recurrence():
-            return [nested.body]
-        case Choice():
-            return [nested.yes, nested.no]
-        case Repetition():
-            return [nested.condition, nested.step]
-        case Retreat():
-            return [nested.condition, nested.step, nested.back]
-    raise AssertionError(f"control flow of an unknown kind: {nested!r}")
+    return any(by_parts(graph) is not graph for graph in nested.graphs.values())
 
 
 class _Splitter:
@@ -157,20 +144,11 @@ class _Splitter:
             return self._again(node, inputs, params)
         return self._parts(node, Node(RESULT, inputs, params, complex_ops.memory_aval(node.aval)))
 
-    def _nested(self, nested: Any) -> Nested:
+    def _nested(self, nested: Nested) -> Nested:
         """The loop or branch with graphs without complex numbers; one for all results of an operation."""
         known = self.nests.get(id(nested))
         if known is None:
-            found = [_Splitter(self.nests).graph(graph) for graph in _graphs(nested)]
-            made: Nested
-            match nested:
-                case Recurrence():
-                    made = replace(nested, body=found[0])
-                case Choice():
-                    made = replace(nested, yes=found[0], no=found[1])
-                case Repetition():
-                    made = replace(nested, condition=found[0], step=found[1])
-                case _:
-                    made = replace(nested, condition=found[0], step=found[1], back=found[2])
+            found = {name: _Splitter(self.nests).graph(graph) for name, graph in nested.graphs.items()}
+            made = replace(nested, **found)
             known = self.nests[id(nested)] = nested, made
         return known[1]

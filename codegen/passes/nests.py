@@ -64,13 +64,11 @@ def _draft(
         case Recurrence():
             loop = _loop(nested, reads, places, plan)
             return loop, loop.room()[1]
-        case Choice(yes, no, hidden):
+        case Choice(yes, no):
             chosen, *rest = reads
-            shared, split = rest[: nested.shared], nested.shared + hidden
-            runs = [
-                Run(plan(_wanting(body, places), letter), (*shared, *own), tuple([p for p in places if p is not None]))
-                for body, letter, own in ((yes, "y", rest[nested.shared : split]), (no, "n", rest[split:]))
-            ]
+            given = tuple([p for p in places if p is not None])
+            runs = [Run(plan(_wanting(body, places), letter), tuple(rest), given)
+                    for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
         case Repetition():
@@ -81,7 +79,7 @@ def _draft(
             split = forwards + values
             scanned = [(0, 0)] * nested.carried  # known only when it runs
             over = Recurrence(body, values, nested.carried, 1, True, False)
-            back = _loop(over, [*reads[forwards:split], *scanned, *reads[split:]], places, plan, "b")
+            back = _loop(over, [*reads[forwards:split], *scanned, *reads[nested.carried : forwards]], places, plan, "b")
             repeat = _while(nested, reads, [None] * nested.carried, plan, back)
             return repeat, repeat.room()[2]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
@@ -139,15 +137,13 @@ def _while(
     plan: Planner,
     back: Loop | None = None,
 ) -> While:
-    carried, split = nested.carried, nested.carried + nested.hidden
-    own = len(nested.step.inputs) - carried
+    carried = nested.carried
     return While(
         reads=len(reads),
         condition=plan(nested.condition, "c"),
         step=plan(_asking(nested), "s"),
         firsts=tuple(reads[:carried]),
-        of_condition=tuple(reads[carried:split]),
-        of_step=(*reads[split : split + own], *reads[carried:split]),
+        hidden=tuple(reads[carried : len(nested.step.inputs)]),
         lasts=tuple(places),
         back=back,
     )
@@ -156,6 +152,5 @@ def _while(
 def _asking(nested: Repetition | Retreat) -> Graph:
     """A step, and whether the condition holds after it."""
     step, condition = nested.step, nested.condition
-    hidden = condition.inputs[nested.carried :]
-    answer = inlined(condition, [*step.outputs, *hidden])
-    return Graph.of([*step.inputs, *hidden], [*step.outputs, *answer], step.name)
+    answer = inlined(condition, [*step.outputs, *step.inputs[nested.carried :]])
+    return Graph.of(step.inputs, [*step.outputs, *answer], step.name)

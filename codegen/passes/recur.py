@@ -119,48 +119,34 @@ def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
     """The loop without the inputs that its graphs do not read, and the numbers of those that stay."""
     match nested:
         case Recurrence(body, carried, scanned):
-            body, stays = _reading(body, carried)
-            of_elements = sum(carried <= k < carried + scanned for k in stays)
-            return replace(nested, body=body, scanned=of_elements), stays
-        case Choice(yes, no, hidden):
-            yes, no = optimize(yes), optimize(no)
-            shared = [k for k in range(nested.shared) if _reads(yes, k) or _reads(no, k)]
-            (yes, of_yes), (no, of_no) = (_keeping(g, shared, nested.shared) for g in (yes, no))
-            split = nested.shared + hidden
-            stays = [0, *[1 + k for k in (*shared, *of_yes)], *[1 + split - nested.shared + k for k in of_no]]
-            return Choice(yes, no, len(of_yes)), stays
-        case Repetition(condition, step, hidden):
-            condition, step, stays, of_condition = _both(condition, step, nested.carried, hidden)
-            return Repetition(condition, step, of_condition), stays
-        case Retreat(condition, step, back, hidden):
-            forwards, values = nested.forwards, len(back.outputs)
-            condition, step, stays, of_condition = _both(condition, step, nested.carried, hidden)
-            back, of_back = _reading(back, values + nested.carried)
-            stays += [forwards + k for k in of_back[:values]]
-            stays += [forwards - nested.carried + k for k in of_back[values + nested.carried :]]
-            return Retreat(condition, step, back, of_condition), stays
+            (body,), stays = _reading((body, carried))
+            of_elements = sum(k < scanned for k in stays)
+            return replace(nested, body=body, scanned=of_elements), [*range(carried), *[carried + k for k in stays]]
+        case Choice(yes, no):
+            (yes, no), stays = _reading((yes, 0), (no, 0))
+            return Choice(yes, no), [0, *[1 + k for k in stays]]
+        case Repetition(condition, step):
+            carried = nested.carried
+            (condition, step), stays = _reading((condition, carried), (step, carried))
+            return Repetition(condition, step), [*range(carried), *[carried + k for k in stays]]
+        case Retreat(condition, step, back):
+            carried, first, values = nested.carried, nested.forwards, len(back.outputs)
+            graphs, stays = _reading((condition, carried), (step, carried), (back, values + carried))
+            return Retreat(*graphs), [*range(carried), *[carried + k for k in stays], *range(first, first + values)]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
 
-def _both(condition: Graph, step: Graph, carried: int, hidden: int) -> tuple[Graph, Graph, list[int], int]:
-    """Of a repetition: its graphs, the inputs that stay, how many of them are the condition's own."""
-    condition, of_condition = _reading(condition, carried)
-    step, of_step = _reading(step, carried)
-    stays = [*of_condition, *[hidden + k for k in of_step[carried:]]]
-    return condition, step, stays, len(of_condition) - carried
+def _reading(*graphs: tuple[Graph, int]) -> tuple[list[Graph], list[int]]:
+    """Graphs, optimised, with the inputs that one of them reads, and which these are: after so many of its own each
+    has the same ones."""
+    made = [(optimize(graph), own) for graph, own in graphs]
+    count = len(made[0][0].inputs) - made[0][1]
+    stays = [k for k in range(count) if any(_reads(graph, own + k) for graph, own in made)]
+    return [_with(graph, [*graph.inputs[:own], *[graph.inputs[own + k] for k in stays]]) for graph, own in made], stays
 
 
-def _reading(graph: Graph, fixed: int) -> tuple[Graph, list[int]]:
-    """The graph, optimised, without inputs that it does not read, but for the first ones; those that stay."""
-    return _keeping(optimize(graph), list(range(fixed)), fixed, all_of_them=True)
-
-
-def _keeping(graph: Graph, first: list[int], fixed: int, *, all_of_them: bool = False) -> tuple[Graph, list[int]]:
-    """The graph with these of its first `fixed` inputs, and those of the others that it reads; and which these are."""
-    own = [k for k in range(fixed, len(graph.inputs)) if _reads(graph, k)]
-    inputs = [graph.inputs[k] for k in (*first, *own)]
-    kept = inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
-    return kept, [*first, *own] if all_of_them else own
+def _with(graph: Graph, inputs: Sequence[Node]) -> Graph:
+    return inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
 
 
 def _reads(graph: Graph, k: int) -> bool:

@@ -65,14 +65,13 @@ def run_while(
     """The states before each step are kept only where the loop goes back over them."""
     carried = len(loop.states)
     states: Sequence[np.ndarray] = _values(arrays, loop.firsts, loop.states)
-    of_condition = _values(arrays, loop.of_condition, loop.condition.inputs[carried:])
-    of_step = _values(arrays, loop.of_step, loop.step.inputs[carried:])
+    hidden = _values(arrays, loop.hidden, loop.step.inputs[carried:])
     kept: list[Sequence[np.ndarray]] = []
-    (goes_on,) = condition(*states, *of_condition)
+    (goes_on,) = condition(*states, *hidden)
     while goes_on:
         if back:
             kept.append(states)
-        *states, goes_on = step(*states, *of_step)
+        *states, goes_on = step(*states, *hidden)
     if loop.back is None or back is None:
         _write(arrays, loop.lasts, states)
     else:

@@ -160,9 +160,9 @@ def _while_table(
     answer, records, _ = loop.room()
     offsets, size = loop.record()
     first_answer = len(condition.program.inputs)
-    asked = _still(loop.of_condition, condition.program.inputs[carried:], carried)
+    asked = _still(loop.hidden, condition.program.inputs[carried:], carried)
     asked += (first_answer, workspace, answer, 0, *_temporaries(condition, workspace))
-    moves = _still(loop.of_step, step.program.inputs[carried:], carried)
+    moves = _still(loop.hidden, step.program.inputs[carried:], carried)
     moves += (len(step.program.inputs) + carried, workspace, answer, 0, *_temporaries(step, workspace))
     states: list[int] = []
     for k, (aval, offset, (buffer, start)) in enumerate(zip(loop.states, offsets, loop.firsts, strict=True)):

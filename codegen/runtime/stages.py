@@ -314,8 +314,7 @@ def _branch_text(branch: Branch, used: list[str]) -> str:
 
 def _while_text(loop: While, used: list[str]) -> str:
     states = ", ".join(_states_text(loop.firsts, loop.lasts, used))
-    of_condition, of_step = (", ".join(_listed(places, used)) for places in (loop.of_condition, loop.of_step))
-    text = f"while ({states}) ({of_condition}) do ({of_step})"
+    text = f"while ({states}) do ({', '.join(_listed(loop.hidden, used))})"
     if loop.back:
         values = _states_text(loop.back.firsts, loop.back.lasts, used)
         text += f", then back over the states before each ({', '.join([*values, *_listed(loop.back.hidden, used)])})"

@@ -23,7 +23,7 @@ def agree(graph, *inputs):
 
 CHOICE = """
 f(c: bool[], x: f64[{n}]) {{
-  a: f64[{n}] = cond(c, x, dtype="f64", hidden=0, yes=double(x: f64[{n}]) {{
+  a: f64[{n}] = cond(c, x, dtype="f64", yes=double(x: f64[{n}]) {{
     a: f64[{n}] = add(x, x)
     return a
   }}, no=inverse(x: f64[{n}]) {{
@@ -57,10 +57,10 @@ def test_small_kernels_of_a_body_are_one():
     graph, (*_, loop) = steps("""
     f(n: i64[], x: f64[]) {
       z: i64[] = constant(value=0, dtype="i64")
-      a: f64[1] = while(x, z, n, dtype="f64", hidden=1, condition=c(x: f64[], i: i64[], n: i64[]) {
+      a: f64[1] = while(x, z, n, dtype="f64", condition=c(x: f64[], i: i64[], n: i64[]) {
         a: bool[] = less(i, n)
         return a
-      }, step=s(x: f64[], i: i64[]) {
+      }, step=s(x: f64[], i: i64[], n: i64[]) {
         a: f64[] = mul(x, x)
         o: i64[] = constant(value=1, dtype="i64")
         b: i64[] = add(i, o)

@@ -8,11 +8,11 @@ from codegen.ir import ParseError, VerifyError, parse, print_graph, verify
 assert ad.cond  # declares the operations
 
 TEXT = """f(x0: bool[], x1: f64[4]) {
-  a: f64[4] = cond(x0, x1, dtype='f64', hidden=0, yes=body0(x0: f64[4]) {
+  a: f64[4] = cond(x0, x1, dtype='f64', yes=body0(x0: f64[4]) {
     a: f64[4] = exp(x0)
     b: bool[4] = greater(x0, a)
     c: bool[] = any(b, axis=(0,))
-    d: f64[4] = cond(c, x0, dtype='f64', hidden=0, yes=body1(x0: f64[4]) {
+    d: f64[4] = cond(c, x0, dtype='f64', yes=body1(x0: f64[4]) {
       a: f64[4] = neg(x0)
       return a
     }, no=body1)
