@@ -279,4 +279,4 @@ def _blocks() -> None:
 @_switch("loops in parts")
 def _parts() -> None:
     """All that is written in a step is done in it."""
-    _replace("autodiff.control.recurrence", "apart", lambda *given: None)
+    _replace("autodiff.control.fission", "_split_of", lambda *given: None)
