@@ -76,8 +76,7 @@ class Store:
             self.families.clear()
 
 
-#: What this process has compiled: a session exchanges the contents.  Kernels are everybody's, being equal if their
-#: texts are.
+#: The executables of the current session, which exchanges the contents.  All sessions share kernels, by their text.
 store = Store()
 _kernels = KernelTable(256, disk.default)
 

@@ -89,7 +89,7 @@ class SizedCode:
             frames.append(frame)
 
     def at(self, values: Sequence[int]) -> CodeAt:
-        """What runs it for these values alone, which fit: their numbers are written in once."""
+        """An executable for these values alone, which fit: their numbers are written in once."""
         fill, run = self._made(lambda *arrays: self.call(values, arrays))
         fill(*values)
         return CodeAt(run)

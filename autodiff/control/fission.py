@@ -41,7 +41,7 @@ _OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozen
 
 
 class Term(NamedTuple):
-    """What a step adds to a state, and is added up after the loop: `moves` of the sum over steps of what is stacked.
+    """A term that each step adds to a state, added up after the loop: `moves` of a sum of stacked values over steps.
 
     values      one, which a step may sum over axes; or two, of which a step has the product left.T @ right
     rows        of both, in one step

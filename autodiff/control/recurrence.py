@@ -249,7 +249,7 @@ def looped(
     def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
         carried = len(groups[0])
         loop = Loop(carried, len(groups[1]), length, reverse, False, body)
-        # Where there are no results nothing is left to do: effects are none.
+        # A loop without results has no effect, so it is left out.
         found = _loop(loop, tuple([t for group in groups for t in group])) if body.results else ()
         return _groups(found, (carried, len(body.results) - carried))[:2]
 

@@ -123,7 +123,7 @@ class Masked:
         return self.kept(values, where_differing(found, self.flags[: self.count], self.size), values)
 
     def kept(self, before: Sequence[Tensor], after: list[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
-        """What a step makes of the examples that want one, and the others as they were."""
+        """The states after a step of the examples that want one; the other examples keep theirs."""
         if not self.asks:
             return after
         chosen = self._goes_on(values)

@@ -16,12 +16,12 @@ __all__ = ["CodeFacts", "facts_of"]
 #: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
 _GLOBAL_READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 _ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
-#: Those by which what was read may change while a rule runs, or which find names in other ways.
+#: Instructions by which a thing that was read may change while a rule runs, or which find names in other ways.
 _UNWATCHABLE = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"))
 
 
 class CodeFacts(NamedTuple):
-    """What a code object, and the functions that it defines, may read.
+    """The reads of a code object, and of the functions that it defines.
 
     reads          globals and their attributes, `np.pi` being ("global", "np", "pi"), and ("import", a module)
     attributes     that are read of anything, in order

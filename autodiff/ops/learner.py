@@ -28,7 +28,7 @@ ALL = 0
 _BY_VALUE = frozenset((int, float, tuple))
 #: How many static arguments that were met once are remembered; how many sorts of operands.
 _RECENT, _MET = 16, 64
-#: So many sorts of operands are learnt at once; of those after them the ones that are met again.
+#: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
 _AT_ONCE = 64
 #: How full a table may be before not all is learnt that was met before.
 _ROOM = SETS * WAYS // 2

@@ -77,7 +77,7 @@ _lock = renewed_in_child(globals(), "_lock")
 
 
 class _Notes:
-    """What was noted of each place; the latest keys of each program; graphs that were compiled until then."""
+    """The notes of each place, the latest keys of each program, and the number of graphs compiled until then."""
 
     def __init__(self) -> None:
         self.found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Counts:
-    """What happened so far in this session (`ad.cache_info`)."""
+    """Counts of this session, which `ad.cache_info` tells."""
 
     __slots__ = ("asks", "hits", "misses", "rules", "runs")
 

@@ -51,7 +51,7 @@ def _(ctx, grad_output):
 
 
 def told():
-    """What a session tells of itself."""
+    """Words of a session about itself."""
     info = ad.cache_info()
     return info.hits, info.misses, info.compiles, info.entries, len(plans), len(tiers), str(ad.explain())
 

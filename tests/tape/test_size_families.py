@@ -18,7 +18,7 @@ ROWS, WEIGHTS = RNG.normal(size=(40, 5)), RNG.normal(size=5)
 
 @pytest.fixture(params=["natively", "in Python"])
 def hits(request, monkeypatch, patience):
-    """Whether recordings were answered by plans for any size."""
+    """True if recordings were answered by plans for any size."""
     if request.param == "natively":
         request.getfixturevalue("native")
         found = _noted(monkeypatch, families, "_answered_at_any_size")

@@ -17,7 +17,7 @@ from tests.ops.cases import all_cases, eager, rng_of
 
 @pytest.fixture
 def varied(monkeypatch, patience):
-    """Whether recordings of known forms were answered by plans for any size."""
+    """True if recordings of known forms were answered by plans for any size."""
     answered = []
     plan = sizes.AnyPlans.plan
 
