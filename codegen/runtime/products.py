@@ -65,12 +65,12 @@ def form_of(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...]]:
 def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share | None, Hashable, Tile]:
     """All that a step is but for its code: True if it is turned round, extents, share, the kind of code, the tile."""
     is_swapped, extents, tile = _case(gemm, evens)
-    m, n, k, _, _, _, b_col, batch = extents[:8]
+    m, n, k, _, _, _, b_col, batch, *_, c_col = extents
     lanes, size = tile.lanes, tile.size
     is_vector, is_across, rest = m == 1 and k > 0, _is_across(extents, tile), n % (2 * lanes)
     kind = (
-        gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across,
-        is_swapped,
+        gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, c_col == 1, 0 < rest <= lanes, n > lanes,
+        is_across, is_swapped,
     )  # fmt: skip
     rows, columns, block = 1, 1, 0
     row_tiles, column_tiles = m, n

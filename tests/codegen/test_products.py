@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import random
 from collections import Counter
 from importlib import import_module
 
@@ -318,3 +319,17 @@ def test_orders_and_transforms_are_told_of_as_the_steps_that_they_will_be():
     assert len(steps) >= 4
     assert Counter(told) == Counter(steps)
 
+
+
+def test_products_of_one_kind_need_the_same_code():
+    """Code is found by the kind of a product: were a part missing, it would be called at the address null."""
+    needed = {}
+    rng = random.Random(5)
+    sizes = [0, 1, 2, 5, 6, 8, 17, 31, 32, 64, 100, 256, 257, 700]
+    for _ in range(4000):
+        m, n, k = rng.choices(sizes, k=3)
+        gemm = Gemm(rng.choice(["f32", "f64"]), m, n, k, rng.random() < 0.5, rng.random() < 0.5, 1, (0, 0, 0))
+        _, extents, tile = products._case(gemm)
+        needs = products._needs(extents, tile)
+        assert needed.setdefault(products._form(gemm)[3], needs) == needs, gemm
+    assert len(needed) > 40
