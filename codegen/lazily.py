@@ -5,7 +5,7 @@
 `from package import parse` works as ever, and so do `package.parse` and `import *`; `dir(package)` lists the public
 names, those of `__all__`.  What is never asked for is never read from disk.
 
-    launcher_ir = later("codegen.runtime.launcher_ir")
+    loops = later("codegen.runtime.loops")
 
 stands for a module, which is imported when something of it is first looked at: for modules that only say how something
 is done, and may be imported again if that was interrupted.

@@ -30,7 +30,7 @@ from .runtime import native
 from .runtime.cost import LONG, operations_of_function
 from .runtime.kernels import KernelTable
 from .runtime.launcher import Block, NativeStep, Plan, Share, StepTable, builtin_of
-from .runtime.launcher_ir import PLAN, STEP_WORDS
+from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.share import SHARED, chunk_of, load
 from .sized import SizedGraph
 from .sized_products import PRODUCT, SizedProduct, put_share

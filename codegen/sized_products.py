@@ -18,7 +18,7 @@ from typing import Any
 from .program import Gemm
 from .records import NamedTuple
 from .runtime.launcher import Share
-from .runtime.launcher_ir import STEP_WORDS
+from .runtime.plan_words import STEP_WORDS
 from .runtime.products import Product, product_step
 from .runtime.threads import sharing
 from .symbols import LEAST, Symbol, checked, formula, symbol, watched

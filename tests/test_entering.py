@@ -217,6 +217,17 @@ def test_truths_are_numpys_own_as_if_and_is_take_them(f, places):
             assert bool(truth) is bool(expected)
 
 
+def test_truths_leave_nothing_behind():
+    """The object that a kernel wrote to, in place of which NumPy's own is given, is let go."""
+    f = entered(lambda x: (s := ad.any(x > 0), [s, ad.all(x > 0)], {"a": x.sum() > 0}), (X,))
+    counts = []
+    for _ in range(4):
+        counts.append(sys.getallocatedblocks())
+        for _ in range(5000):
+            f(X)
+    assert counts[-1] - counts[1] < 500
+
+
 def test_keywords_are_arguments_by_name_in_their_order():
     f = ad.jit(lambda x, s=2.0, p=None: x * s if p is None else x * s + p["b"])
     for _ in range(2):

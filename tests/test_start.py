@@ -16,7 +16,7 @@ LATER = (
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
     "codegen.kernel.verify", "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",
-    "codegen.runtime.launcher_ir", "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
+    "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.shared_blocks",
 )  # fmt: skip
 #: What costs milliseconds, and stands in for something that does not.

@@ -15,12 +15,13 @@ from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
 from ..records import NamedTuple
-from ..runtime import c_calls, engine, loop_runs, orders, products, steps_ir
+from ..runtime import c_calls, engine, loop_runs, orders, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import Layout
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, table_of
+from ..runtime.run_steps import run_steps
 from ..runtime.whole import whole
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
@@ -238,8 +239,8 @@ class ExportWriter:
         """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
         declared = "declare i32 @run_in_turn(ptr, ptr, ptr, i64, i64, i64, i64)\n"
         module = Translation()
-        module.beside(steps_ir.RUN_STEPS + declared + self.data.text() + entrances)
-        main = module.text([c_calls.call_program])
+        module.beside(declared + self.data.text() + entrances)
+        main = module.text([c_calls.call_program, run_steps])
         data, text, calls = engine.joined([*self.modules(), (main, Passes.VECTORS, {})], names)
         missing = [call for call in calls if call not in C_FUNCTIONS]
         if missing:

@@ -260,7 +260,7 @@ class CallWriter(ExpressionWriter):
                 raise self.refuse(e, "a number that is not known while compiling: not in loops, nor of counted values")
             number = self.convert(self.expr(e.args[1], i64), i64, e).text
             bytes_ = self.let(f"mul i64 {number}, {size_of(kind)}")
-            self.emit(f"{name} = alloca i8, i64 {bytes_}, align 16")
+            self.emit(f"{name} = alloca i8, i64 {bytes_}, align 64")
             return Computed(name, ptr[kind])
         length = int(self.evaluated(e.args[1]))
         size = size_of(kind) * length

@@ -11,7 +11,7 @@ y has the parts of a decomposition one below the other:
 
 f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK finds nothing, gives
 REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before anything is computed.
-LAPACK does not flush subnormal numbers when we do (`flush_ir`): it has threads of its own, which would not.
+LAPACK does not flush subnormal numbers when we do (`control_register`): it has threads of its own, which would not.
 """
 
 # mypy: ignore-errors
@@ -20,9 +20,8 @@ LAPACK does not flush subnormal numbers when we do (`flush_ir`): it has threads 
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..modes import processor
 from ..native import Struct, Translation, extern, f32, f64, fn, i32, i64, local, native, ptr, u64, void
-from .flush_ir import leaving_ir
+from .control_register import leave_flushing, return_flushing
 
 __all__ = ["text"]
 
@@ -60,8 +59,6 @@ class Parts(Struct):
 allocated = extern("PyMem_RawMalloc", ptr, i64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
 copy_bytes = extern("llvm.memcpy.p0.p0.i64", void, ptr, ptr, i64, bool, runs_python=False)
-leave_flushing = extern("leave_flushing", u64, runs_python=False)
-return_flushing = extern("return_flushing", void, u64, runs_python=False)
 
 
 @native
@@ -191,5 +188,4 @@ def decomposition(name, dtype):
 
 def text(module: Translation, name: str, dtype: str) -> str:
     """LLVM's text of one decomposition."""
-    module.beside(leaving_ir(processor()))
     return module.text([decomposition(name, dtype)])

@@ -1,4 +1,4 @@
-"""Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_ir`).
+"""Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
     install(cls, "site", Settings(config, "careful"), slow)    calls of objects of the class look into their slot
     entry = Entry(plan, Call(...), PutTogether)               one known call
@@ -21,15 +21,16 @@ from ..lazily import later
 from ..records import record
 from .launcher import Block, Plan, StepTable, raise_status
 from .memory import words
-from .native import Self, native
+from .native import OFFSETS, Self, native
 from .slots import offset_of, wrapper
 
 if TYPE_CHECKING:
-    from . import argument_ir, entered_ir, result_ir
+    from . import argument_data, entered_call, plan_words, result_objects
 else:
-    argument_ir = later("codegen.runtime.argument_ir")
-    entered_ir = later("codegen.runtime.entered_ir")
-    result_ir = later("codegen.runtime.result_ir")
+    argument_data = later("codegen.runtime.argument_data")
+    entered_call = later("codegen.runtime.entered_call")
+    plan_words = later("codegen.runtime.plan_words")
+    result_objects = later("codegen.runtime.result_objects")
 
 __all__ = ["Call", "Entry", "can_enter", "install", "site"]
 
@@ -39,7 +40,7 @@ MOST = 1024
 
 @record(frozen=True)
 class Call:
-    """The form of a call's arguments and result: instructions by the names in `entered_ir` and `result_ir`.
+    """The form of a call's arguments and result: instructions by the names in `entered_call` and `result_objects`.
 
     given       number of arguments: the first registers
     has_keywords    whether keywords are given too: their dict is in the next register
@@ -67,13 +68,13 @@ class Call:
     @property
     def is_flat(self) -> bool:
         """True if the arguments are the plan's inputs as they are."""
-        return not self.hidden and self.places == tuple(range(self.registers))
+        return not (self.hidden or self.holds) and self.places == tuple(range(self.registers))
 
 
 def can_enter(plan: Plan) -> bool:
     """True if calls can go straight into a plan."""
     few = len(plan.inputs) + len(plan.outputs) <= MOST
-    return few and all(dtype_name(a.dtype) in argument_ir.NUMBER_KINDS for a in plan.outputs if not a.ndim)
+    return few and all(dtype_name(a.dtype) in argument_data.NUMBER_KINDS for a in plan.outputs if not a.ndim)
 
 
 class Entry:
@@ -88,26 +89,27 @@ class Entry:
         checks = [
             word
             for name, register, thing, parts, count in call.checks
-            for word in (entered_ir.TAKE_APART.index(name), register, id(thing), parts, count)
+            for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
         hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
         instructions, depth = _with_truths(call, plan)
-        truths = [words([operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
-        program, left = [depth], iter(truths)
+        truths = [words([*operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
+        result: list[int] = []
+        left = iter(truths)
         for name, operand in instructions:
             is_object = name in ("object", "dict")
             word = ctypes.addressof(next(left)) if name == "truth" else id(operand) if is_object else operand
-            program += (result_ir.PUT_TOGETHER.index(name), word)
-        tables = [words(t) for t in (checks, call.places, hidden, [*program, 0, 0])] + truths
+            result += (result_objects.PUT_TOGETHER.index(name), word)
+        tables = [words(t) for t in (checks, call.places, hidden, [*result, 0, 0])] + truths
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
-            n_checks=len(call.checks), checks=addresses[0],
-            n_places=len(call.places), places=addresses[1],
-            n_hidden=len(call.hidden), hidden=addresses[2],
-            holds=int(call.holds), is_flat=int(call.is_flat), entry_plan=block.address, entry_program=addresses[3],
+            check_count=len(call.checks), checks=addresses[0],
+            place_count=len(call.places), places=addresses[1],
+            hidden_count=len(call.hidden), hidden=addresses[2],
+            holds=int(call.holds), is_flat=int(call.is_flat), plan=block.address, depth=depth, result=addresses[3],
         )  # fmt: skip
-        self._block = words([values[name] for name in entered_ir.ENTRY])
+        self._block = words([values[name] for name in plan_words.ENTRY])
         self._owned = (owned, tables)
 
     @property
@@ -123,10 +125,10 @@ def _with_truths(call: Call, plan: Plan) -> tuple[list[tuple[str, Any]], int]:
     depth = max(call.depth, 1)
     for name, operand in call.result:
         if name in ("last", "result") and is_truth[operand]:
-            found.append(("truth", operand))
+            found.append(("truth", (operand, name == "last")))
         elif name == "row" and any(is_truth[(first := operand & 0xFFFFFFFF) : first + (operand >> 32)]):
             count = operand >> 32
-            found += [("truth" if is_truth[j] else "last", j) for j in range(first, first + count)]
+            found += [("truth", (j, True)) if is_truth[j] else ("last", j) for j in range(first, first + count)]
             found.append(("tuple", count))
             depth = max(depth, call.depth + count)
         else:
@@ -163,6 +165,7 @@ def install(
     fields = dict(
         site_at=offset_of(cls, slot), careful_at=offset_of(type(config), flag),
         node_at=offset_of(*handles[:2]), value_at=offset_of(*handles[2:]),
+        items_at=OFFSETS["ITEMS"],
     )  # fmt: skip
     if None in fields.values():
         return False
@@ -175,7 +178,7 @@ def install(
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
     code = native().code
     address = ctypes.PYFUNCTYPE(ctypes.c_int64)(code.address("entering_words"))()
-    (ctypes.c_int64 * len(entered_ir.WORDS)).from_address(address)[:] = [values[name] for name in entered_ir.WORDS]
+    (ctypes.c_int64 * len(plan_words.WORDS)).from_address(address)[:] = [values[name] for name in plan_words.WORDS]
     name = "__call__"
     setattr(cls, name, wrapper(cls, vars(type)[name], name, code.address("enter")))
     return True

@@ -1,7 +1,7 @@
 """A long loop's business now and then, in native Python (`codegen.native`): signals are handled, other threads run.
 
 `account(work)` is called after each run of a body; what a signal's handler raises it gives as INTERRUPTED.  Handlers
-find the control register as their thread has it (`flush_ir`: `leaving_ir`, whose text stands in the same module).
+find the control register as their thread has it (`control_register`).
 """
 
 # mypy: ignore-errors
@@ -12,8 +12,9 @@ from __future__ import annotations
 import sys
 
 from ..kernel.nest import Status
-from ..native import Struct, atomic_load, atomic_store, extern, i32, native, ptr, static, u64, void
+from ..native import Struct, atomic_load, atomic_store, extern, i32, native, static, u64, void
 from . import system_calls as system
+from .control_register import leave_flushing, let_others, return_flushing, take_lock_again
 
 __all__ = ["account", "loop_account"]
 
@@ -46,10 +47,6 @@ holds_lock = extern("PyGILState_Check", i32, runs_python=False)
 take_lock = extern("PyGILState_Ensure", i32)
 give_lock = extern("PyGILState_Release", void, i32)
 handle_signals = extern("PyErr_CheckSignals", i32)
-let_others = extern("PyEval_SaveThread", ptr)
-come_back = extern("PyEval_RestoreThread", void, ptr)
-leave_flushing = extern("leave_flushing", u64, runs_python=False)
-return_flushing = extern("return_flushing", void, u64, runs_python=False)
 
 
 @native(inline=True)
@@ -79,7 +76,7 @@ def look_up(total: u64) -> i32:
     state = take_lock()
     is_fine = handle_signals() == 0
     if is_fine and is_held and is_time():
-        come_back(let_others())  # others take it if they wait for it
+        take_lock_again(let_others())  # others take it if they wait for it
     give_lock(state)
     return_flushing(inside)
     return i32(0) if is_fine else i32(Status.INTERRUPTED.value)

@@ -4,7 +4,7 @@ What enters is a `Plan`: what to check, what to allocate, which steps to run, as
 is a callable `f(*arguments) -> tuple of arrays`.
 
     launcher(plan)        a builtin function; between Python's call and the kernels there is only
-                          machine code (`launcher_ir`).  A miss *calls* `PackedCall` natively.
+                          machine code (`launch`).  A miss *calls* `PackedCall` natively.
     PackedCall(plan)      the same by ctypes with one packed table of pointers: the slow path of the
                           launcher, and its replacement where the self-check fails.
 
@@ -33,10 +33,10 @@ from .slots import MethodDefinition
 from .threads import sharing
 
 if TYPE_CHECKING:
-    from . import argument_ir, launcher_ir
+    from . import argument_data, plan_words
 else:
-    argument_ir = later("codegen.runtime.argument_ir")
-    launcher_ir = later("codegen.runtime.launcher_ir")
+    argument_data = later("codegen.runtime.argument_data")
+    plan_words = later("codegen.runtime.plan_words")
 
 __all__ = [
     "Block",
@@ -135,7 +135,7 @@ class StepTable:
 
     def run(self, first: int, stop: int, slots: ctypes.Array) -> None:
         """Run the steps [first, stop) on a `memory.pointer_table`.  Raises what their status says."""
-        start = self.address + first * 8 * launcher_ir.STEP_WORDS
+        start = self.address + first * 8 * plan_words.STEP_WORDS
         scratch = ctypes.addressof(slots) + 8 * (len(slots) - self.scratch)
         run = self._run
         if run is None:
@@ -257,7 +257,7 @@ def builtin_of(name: str, block: Block) -> Callable[..., Any]:
 class Block:
     """A plan in memory as machine code reads it, and all that must live with it.
 
-    words         those of `launcher_ir.PLAN`            offsets   of temporaries
+    words         those of `plan_words.PLAN`             offsets   of temporaries
     input_specs, output_specs, steps   what they point to
     has_scalars   0-d outputs are NumPy scalars, not arrays
     arrays        the 0-d inputs, by place, that are arrays: no number fits them
@@ -300,7 +300,7 @@ class Block:
             complex_type=id(complex),
             allocator=id(native().allocator),
         )
-        self.words = memory.words([values[word] for word in launcher_ir.PLAN])
+        self.words = memory.words([values[word] for word in plan_words.PLAN])
         self._owned = (plan, slow, raise_status, native())
 
     @property
@@ -310,7 +310,7 @@ class Block:
 
 def _number(aval: Aval) -> tuple[int, int]:
     """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
-    kind = argument_ir.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
+    kind = argument_data.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
     return kind, id(aval.dtype.type) if kind else 0
 
 
@@ -327,7 +327,7 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 class _Specs:
     """Specifications that `launch` compares arguments with, and makes outputs from: the shape of each, a table of all.
 
-    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`result_ir`)
+    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`result_objects`)
     """
 
     __slots__ = ("_dtypes", "_kept", "shapes", "table")

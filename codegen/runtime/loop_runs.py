@@ -15,11 +15,9 @@ with the status INTERRUPTED.
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..modes import processor
 from ..native import Struct, Translation, extern, i32, i64, local, native, ptr, u8, u64, void
-from .flush_ir import leaving_ir
 from .interruptions import account
-from .steps_ir import RUN_STEPS
+from .run_steps import run_steps
 
 __all__ = ["text"]
 
@@ -126,7 +124,6 @@ class WhileWords(Struct):
     work: u64
 
 
-run_steps = extern("run_steps", i64, ptr, i64, ptr, ptr)
 copy_bytes = extern("llvm.memcpy.p0.p0.i64", void, ptr, ptr, i64, bool, runs_python=False)
 reallocated = extern("PyMem_RawRealloc", ptr, ptr, i64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
@@ -142,7 +139,7 @@ def place(body: ptr[BodyWords], slots: ptr[ptr[u8]], pointers: ptr[ptr[u8]]) -> 
 
 @native(inline=True)
 def run_body(body: ptr[BodyWords], slots: ptr[ptr[u8]]) -> i32:
-    return i32(run_steps(body.steps, body.count, slots, slots + body.slots))
+    return i32(run_steps(body.steps, body.count, ptr[ptr](slots), ptr[ptr](slots + body.slots)))
 
 
 # ------------------------------------------------------------ branches
@@ -308,5 +305,4 @@ _FUNCTIONS = {f.name: f for f in (run_branch, run_loop, run_while)}
 
 def text(module: Translation, name: str) -> str:
     """LLVM's text of one of the three functions."""
-    module.beside(RUN_STEPS + leaving_ir(processor()))
     return module.text([_FUNCTIONS[name]])

@@ -1,7 +1,7 @@
 """Memory of one run, and arguments made fit for native code.
 
 Everything here is for the Python side: the slow path of a call, the ctypes path, and programs that
-stop in Python between native segments.  The fast path does the same in `launcher_ir`.
+stop in Python between native segments.  The fast path does the same in `launch`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _physical_bytes() -> int:
         return 1 << 32
 
 
-#: What the pool of `pool_ir` may keep for later: a thirty-second of the machine's memory, within bounds.
+#: What the pool of `pool` may keep for later: a thirty-second of the machine's memory, within bounds.
 POOL_BYTES = min(max(_physical_bytes() // 32, 1 << 26), 1 << 30)
 
 #: Temporaries start at multiples of this: a cache line, and the widest vector.

@@ -16,16 +16,19 @@ import os
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..forks import held_over_fork
-from ..modes import FLUSHING, modes, processor
+from ..modes import FLUSHING, modes
 from . import engine, memory, objects
 
+if TYPE_CHECKING:
+    from ..native import Translation
+
 __all__ = [
-    "NEW_COPY", "NO_ROOM", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
+    "NEW_COPY", "NO_ROOM", "OFFSETS", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
     "native", "numpy_function", "trim_pool",
 ]  # fmt: skip
 
@@ -69,16 +72,16 @@ class Native:
     """The launcher's machine code and its entry points."""
 
     def __init__(self) -> None:
-        offsets = self.offsets = _offsets()
+        is_known = _is_known()
         functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
-        imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
+        imports = {name: numpy_function(number) for name, number in functions.items()} if is_known else {}
         imports[FLUSHING] = modes.flushing_at
-        self.code = objects.compiled(_text(offsets), imports, engine.Passes.INLINE)
-        # Arrays give memory back to it to the end of the process.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
-        self.launch = self.code.address("launch") if offsets else 0
-        self.allocator = self._allocator() if offsets else None
-        if offsets:
+        # It is there to the end of the process: arrays give memory back to it.
+        self.code = objects.typed("launch" if is_known else "run_program", _text, imports=imports)
+        self.launch = self.code.address("launch") if is_known else 0
+        self.allocator = self._allocator() if is_known else None
+        if is_known:
+            self.call("set_items_at", OFFSETS["ITEMS"])
             self.call("pool_set_limit", memory.POOL_BYTES)
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         # What a signal's handler raised in a loop, these raise.
@@ -125,10 +128,17 @@ def _made() -> Native:
     return Native()
 
 
-def _text(offsets: dict[str, int]) -> str:
-    from .launcher_ir import launcher_ir  # long, and not needed by a first call
+def _text(module: Translation) -> str:
+    """All of it, or without a launcher what runs steps."""
+    from .control_register import run_program, run_program_unlocked  # not needed where the code is on disk
 
-    return launcher_ir(offsets, is_linux=sys.platform == "linux", processor=processor())
+    if not _is_known():
+        return module.text([run_program, run_program_unlocked])
+    from .entered_call import enter, entering_words, set_items_at
+    from .launch import launch
+    from .pool import POOL
+
+    return module.text([run_program, run_program_unlocked, launch, enter, entering_words, set_items_at, *POOL])
 
 
 #: What NumPy calls the capsules of its allocators.
@@ -151,27 +161,18 @@ _NDARRAY = 2
 _GET_HANDLER = 305
 
 
-def _offsets() -> dict[str, int]:
-    """The offsets of the fields of objects; empty when the self-check does not confirm them."""
-    if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not _is_tried():
-        return {}
-    head = object.__basicsize__
-    offsets = dict(
-        TYPE=head - 8,
-        DATA=head,
-        ND=head + 8,
-        DIMS=head + 16,
-        BASE=head + 32,
-        DESCR=head + 40,
-        FLAGS=head + 48,
-        ALLOCATOR=head + 72,
-        DTYPE=head,
-        SCALAR=head,
-        PAYLOAD=bytes.__basicsize__ - 1,
-        ITEMS=tuple.__basicsize__,
-        SIZE=head,
-    )
-    return offsets if _is_confirmed(offsets) else {}
+#: Where objects have what the launcher's structs read: the same in every Python that `_is_tried` lets through.
+_HEAD = object.__basicsize__
+OFFSETS = dict(
+    TYPE=_HEAD - 8, DATA=_HEAD, ND=_HEAD + 8, DIMS=_HEAD + 16, BASE=_HEAD + 32, DESCR=_HEAD + 40, FLAGS=_HEAD + 48,
+    ALLOCATOR=_HEAD + 72, DTYPE=_HEAD, SCALAR=_HEAD, PAYLOAD=bytes.__basicsize__ - 1, ITEMS=tuple.__basicsize__,
+    SIZE=_HEAD,
+)  # fmt: skip
+
+
+def _is_known() -> bool:
+    """True if objects of Python's and NumPy's are as the launcher's structs have them."""
+    return os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" and _is_tried() and _is_confirmed()
 
 
 #: For a warning that is given once, whether it is raised or shown.
@@ -200,14 +201,14 @@ def _is_copy(array: np.ndarray) -> bool:
     return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
 
 
-def _is_confirmed(offsets: dict[str, int]) -> bool:
-    """True if live objects have at these offsets what they say of themselves in Python."""
+def _is_confirmed() -> bool:
+    """True if live objects have at `OFFSETS` what they say of themselves in Python."""
 
     def word(thing: object, field: str) -> int:
-        return ctypes.c_int64.from_address(id(thing) + offsets[field]).value
+        return ctypes.c_int64.from_address(id(thing) + OFFSETS[field]).value
 
     def half(thing: object, field: str) -> int:
-        return ctypes.c_int32.from_address(id(thing) + offsets[field]).value
+        return ctypes.c_int32.from_address(id(thing) + OFFSETS[field]).value
 
     array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
     packed = np.zeros((2, 3))
@@ -224,8 +225,8 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         and word(array, "BASE") == id(array.base)
         and word(array, "DESCR") == id(array.dtype)
         and word(array.dtype, "DTYPE") == id(np.float32)
-        and ctypes.string_at(id(array.dtype) + offsets["DTYPE"] + 8, 3) == b"ff="
-        and ctypes.c_int32.from_address(id(array.dtype) + offsets["DTYPE"] + 12).value == array.dtype.num
+        and ctypes.string_at(id(array.dtype) + OFFSETS["DTYPE"] + 8, 3) == b"ff="
+        and ctypes.c_int32.from_address(id(array.dtype) + OFFSETS["DTYPE"] + 12).value == array.dtype.num
         and half(array, "FLAGS") & 0x101 == 0x100
         and half(packed, "FLAGS") & 0x505 == 0x505
         and word(packed, "ALLOCATOR") == id(allocator)
@@ -234,7 +235,7 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         and word(pair, "ITEMS") == id(array)
         and word(pair, "SIZE") == 2
         and word(token, "SIZE") == 8
-        and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
-        and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
+        and ctypes.string_at(id(token) + OFFSETS["PAYLOAD"], 8) == token
+        and all(ctypes.string_at(id(s) + OFFSETS["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
         and _is_copy(array)
     )

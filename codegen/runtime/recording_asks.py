@@ -47,7 +47,7 @@ from . import (
     recording_steps,
     recording_structs,
 )
-from .native import Self, native
+from .native import OFFSETS, Self, native
 from .record_layout import Layout
 from .slots import offset_of
 from .ufunc_loops import use_loops
@@ -118,10 +118,10 @@ def has_known_slots(layout: Layout) -> bool:
         (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawConfig, layout.config),
         (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
     ]  # fmt: skip
-    names = ("data", "nd", "dims", "base", "descr", "flags")
+    names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
     heads: list[tuple[type[Struct], str]] = [(raw.RawArray, name) for name in names]
     heads += [(raw.RawTuple, "size"), (raw.RawSelf, "payload")]
-    are_known = [native().offsets[name.upper()] == cls.fields()[name].offset for cls, name in heads]
+    are_known = [OFFSETS[name.upper()] == cls.fields()[name].offset for cls, name in heads]
     return all(are_known) and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
         for fields, cls in pairs

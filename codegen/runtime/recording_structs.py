@@ -192,6 +192,9 @@ class RawArray(Struct):
     base: ptr
     descr: ptr
     flags: u32
+    references: ptr
+    buffers: ptr
+    allocator: ptr
 
 
 class RawTable(Struct):

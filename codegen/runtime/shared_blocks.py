@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import sys
 
-from ..modes import processor
 from ..native import (
     Translation,
     atomic_load,
@@ -37,10 +36,9 @@ from ..native import (
     void,
 )
 from . import system_calls as system
-from .flush_ir import adopt_ir
+from .control_register import control
 from .worker_threads import (
     busy,
-    control,
     cut,
     generation,
     job,
@@ -236,5 +234,4 @@ def run_together(blocks: u64, threads: u64) -> u32:
 
 def text(module: Translation) -> str:
     """LLVM's text of `run_blocks`, `set_threads` and `started_threads`."""
-    module.beside(adopt_ir(processor()))
     return module.text([run_blocks, set_threads, started_threads])

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
 from ..lazily import later
-from ..modes import FLUSHING, modes, processor
+from ..modes import FLUSHING, modes
 from . import objects
 
 if TYPE_CHECKING:
     from ..native import Translation
-    from . import flush_ir, interruptions
+    from . import interruptions
 else:
-    flush_ir = later("codegen.runtime.flush_ir")
     interruptions = later("codegen.runtime.interruptions")
 
 __all__ = ["accounting"]
@@ -36,5 +35,4 @@ def accounting() -> int:
 
 
 def _text(module: Translation) -> str:
-    module.beside(flush_ir.leaving_ir(processor()))
     return module.text([interruptions.loop_account])

@@ -86,7 +86,7 @@ def is_made() -> bool:
 
 
 def sharing() -> int:
-    """The address of the function that shares out a step of `launcher_ir`."""
+    """The address of the function that shares out a step of `plan_words.Step`."""
     with _lock:
         return _code().address("run_blocks")
 

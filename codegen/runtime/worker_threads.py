@@ -26,7 +26,6 @@ from ..native import (
     atomic_load,
     atomic_max,
     compare_exchange,
-    extern,
     fn,
     i32,
     local,
@@ -39,10 +38,11 @@ from ..native import (
     void,
 )
 from . import system_calls as system
+from .control_register import adopt
 from .processors import MOST_THREADS
 
 __all__ = [
-    "busy", "control", "cut", "generation", "job", "locks", "progress", "run_block", "section_begin", "sleepers",
+    "busy", "cut", "generation", "job", "locks", "progress", "run_block", "section_begin", "sleepers",
     "start_threads", "tickets", "work", "workers",
 ]  # fmt: skip
 
@@ -73,7 +73,7 @@ class SharedJob(Struct):
     n: u64
     chunk: u64
     total: u64
-    control: u64  # what the caller's control register holds (`flush_ir`)
+    control: u64  # what the caller's control register holds (`control_register`)
 
 
 class Cutting(Struct):
@@ -124,11 +124,6 @@ sleepers = static(OwnLine)
 busy = static(OwnLine)
 job, cut, progress = static(SharedJob), static(Cutting), static(BlocksDone)
 workers, locks = static(Workers), static(Locks)
-
-
-# The control register, in text that the launcher has too (`flush_ir`: `adopt_ir`).
-control = extern("control", u64, runs_python=False)
-adopt = extern("adopt", void, u64, runs_python=False)
 
 
 # ------------------------------------------------------------ blocks

@@ -7,16 +7,29 @@ import sys
 import pytest
 
 from codegen.runtime import native
+from codegen.runtime.argument_data import HEAD, RawDescr
+from codegen.runtime.recording_structs import RawArray, RawObject, RawSelf, RawTuple
 
 
-def test_the_self_check_refuses_wrong_offsets():
-    offsets = native._offsets()
-    if not offsets:
+def test_the_self_check_refuses_wrong_offsets(monkeypatch):
+    if not native.is_native():
         pytest.skip("no native launcher here")
-    assert native._is_confirmed(offsets)
-    for field in offsets:
+    assert native._is_confirmed()
+    for field, offset in native.OFFSETS.items():
         if field != "DIMS":  # which is followed, not compared: the fields around it confirm it
-            assert not native._is_confirmed(offsets | {field: offsets[field] + 4}), field
+            with monkeypatch.context() as patch:
+                patch.setitem(native.OFFSETS, field, offset + 4)
+                assert not native._is_confirmed(), field
+
+
+def test_structs_have_their_fields_at_these_offsets():
+    at = native.OFFSETS
+    raw = RawArray.fields()
+    names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
+    assert [raw[name].offset for name in names] == [at[name.upper()] for name in names]
+    assert RawDescr.fields()["type"].offset == at["DTYPE"] and at["SCALAR"] == HEAD
+    assert RawTuple.fields()["size"].offset == at["SIZE"] and RawSelf.fields()["payload"].offset == at["PAYLOAD"]
+    assert RawObject.fields()["type"].offset == at["TYPE"]
 
 
 def test_the_environment_chooses_the_ctypes_path():

@@ -9,7 +9,7 @@ import pytest
 from codegen import sized_products
 from codegen.program import Gemm
 from codegen.runtime import products
-from codegen.runtime.launcher_ir import STEP_WORDS
+from codegen.runtime.plan_words import STEP_WORDS
 from codegen.sized_products import PRODUCT, SizedProduct
 from codegen.symbols import symbol
 

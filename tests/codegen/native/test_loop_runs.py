@@ -8,7 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from codegen.native import Translation, u8
+from codegen.modes import FLUSHING, modes
+from codegen.native import Translation, extern, i64, ptr, u8
 from codegen.native.structs import Pointer
 from codegen.runtime import engine, interruptions, loop_runs
 from codegen.runtime.loop_runs import BodyWords, KeptWords, LoopWords, MoveWords, StateWords, WhileWords
@@ -144,11 +145,12 @@ def machine_code():
     now: list = [None]
     called = kind(lambda *given: now[0](*given))
     address = ctypes.cast(called, ctypes.c_void_p).value
-    imports = {"run_steps": address, "leave_flushing": address, "return_flushing": address}
-    codes = [
-        engine.compile(Translation(checks=checks).text([loop_runs.run_loop, loop_runs.run_while]), imports)
-        for checks in (False, True)
-    ]
+    imports = {"given_steps": address, FLUSHING: modes.flushing_at}
+    given = extern("given_steps", i64, ptr, i64, ptr, ptr)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(loop_runs.run_body.scope.maps[1], "run_steps", given)
+        texts = [Translation(checks=checks).text([loop_runs.run_loop, loop_runs.run_while]) for checks in (False, True)]
+    codes = [engine.compile(text, imports) for text in texts]
 
     def run(number, name, run_steps, pointers, words):
         now[0] = run_steps

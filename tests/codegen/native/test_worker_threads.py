@@ -19,8 +19,10 @@ from codegen.runtime.worker_threads import cut, job, new_generation, progress, s
 @pytest.fixture
 def plain(monkeypatch):
     """Stand-ins for what only machine code has, and a system in which nothing has happened."""
-    monkeypatch.setattr(worker_threads.control, "plain", lambda: 5)
-    monkeypatch.setattr(worker_threads.adopt, "plain", lambda control: None)
+    stand_ins = {shared_blocks.control: lambda: 5, worker_threads.adopt: lambda control: None}
+    for routine, stand_in in stand_ins.items():
+        assert routine.tree  # its source is read while its own function says where that is
+        monkeypatch.setattr(routine, "plain", stand_in)
     for memory in (workers, cut, job, progress, worker_threads.generation):
         memory.__dict__.clear()
     worker_threads.tickets.items[:] = [None] * len(worker_threads.tickets.items)

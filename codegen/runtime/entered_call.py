@@ -1,0 +1,213 @@
+"""From the call of a Python object into a plan and back, in native Python: `enter`, a `tp_call`.
+
+An object that is called has a slot with its *site*: a bytes object of addresses of entries (`plan_words.Entry`), tried
+one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
+
+Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or the
+settings ask for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the entries and
+what they run, is held while a call is on.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely, void
+from .argument_data import PACKED
+from .launch import run_plan
+from .plan_words import MISS, Check, Entry, entering
+from .recording_objects import call, dec, dict_size, float_value, inc, let_go, list_item, list_size
+from .recording_structs import RawArray, RawSelf, RawTuple, class_of
+from .result_objects import items_of
+
+__all__ = ["TAKE_APART", "enter", "entering_words", "set_items_at"]
+
+#: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
+#: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
+#: in order.
+TAKE_APART = ("class", "object", "tuple", "list", "dict")
+CLASS, OBJECT, TUPLE, LIST, DICT = range(len(TAKE_APART))
+#: The bytes of a site before its addresses.
+PAYLOAD = RawSelf.fields()["payload"].offset
+#: Py_EQ.
+EQUAL = 2
+
+dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr, runs_python=False)
+compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
+new_copy = extern("new_copy", ptr, ptr, i32)
+
+
+@native
+def entering_words() -> ptr:
+    return ptr(entering)
+
+
+@native
+def set_items_at(place: i64) -> void:
+    """Where tuples have their items, which results are put into before anybody enters."""
+    entering.items_at = place
+
+
+@native(inline=False)
+def same_value(x: ptr, y: ptr) -> bool:
+    """True if two are an int, a float or a str, of the same class and value (0.0 is not -0.0)."""
+    cls = class_of(x)
+    if cls is not class_of(y):
+        return False
+    if cls is entering.int_type or cls is entering.str_type:
+        return compared(x, y, EQUAL) == 1
+    return cls is entering.float_type and bit_cast(u64, float_value(x)) == bit_cast(u64, float_value(y))
+
+
+@native(inline=True)
+def taken_apart(check: ptr[Check], x: ptr, parts: ptr[ptr]) -> bool:
+    """True if an object passes a check; its parts are in their registers then."""
+    count = check.count
+    if check.code == CLASS:
+        return class_of(x) is check.object
+    if check.code == OBJECT:
+        return x is check.object or same_value(x, check.object)
+    if check.code == TUPLE:
+        if class_of(x) is not check.object or ptr[RawTuple](x).size != count:
+            return False
+        for i in range(count):
+            parts[i] = items_of(x)[i]
+        return True
+    if check.code == LIST:
+        if class_of(x) is not check.object or list_size(x) != count:
+            return False
+        for i in range(count):
+            parts[i] = list_item(x, i)
+        return True
+    if class_of(x) is not entering.dict_type or dict_size(x) != count:
+        return False
+    cursor = local(i64, 1)
+    key = local(ptr, 1)
+    cursor[0] = 0
+    for i in range(count):
+        dict_next(x, cursor, key, parts + i)
+        if key[0] is not items_of(check.object)[i]:
+            return False
+    return True
+
+
+@native(inline=True)
+def present(is_handle: i64, x: ptr) -> ptr:
+    """The value now of a further input: null for a handle without one, or while somebody looks at more of handles than
+    their values."""
+    if is_handle == 0:
+        return x
+    node = ptr[ptr](x + entering.node_at)[0]
+    if node is None:
+        return None
+    value = ptr[ptr](node + entering.value_at)[0]
+    if value is entering.none or dict_size(entering.lookers) != 0:
+        return None
+    return value
+
+
+@native(inline=False)
+def run_packed(entry: ptr[Entry], inputs: ptr[ptr], count: i64) -> ptr:
+    """Run a plan on inputs that it did not take, with arrays that do not lie packed copied: MISS if there is none."""
+    packed = local(ptr, count)
+    for i in range(count):
+        packed[i] = inputs[i]
+        inc(packed[i])  # copying lets other threads run
+    copies = i64(0)
+    result = ptr(MISS)
+    for i in range(count):
+        given = packed[i]
+        if class_of(given) is entering.array_type and ptr[RawArray](given).flags & PACKED != PACKED:
+            copy = new_copy(given, 0)  # NPY_CORDER
+            if copy is None:
+                result = None
+                break
+            packed[i] = copy
+            dec(given)
+            copies += 1
+    if copies != 0 and result is not None:
+        result = run_plan(entry.plan, packed, entry)
+    let_go(packed, count)
+    return result
+
+
+@native(inline=True)
+def run_entry(entry: ptr[Entry], inputs: ptr[ptr], count: i64) -> ptr:
+    result = run_plan(entry.plan, inputs, entry)
+    return run_packed(entry, inputs, count) if unlikely(result is ptr(MISS)) else result
+
+
+@native(inline=True)
+def passes(entry: ptr[Entry], registers: ptr[ptr]) -> bool:
+    """True if arguments are as the entry has them."""
+    checks = entry.checks
+    for c in range(entry.check_count):
+        check = checks[c]
+        if not taken_apart(check, registers[check.register], registers + check.parts):
+            return False
+    return True
+
+
+@native(inline=False)
+def tried_apart(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
+    """`tried` for arguments that are taken apart, or with further inputs."""
+    registers = local(ptr, entry.registers)
+    inputs = local(ptr, entry.place_count + entry.hidden_count)
+    for a in range(entry.given):
+        registers[a] = arguments[a]
+    if entry.has_keywords != 0:
+        registers[entry.given] = keywords
+    if not passes(entry, registers):
+        return ptr(MISS)
+    count = entry.place_count
+    for p in range(count):
+        inputs[p] = registers[entry.places[p]]
+    for h in range(entry.hidden_count):
+        value = present(entry.hidden[h].is_handle, entry.hidden[h].object)
+        if value is None:
+            return ptr(MISS)
+        inputs[count + h] = value
+    count += entry.hidden_count
+    if entry.holds == 0:
+        return run_entry(entry, inputs, count)
+    # Somebody may change a container, or what a handle is on, while this runs.
+    for k in range(count):
+        inc(inputs[k])
+    result = run_entry(entry, inputs, count)
+    let_go(inputs, count)
+    return result
+
+
+@native(inline=True)
+def tried(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
+    """The result of an entry for these arguments; MISS where they do not fit."""
+    if entry.is_flat == 0:
+        return tried_apart(entry, arguments, keywords)
+    return run_entry(entry, arguments, entry.place_count) if passes(entry, arguments) else ptr(MISS)
+
+
+@native
+def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
+    site = ptr[ptr](self + entering.site_at)[0]
+    is_careless = ptr[ptr](entering.settings + entering.careful_at)[0] is entering.false
+    if is_careless and site is not None and class_of(site) is entering.site_type:
+        is_named = i64(0)
+        if keywords is not None and dict_size(keywords) != 0:
+            is_named = 1
+        inc(site)
+        entries = ptr[ptr[Entry]](ptr(site) + PAYLOAD)
+        count = ptr[RawTuple](args).size
+        for e in range(ptr[RawSelf](site).size >> 3):
+            entry = entries[e]
+            if entry.given == count and entry.has_keywords == is_named:
+                result = tried(entry, items_of(args), keywords)
+                if result is not ptr(MISS):
+                    dec(site)
+                    return result
+        dec(site)
+    given = local(ptr, 3)
+    given[0] = self
+    given[1] = args
+    given[2] = entering.none if keywords is None else keywords
+    return call(entering.slow, given, 3, None)

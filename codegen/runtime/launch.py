@@ -1,0 +1,163 @@
+"""The code between a Python call and the kernels, in native Python.
+
+One piece of machine code serves every program; what differs is data, in a `Plan` (`plan_words`).  A call has a frame:
+
+    slots      one pointer per buffer: inputs, outputs, temporaries
+    scratch    the pointers of the step that runs
+    numbers    sixteen bytes per input, for arguments that are Python numbers
+    objects    the output arrays, until they stand in the result
+    workspace, 64-byte aligned
+
+A small frame lies on the stack, a large one comes from the pool, and so does the memory of outputs: an array is made
+around it and then told that it owns it, by way of the pool's allocator.
+
+`launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.  It compares each
+argument with its spec; on any difference it calls the plan's `slow` with the same arguments, and what that returns or
+raises is the result.  A step whose status is not zero ends the run: `fail(step << 32 | status, bytes that are missing)`
+is called, which raises (unless the status says that something was raised).
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..kernel.nest import Status
+from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from .argument_data import HEAD, data_of
+from .control_register import let_others, run_program, take_lock_again
+from .plan_words import MISS, Entry, Plan, Spec
+from .pool import from_pool, to_pool
+from .recording_objects import call, dec, inc, int_of, let_go
+from .recording_structs import RawArray, RawSelf
+from .result_objects import put_together, row_of, scalar
+
+__all__ = ["launch", "run_plan"]
+
+#: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
+STACK_BYTES = 16384
+#: C-contiguous, aligned, writeable; and that an array owns its memory.
+NEW_FLAGS, OWNS = 0x501, 0x4
+#: Status and step of memory that is not there: of a result, of a frame.
+NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
+
+new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+
+
+@native(inline=False)
+def fail(plan: ptr[Plan], status: i64, size: i64) -> ptr:
+    """Null, with the exception that the plan's `fail` raises."""
+    numbers = local(ptr, 2)
+    numbers[0] = int_of(status)
+    if numbers[0] is None:
+        return None
+    numbers[1] = int_of(size)
+    if numbers[1] is not None:
+        call(plan.fail, numbers, 2, None)
+        dec(numbers[1])
+    dec(numbers[0])
+    return None
+
+
+@native(inline=True)
+def output(plan: ptr[Plan], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
+    """A new object for an output, and in a slot where its data are; null with an exception."""
+    if spec.make is not None:
+        made = scalar(spec)
+        slot[0] = made + HEAD
+        return made
+    data = from_pool(u64(spec.bytes))
+    if data is None:
+        return fail(plan, NO_RESULT, spec.bytes)
+    inc(spec.descr)  # the next call takes this reference
+    array = new_array(plan.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
+    if array is None:
+        to_pool(data)
+        return None
+    # From here on the array gives its memory back to the pool when it dies.
+    inc(plan.allocator)
+    raw = ptr[RawArray](array)
+    raw.allocator = plan.allocator
+    raw.flags = raw.flags | OWNS
+    slot[0] = data
+    return array
+
+
+@native(inline=True)
+def run_in(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry], slots: ptr[ptr]) -> ptr:
+    """`run_plan` in this frame."""
+    inputs = plan.inputs
+    outputs = plan.outputs
+    objects = slots + (plan.frame_words - outputs)
+    numbers = objects - 2 * inputs
+    specs = plan.input_specs
+    for i in range(inputs):
+        data = data_of(plan, arguments[i], specs[i], ptr(numbers + 2 * i))
+        if unlikely(data is None):
+            return ptr(MISS)
+        slots[i] = data
+    specs = plan.output_specs
+    for o in range(outputs):
+        objects[o] = output(plan, specs[o], slots + (inputs + o))
+        if unlikely(objects[o] is None):
+            let_go(objects, o)
+            return None
+    workspace = ptr(slots) + plan.frame_bytes
+    temporaries = slots + (inputs + outputs)
+    offsets = plan.offsets
+    for t in range(plan.temporaries):
+        temporaries[t] = workspace + offsets[t]
+    scratch = slots + plan.slots
+    status = i64(0)
+    if plan.is_long == 0:
+        status = run_program(plan.step_table, plan.steps, slots, scratch)
+    else:
+        # The caller holds the arguments, the frame holds the outputs: nothing can go meanwhile.
+        thread = let_others()
+        status = run_program(plan.step_table, plan.steps, slots, scratch)
+        take_lock_again(thread)
+    if unlikely(status != 0):
+        let_go(objects, outputs)
+        return not_run(plan, status, entry is not None)
+    result = row_of(objects, outputs) if entry is None else put_together(entry, objects)
+    if unlikely(result is None):
+        let_go(objects, outputs)
+    return result
+
+
+@native(inline=False)
+def not_run(plan: ptr[Plan], status: i64, is_entered: bool) -> ptr:
+    """The result where a step has failed: an index out of range is a miss for an entry."""
+    kind = u32(status)
+    if kind == Status.INTERRUPTED.value:
+        return None  # a handler has raised
+    if is_entered and (kind == Status.INDEX_OUT_OF_RANGE.value or kind == Status.REFUSED.value):
+        return ptr(MISS)
+    return fail(plan, status, 0)
+
+
+@native(inline=False)
+def run_plan(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry]) -> ptr:
+    """Run a plan on as many arguments as it has inputs: the result, null with an exception, or MISS.
+
+    entry    says how the results are put together; null: as one tuple
+    """
+    size = plan.frame_bytes + plan.workspace_bytes
+    if size <= STACK_BYTES:
+        return run_in(plan, arguments, entry, ptr[ptr](local(u8, size)))
+    frame = from_pool(u64(size))
+    if frame is None:
+        return fail(plan, NO_FRAME, size)
+    result = run_in(plan, arguments, entry, ptr[ptr](frame))
+    to_pool(frame)
+    return result
+
+
+@native
+def launch(self: borrowed, arguments: ptr[ptr], count: i64) -> ptr:
+    plan = ptr[Plan](ptr[RawSelf](self).payload)
+    if count == plan.inputs:
+        result = run_plan(plan, arguments, None)
+        if result is not ptr(MISS):
+            return result
+    return call(plan.slow, arguments, u64(count), None)

@@ -1,0 +1,186 @@
+"""Programs and their calls in memory, as machine code reads them: structs whose fields `launcher` and `entered` write.
+
+    Plan     counts, sizes and the addresses of tables        `PLAN` names its words
+    Spec     of each input and output
+    Step     one call of a kernel
+    Entry    one known call of a Python object
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
+
+__all__ = [
+    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "Entry", "Hidden", "Instruction", "Plan",
+    "Spec", "Step", "entering",
+]  # fmt: skip
+
+#: In place of a result: arguments are not as expected.
+MISS = 1
+
+
+class Spec(Struct):
+    """An input or an output.
+
+    kind      of an input: how a Python number is written for it (`argument_data.NUMBER_KINDS`)
+    make      of an output: the function that makes a NumPy scalar; null for an array
+    scalar    the class of NumPy's scalars
+    kept      of a scalar output: a list of the two that were made last
+    """
+
+    descr: ptr
+    rank: i64
+    extents: ptr[i64]
+    kept: overlay("extents", ptr)
+    kind: u64
+    make: overlay("kind", fn[ptr, ptr, i64])
+    scalar: ptr
+    bytes: i64
+
+
+class Step(Struct):
+    """A call of a kernel, `function(pointers, extents)`, which gives a status.
+
+    places        slots of its pointers
+    share         the function that shares it out among threads; null: nobody does
+    total         iterations in all, in `blocks` of `chunk`
+    """
+
+    function: fn[i32, ptr, ptr]
+    pointers: i64
+    places: ptr[i64]
+    extents: ptr
+    share: fn[i32, fn[i32, ptr, ptr], ptr, ptr, i64, i64, i64, i64]
+    extent_count: i64
+    blocks: i64
+    chunk: i64
+    total: i64
+
+
+class Plan(Struct):
+    """A program that may be run.
+
+    frame_words       slots, scratch, numbers of two words per input, output objects
+    slow              the function of Python's that takes what does not fit
+    fail              the function of Python's that raises what a status says
+    """
+
+    inputs: i64
+    outputs: i64
+    temporaries: i64
+    steps: i64
+    frame_words: i64
+    frame_bytes: i64
+    workspace_bytes: i64
+    is_long: i64
+    slots: i64
+    input_specs: ptr[Spec]
+    output_specs: ptr[Spec]
+    offsets: ptr[i64]
+    step_table: ptr[Step]
+    slow: ptr
+    fail: ptr
+    array_type: ptr
+    float_type: ptr
+    int_type: ptr
+    bool_type: ptr
+    complex_type: ptr
+    allocator: ptr
+
+
+class Check(Struct):
+    """An instruction that looks at a register and takes it apart (`entered_call.TAKE_APART`).
+
+    parts    the first register for its parts;   count: how many there are
+    """
+
+    code: i64
+    register: i64
+    object: ptr
+    parts: i64
+    count: i64
+
+
+class Hidden(Struct):
+    """A further input: an object, or a handle on a node that has a value then."""
+
+    is_handle: i64
+    object: ptr
+
+
+class Instruction(Struct):
+    """A part of a result (`result_objects.PUT_TOGETHER`)."""
+
+    code: i64
+    operand: i64
+
+
+class Entry(Struct):
+    """A known call: its arguments and its result.
+
+    registers    how many there are: arguments, then the dict of keywords, then parts of these
+    places       registers of the plan's inputs
+    holds        True if somebody else may let inputs go
+    is_flat      True if the arguments are the inputs as they are
+    depth        of the stack that the instructions of the result need
+    """
+
+    given: i64
+    has_keywords: i64
+    registers: i64
+    check_count: i64
+    checks: ptr[Check]
+    place_count: i64
+    places: ptr[i64]
+    hidden_count: i64
+    hidden: ptr[Hidden]
+    holds: i64
+    is_flat: i64
+    plan: ptr[Plan]
+    depth: i64
+    result: ptr[Instruction]
+
+
+class Entering(Struct):
+    """Whatever is the same for all calls.
+
+    items_at      where tuples have their items
+    settings      the settings;   careful_at: where they have the flag of care, which is not `false` then
+    site_at       where objects have their site;   site_type: the class of sites
+    slow          slow(self, args, kwargs or None) is called otherwise
+    node_at       where handles have a node;   value_at: where nodes have a value
+    lookers       a dict: while it is not empty, the values of handles are not taken
+    """
+
+    items_at: i64
+    settings: ptr
+    careful_at: i64
+    false: ptr
+    site_at: i64
+    site_type: ptr
+    slow: ptr
+    none: ptr
+    dict_type: ptr
+    node_at: i64
+    value_at: i64
+    lookers: ptr
+    array_type: ptr
+    int_type: ptr
+    float_type: ptr
+    str_type: ptr
+
+
+entering = static(Entering)
+
+
+def _words(struct: type[Struct]) -> tuple[str, ...]:
+    """The names of the words of a struct, in order."""
+    fields = struct.fields().items()
+    return tuple([name for name, field in fields if field.home == name])
+
+
+PLAN, ENTRY, WORDS = _words(Plan), _words(Entry), _words(Entering)
+STEP_WORDS = Step.size() // 8
