@@ -31,7 +31,7 @@ from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
 from .tape.progress import compiled_in_sight
 from .tape.record import grad_mode, identity_of, record_again, state
-from .tape.walk import needed
+from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
@@ -305,12 +305,5 @@ def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Contain
 
 def _histories(results: Sequence[Node]) -> set[Node]:
     """Boundaries and what they hold for their rules."""
-    found: set[Node] = {n for n in needed(results) if type(n) is RichNode}
-    stack = list(found)
-    while stack:
-        node = stack.pop()
-        for i in node.inputs:
-            if i not in found and i.value is None:
-                found.add(i)
-                stack.append(i)
-    return found
+    boundaries = [n for n in needed(results) if type(n) is RichNode]
+    return reached(boundaries, lambda node: [i for i in node.inputs if i.value is None])

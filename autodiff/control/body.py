@@ -23,7 +23,7 @@ from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
 from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again, state
-from ..tape.walk import gradient_inputs
+from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
@@ -369,15 +369,7 @@ def inside_calls(order: Sequence[Node], chosen: Callable[[Any], bool] = lambda c
 
 def between(results: Iterable[Node], starts: set[Node]) -> set[Node]:
     """The nodes that results are computed from, and these, as far as `starts`."""
-    found: set[Node] = set()
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            if node not in starts:
-                stack.extend(node.inputs)
-    return found
+    return reached(results, lambda node: () if node in starts else node.inputs)
 
 
 def again(node: Node, inputs: list[Node]) -> Node:

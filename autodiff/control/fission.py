@@ -26,6 +26,7 @@ from codegen.lowering import Contract, Move
 from ..ops import add, matmul, reshape, sum, transpose
 from ..tape.node import Node, RichNode
 from ..tape.record import IDENTITY, SAME, grad_mode, is_cut
+from ..tape.walk import reached
 from ..tensor import Tensor, handle
 from .body import Body, again, between, clone, inside_calls, interned, is_float, recomputed
 from .derived import applied
@@ -191,16 +192,8 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
             most = max([products.get(i, 0) for i in node.inputs])
             if _size_of(node) <= most and node.kind.op.batch is not None:
                 products[node] = most
-    found: set[Node] = set()
-    seen: set[Node] = set()
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node in same or (node in products and not isinstance(node.kind.op.lower, Move)):
-            found.add(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.extend(node.inputs)
+    found = {*same, *[n for n in products if not isinstance(n.kind.op.lower, Move)]}
+    found &= reached(results, lambda node: () if node in found else node.inputs)
     order = [n for n in looked.body.order if n in found]
     return [n for n in order if n in products], [n for n in order if n in same]
 

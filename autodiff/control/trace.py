@@ -19,6 +19,7 @@ from ..stand_ins import standing
 from ..tape.node import Node, new_number
 from ..tape.record import argument, number_like_traced, state
 from ..tape.tracing import tracing
+from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied, own
 from .body import BodyUse, interned, is_float
@@ -203,18 +204,11 @@ def _tracing(since: float) -> Iterator[None]:
 
 def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
     """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
-    inside: list[Node] = []
-    outside: list[Node] = []
     known = set(arguments)
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node in known:
-            continue
-        known.add(node)
-        if node.number < since or node.value is not None or node.leaf is not None:
-            outside.append(node)
-        else:
-            inside.append(node)
-            stack.extend(node.inputs)
-    return sorted(inside, key=lambda n: n.number), sorted(outside, key=lambda n: n.number)
+
+    def is_outside(node: Node) -> bool:
+        return node.number < since or node.value is not None or node.leaf is not None
+
+    found = reached(results, lambda node: () if node in known or is_outside(node) else node.inputs) - known
+    outside = {node for node in found if is_outside(node)}
+    return sorted(found - outside, key=by_number), sorted(outside, key=by_number)

@@ -29,6 +29,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from codegen.ir import Aval
@@ -38,6 +39,7 @@ from codegen.symbols import LEAST, Symbol, symbol, watched
 from ..dispatch import Choices, observed
 from ..tape.node import LEAF, Kind, Node, Out, data_node, leaf_kind, new_number, out_of
 from ..tape.record import grad_mode, state
+from ..tape.walk import reached
 from ..tensor import Tensor, handle, tensor_class
 from .any_shape_code import Put, Writer
 from .template import Template, kinds_of_static
@@ -245,14 +247,8 @@ def _run(xs: Sequence[Any], outs: Sequence[Out], body: Body) -> tuple[Template, 
 
 def _number_kind(root: Node, given: set[Node]) -> Kind:
     """The kind of the one leaf that has a float, behind a root."""
-    stack = [root]
-    found: set[Node] = set()
-    while stack:
-        node = stack.pop()
-        if node.kind.op is LEAF and node not in given and type(node.value) is float:
-            found.add(node)
-        stack += node.inputs
-    (leaf,) = found
+    leaves = [n for n in reached([root], attrgetter("inputs")) if n.kind.op is LEAF and n not in given]
+    (leaf,) = [n for n in leaves if type(n.value) is float]
     return leaf.kind
 
 

@@ -32,6 +32,7 @@ from ..dispatch import Choices, observed
 from ..dispatch.declaration import Declaration, place_of
 from ..tape.node import Kind, Node, data_node, new_number, put_down
 from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
+from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
 __all__ = [
@@ -184,17 +185,8 @@ def empty(templates: dict[tuple, Template | None]) -> None:
 
 def _between(y: Node, arguments: Sequence[Node]) -> list[Node]:
     """The nodes from the arguments to y, by creation."""
-    seen = {y, *arguments}
-    stack = [y]
-    found = []
-    while stack:
-        node = stack.pop()
-        found.append(node)
-        for i in node.inputs:
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return sorted(found, key=lambda n: n.number)
+    known = set(arguments) - {y}
+    return sorted(reached([y], lambda node: [i for i in node.inputs if i not in known]), key=by_number)
 
 
 #: The operands of a function are the items of its first argument, a list or tuple.

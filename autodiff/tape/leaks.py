@@ -15,6 +15,7 @@ from ..errors import DispatchError, caller, with_article
 from ..tensor import Tensor
 from .node import Node
 from .record import ARGUMENT
+from .walk import reached
 
 __all__ = ["check_leaves", "is_traced"]
 
@@ -29,17 +30,8 @@ _NOTHING_OF_A_TRACE = (*_BARE, *_SHARED, Tensor)
 
 def is_traced(node: Node, since: float = 0) -> bool:
     """Whether a value depends on an argument of a trace; of one whose arguments have numbers from `since` on."""
-    seen = {node}
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if n.kind.op is ARGUMENT and n.number >= since:
-            return True
-        for i in n.inputs if n.value is None else ():
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return False
+    found = reached([node], lambda n: n.inputs if n.value is None else ())
+    return any(n.kind.op is ARGUMENT and n.number >= since for n in found)
 
 
 def check_leaves(leaves: Sequence[Any], name: str, transformation: str, since: float = 0) -> None:

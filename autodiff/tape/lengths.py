@@ -15,6 +15,7 @@ from ..config import config
 from ..session import namespace
 from .cutting import SHORTEST
 from .node import Node
+from .walk import reached
 
 __all__ = ["Ending", "ending_of"]
 
@@ -101,13 +102,9 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
 
 def size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
     """How many nodes are to be computed, or gone through: up to leaves; of those that are larger any size above."""
-    seen = set(roots)
-    stack = list(seen)
-    while stack and len(seen) <= largest:
-        for i in stack.pop().inputs:
-            if i in seen or i.leaf is not None:
-                continue
-            if i.value is None or (tracks and i.kind.out.requires_grad):
-                seen.add(i)
-                stack.append(i)
-    return len(seen)
+
+    def followed(node: Node) -> list[Node]:
+        inside = [i for i in node.inputs if i.leaf is None]
+        return [i for i in inside if i.value is None or (tracks and i.kind.out.requires_grad)]
+
+    return len(reached(roots, followed, largest))

@@ -28,7 +28,7 @@ from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .stretch import Stretch, Unfit
 from .tier import prices
-from .walk import by_number
+from .walk import by_number, reached
 
 __all__ = ["Part", "Peeled", "peel", "stretches"]
 
@@ -286,16 +286,11 @@ class _Peeling:
 
     def _open(self) -> set[Node]:
         """All that is to be computed or gone through for the frontier."""
-        seen = set(self.frontier)
-        stack = list(seen)
-        while stack:
-            node = stack.pop()
-            self._refuse_unfit(node)
-            for i in node.inputs:
-                if i not in seen and self._goes_on(i):
-                    seen.add(i)
-                    stack.append(i)
-        return seen
+        return reached(self.frontier, self._followed)
+
+    def _followed(self, node: Node) -> list[Node]:
+        self._refuse_unfit(node)
+        return [i for i in node.inputs if self._goes_on(i)]
 
     def _goes_on(self, node: Node) -> bool:
         if node.value is None:

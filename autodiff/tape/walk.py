@@ -20,7 +20,8 @@ and a key is true of each node.  What was made for a key later is kept only if t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
@@ -30,8 +31,8 @@ from .machine import asks
 from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "said", "still_true",
-    "structure", "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "reached", "said",
+    "still_true", "structure", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -52,6 +53,23 @@ def gradient_inputs(node: Node) -> tuple[Node, ...]:
     return node.inputs if node.flow is None else node.inputs[node.flow]
 
 
+def reached(
+    starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], most: float = math.inf
+) -> set[Node]:
+    """These nodes, and all that their inputs lead to; about so many of them at most.
+
+    inputs    which inputs of a node are followed
+    """
+    seen = set(starts)
+    stack = list(seen)
+    while stack and len(seen) <= most:
+        for i in inputs(stack.pop()):
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return seen
+
+
 def history(roots: Iterable[Node]) -> list[Node]:
     """The nodes through which gradients of `roots` flow, by creation."""
     native = asks()
@@ -59,14 +77,10 @@ def history(roots: Iterable[Node]) -> list[Node]:
         found: list[Node] | None = native.history_of(tuple(roots))
         if found is not None:
             return found
-    seen = {r for r in roots if r.kind.out.requires_grad}
-    stack = list(seen)
-    while stack:
-        for i in gradient_inputs(stack.pop()):
-            if i.kind.out.requires_grad and i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return sorted(seen, key=by_number)
+    def tracking(nodes: Iterable[Node]) -> list[Node]:
+        return [n for n in nodes if n.kind.out.requires_grad]
+
+    return sorted(reached(tracking(roots), lambda n: tracking(gradient_inputs(n))), key=by_number)
 
 
 def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list[Node]:
@@ -74,15 +88,7 @@ def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list
 
     An input of a history node may be what its rule reads.
     """
-    seen = set(roots)
-    seen |= past
-    stack = list(seen)
-    while stack:
-        for i in _followed(stack.pop(), past):
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return sorted(seen, key=by_number)
+    return sorted(reached({*roots, *past}, lambda n: _followed(n, past)), key=by_number)
 
 
 def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
@@ -94,14 +100,7 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
 
 def pending_size(node: Node, limit: int) -> int:
     """The number of pending nodes that a value hangs on, counted up to `limit`."""
-    seen = {node}
-    stack = [node]
-    while stack and len(seen) < limit:
-        for i in value_inputs(stack.pop()):
-            if i.value is None and i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return len(seen)
+    return len(reached([node], lambda n: [i for i in value_inputs(n) if i.value is None], limit - 1))
 
 
 def structure(

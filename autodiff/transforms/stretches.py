@@ -28,7 +28,7 @@ from ..tape.plan import data
 from ..tape.record import state
 from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
 from ..tape.tier import prices
-from ..tape.walk import by_number
+from ..tape.walk import by_number, reached
 from .backward_pass import recording_rules
 from .reverse import Cotangent, pull_back_masked
 
@@ -181,15 +181,9 @@ def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
 
 def _cut(part: Part, roots: Sequence[Node]) -> Part:
     """A part whose history is what these roots have; the rest of it belongs to results that were only computed."""
-    past = part.past
-    mine, stack = set(roots), list(roots)
-    inside = set(past)
-    while stack:
-        for i in stack.pop().inputs:
-            if i in inside and i not in mine:
-                mine.add(i)
-                stack.append(i)
-    return part._replace(past=tuple([node for node in past if node in mine]))
+    inside = set(part.past)
+    mine = reached(roots, lambda node: [i for i in node.inputs if i in inside])
+    return part._replace(past=tuple([node for node in part.past if node in mine]))
 
 
 # ---------------------------------------------------------------- made once
@@ -252,14 +246,8 @@ def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
 
 def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
     """The nodes that rules recorded for the cotangents that are found."""
-    seen = {c.node for c in emitted.found.values()}
-    stack = list(seen)
-    while stack:
-        for i in stack.pop().inputs:
-            if i not in seen and i not in model:
-                seen.add(i)
-                stack.append(i)
-    return sorted(seen, key=by_number)
+    found = [c.node for c in emitted.found.values()]
+    return sorted(reached(found, lambda node: [i for i in node.inputs if i not in model]), key=by_number)
 
 
 def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull:

@@ -26,7 +26,7 @@ from ...tape.lines import belonging
 from ...tape.node import Node, RichNode, new_number
 from ...tape.record import argument, grad_mode, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
-from ...tape.walk import by_number
+from ...tape.walk import by_number, reached
 from ...tensor import Tensor, handle
 from ..emitted import emitted
 from ..hooks import run_hooks
@@ -96,14 +96,11 @@ def _example(t: Tensor) -> Tensor:
 
 def _since(number: float, roots: Iterable[Node]) -> list[Node]:
     """The pending nodes that were recorded after this number on the way to `roots`, by creation."""
-    seen = {r for r in roots if r.number > number}
-    stack = list(seen)
-    while stack:
-        for i in stack.pop().inputs:
-            if i.number > number and i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return sorted(seen, key=by_number)
+
+    def later(nodes: Iterable[Node]) -> list[Node]:
+        return [n for n in nodes if n.number > number]
+
+    return sorted(reached(later(roots), lambda n: later(n.inputs)), key=by_number)
 
 
 class NoBatchRule(Error):
