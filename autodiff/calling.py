@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.written import defined
+
 from . import tree
 from .config import config
 from .signature import has_key
@@ -102,8 +104,7 @@ class Writer:
     def caller(self, *last: str) -> Callable[[tuple, dict], Any]:
         """The function of these lines and the last ones."""
         self.env |= {"MISS": MISS, "ndarray": np.ndarray}
-        exec("\n    ".join(["def call(args, kwargs):", *self.lines, *last]), self.env)  # our own text
-        return self.env["call"]
+        return defined("call", "\n    ".join(["def call(args, kwargs):", *self.lines, *last]), self.env)
 
     # ------------------------------------------------------------ arguments
 

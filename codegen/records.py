@@ -29,6 +29,8 @@ from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
+from .written import defined
+
 __all__ = ["NamedTuple", "field", "record", "replace"]
 
 _T = TypeVar("_T")
@@ -119,9 +121,9 @@ def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> A
     # Each of these for itself: they are few.
     lines = [f"self.{n} = make_{n}() if {n} is OMITTED else {n}" if n in made else f"self.{n} = {n}" for n in names]
     env = {"__name__": cls.__module__, "OMITTED": _Factory} | {f"make_{name}": make for name, make in made.items()}
-    exec(f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)  # our own text: names of fields
-    env["__init__"].__defaults__ = values
-    return env["__init__"]
+    init = defined("__init__", f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)
+    init.__defaults__ = values
+    return init
 
 
 def _constructor(count: int) -> FunctionType:
@@ -140,9 +142,7 @@ def _maker(count: int) -> FunctionType:
 @cache
 def _compiled(text: str, name: str) -> FunctionType:
     """The function of a text, which takes 30 to 100 us."""
-    env: dict[str, Any] = {}
-    exec(text, env)  # our own text
-    found: FunctionType = env[name]
+    found: FunctionType = defined(name, text, {})
     return found
 
 

@@ -21,6 +21,7 @@ from .passes.cse import cse
 from .passes.dce import dce
 from .passes.simplify import simplify
 from .symbols import Symbol, SymbolicFloat, as_float, formula
+from .written import defined
 
 __all__ = ["SizedGraph"]
 
@@ -149,6 +150,5 @@ class _Writer:
     def function(self, names: Sequence[str], lines: Sequence[str]) -> Callable[..., Any]:
         """The function of these names that has these lines."""
         body = "\n    ".join(lines)
-        exec(f"def f({', '.join(names)}):\n    {body}", self._objects)  # our own text, of formulas and names
-        made: Callable[..., Any] = self._objects["f"]
+        made: Callable[..., Any] = defined("f", f"def f({', '.join(names)}):\n    {body}", self._objects)
         return made

@@ -35,6 +35,7 @@ from .runtime.share import SHARED, chunk_of, load
 from .sized import SizedGraph
 from .sized_products import PRODUCT, SizedProduct, put_share
 from .symbols import Symbol, checked, formula, symbol, typical
+from .written import defined
 
 __all__ = ["SizedCode", "sized_code"]
 
@@ -129,8 +130,7 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     lines = "\n  ".join([*template.lines, "return None"])
     values, arrays = ", ".join(names), ", ".join([f"a{k}" for k in range(template.count)])
     places = "".join([f" {line}\n" for line in template.places])
-    exec(f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)  # our own text
-    bind = env.pop("bind")  # not left in its own globals: that would be a cycle
+    bind = defined("bind", f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)
 
     def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
         block = Block(template.plan, StepTable(template.plan.steps, is_long=False), slow)

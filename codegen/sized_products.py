@@ -22,6 +22,7 @@ from .runtime.plan_words import STEP_WORDS
 from .runtime.products import Product, product_step
 from .runtime.threads import sharing
 from .symbols import LEAST, Symbol, checked, formula, symbol, watched
+from .written import defined
 
 __all__ = ["PRODUCT", "SizedProduct", "put_share"]
 
@@ -154,8 +155,7 @@ def _writer(extents: Sequence[int], is_fit: Callable[..., bool], names: Sequence
     lines = [f"extents[{i}] = {formula(n)}" for i, n in enumerate(extents) if type(n) is Symbol]
     env: dict[str, Any] = {"__name__": __name__, "is_fit": is_fit}
     body = "\n  ".join([f"if {tests}: return False", *lines, "return True"])
-    exec(f"def write(extents, {given}):\n  {body}", env)  # our own text: sums and quotients
-    write: Write = env.pop("write")  # not left in its own globals: that would be a cycle
+    write: Write = defined("write", f"def write(extents, {given}):\n  {body}", env)
     return write
 
 

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .written import defined
+
 __all__ = [
     "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "as_index", "checked", "common_factor",
     "evaluated", "formula", "is_sure", "is_watched", "larger", "most", "smaller", "symbol", "typical", "watched",
@@ -412,6 +414,4 @@ def checked(conditions: Conditions, names: list[str]) -> Callable[..., bool]:
 
 
 def _function(expression: str, names: list[str]) -> Any:
-    env: dict[str, Any] = {"__name__": __name__}
-    exec(f"def f({', '.join(names)}): return {expression}", env)  # our own text: sums and quotients
-    return env["f"]
+    return defined("f", f"def f({', '.join(names)}): return {expression}", {"__name__": __name__})

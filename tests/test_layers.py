@@ -43,7 +43,7 @@ ENGINE = [
 COMPILER = [
     [
         "codegen.blas", "codegen.ending", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes",
-        "codegen.records", "codegen.symbols", "codegen.unknowns",
+        "codegen.records", "codegen.symbols", "codegen.unknowns", "codegen.written",
     ],
     ["codegen.native"],
     ["codegen.ir"],
