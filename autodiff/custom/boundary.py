@@ -27,17 +27,12 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..frames import UserLine
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
-from ..tape.record import DETACH, record, state
+from ..tape.record import state
 from ..tensor import Tensor, handle
-from .call import Call, Site, shape_of
-from .closures import Path, held_by, names_of
-from .context import ForwardContext, attributes, said
-from .outputs import Outputs, no_gradient
-from .packed import Packed
+from .call import Call
 
-__all__ = ["MappedCall", "boundary_kind", "bounded", "call_of", "detached", "output_of", "outputs_of"]
+__all__ = ["MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of"]
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -49,10 +44,13 @@ _next_token = itertools.count(1).__next__
 _calls: dict[int, ref[Call]] = {}
 
 
-def boundary_kind(aval: Aval) -> Kind:
-    """The kind of a boundary of one output, and of what picks one of several."""
-    out = out_of(aval, True)
-    return _KINDS.get(out) or kept(_KINDS, out, one_kind((_BOUNDARY, out), _BOUNDARY, (), out))
+def boundary_kind(out: Out) -> Kind:
+    """The kind of a boundary of one output, and of what picks one of several.   out: that of the body"""
+    return _KINDS.get(out) or kept(_KINDS, out, _new_kind(out_of(out.aval, True)))
+
+
+def _new_kind(out: Out) -> Kind:
+    return one_kind((_BOUNDARY, out), _BOUNDARY, (), out)
 
 
 class MappedCall(Call):
@@ -88,9 +86,9 @@ class MappedCall(Call):
         """The outputs for all examples, behind one boundary, given its inputs for all examples."""
         node = self.node(inputs, flow)
         if self.first:
-            return [_handle(node, False)]
+            return [noted_handle(node, False)]
         bodies = node.inputs[len(node.inputs) - len(self.avals) :]
-        return [_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
+        return [noted_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
 
     def node(self, inputs: Sequence[Node], flow: Any) -> RichNode:
         """The node that stands for the calls, given its inputs for all examples."""
@@ -103,10 +101,10 @@ class MappedCall(Call):
 
 def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
-    node = rich_node(boundary_kind(call.avals[0]) if call.first else _CALL_KIND, tuple(inputs), call=call)
-    node.body = 0 if call.first else None
-    node.flow = flow
-    node.line = call.line
+    is_one = call.shape.first
+    node = rich_node(boundary_kind(inputs[0].kind.out) if is_one else _CALL_KIND, tuple(inputs), call=call)
+    node.body = 0 if is_one else None
+    node.flow, node.line = flow, call.line
     return node
 
 
@@ -115,102 +113,20 @@ def call_of(token: int) -> Call:
     return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
-def bounded(
-    site: Site,
-    ctx: ForwardContext,
-    arguments: dict[str, Packed],
-    inputs: Sequence[Node],
-    place: dict[Node, int],
-    outputs: Outputs,
-    masked: bool,
-    has_token: bool,
-    opaque: bool,
-    line: UserLine | None,
-    closed: Sequence[Node],
-) -> list[Any]:
-    """Make the boundary of a call that tracks: one node with one tracked output, a call and its picks with several.
-
-    arguments, inputs   of the call, and the nodes of the tensors in them;  place: numbers of `inputs`
-    opaque              forward asked for values
-    closed              what it closes over and tracks
-
-    Returns the leaves of the result.
-    """
-    told = said(ctx)
-    tracked = outputs.tracked
-    if not tracked:
-        return _untracked(site, outputs, masked, line)
-    closed_at, first = len(inputs), int(len(tracked) == 1)
-    for node in closed:
-        place.setdefault(node, closed_at + closed.index(node))
-    inputs = (*inputs, *closed)
-    n_inputs = len(inputs)
-    body = tuple([t.node for t in tracked])
-    number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
-    extra: list[Node] = []
-
-    def place_of(t: Tensor) -> int:
-        node = t.node
-        found = place.get(node)
-        if found is not None:
-            return found + first
-        if node in number:
-            return number[node]
-        place[node] = n_inputs + len(extra)
-        extra.append(node)
-        return place[node] + first
-
-    if first:
-        arguments = {n: p.shifted(first) for n, p in arguments.items()}
-    saved = [(n, Packed(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
-    set_on_it = {n: Packed(v, place_of, outputs.tensor_of) for n, v in attributes(ctx).items()}
-    untracked = [x if slot is not None else detached(x, masked) for x, slot in zip(*outputs.slotted, strict=True)]
-    result = Packed.of(outputs.structure, untracked, place_of)
-    behind = zip(result.places, outputs.slots, strict=True)
-    result.places = tuple([p if slot is None else -1 - slot for p, slot in behind])
-    named = (names_of(closed, site.method.implementation), closed_at + first) if closed else ((), 0)
-    shape, statics = shape_of(arguments, saved, set_on_it, result, told.materialize, first, *named)
-    call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, None, line)
-    if state.now.tracing:
-        call.reads = _traced_reads(call, place_of)
-    call.token = n_inputs + len(extra) + first if has_token else None
-    if has_token:
-        extra.append(_token(call))
-    found = outputs_of(call, inputs, extra, body, masked)
-    pairs = zip(untracked, outputs.slots, strict=True)
-    return [x if slot is None else found[slot] for x, slot in pairs]
-
-
-def _traced_reads(call: Call, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
-    """The values of this trace, and of those around it, that the rules of a call close over: where they are now."""
-    outside = state.now.outside
-    rules = [rule for rule in (call.rule(), call.rule("jvp")) if rule is not None]
-    held = [((rule.kind, *path), t) for rule in rules for path, t in held_by(rule.implementation)]
-    return {path: place_of(t) for path, t in held if t.node.value is None and t.node.number >= outside}
-
-
-def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None) -> list[Any]:
-    """The leaves of a result that carries no gradient.  Raises GradientError unless that was declared."""
-    if not outputs.has_untracked:
-        raise no_gradient(site.function.__name__, line, any([isinstance(x, (float, complex)) for x in outputs.leaves]))
-    return [detached(x, masked) for x in outputs.leaves]
-
-
 def outputs_of(
     call: Call, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
 ) -> list[Tensor]:
     """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
-    n_inputs, is_transparent = len(inputs), call.site.transparent
-    if call.first:
-        flow = slice(0, 1) if is_transparent else slice(1, 1 + n_inputs)
-        return [_handle(_boundary_node(call, (body[0], *inputs, *extra), flow), masked)]
-    n = n_inputs + len(extra)
-    flow = slice(n, None) if is_transparent else slice(0, n_inputs)
+    n, is_transparent = len(inputs), call.site.transparent
+    if call.shape.first:
+        flow = slice(0, 1) if is_transparent else slice(1, 1 + n)
+        return [noted_handle(_boundary_node(call, (body[0], *inputs, *extra), flow), masked)]
+    flow = slice(n + len(extra), None) if is_transparent else slice(0, n)
     node = _boundary_node(call, (*inputs, *extra, *body), flow)
-    return [_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
+    return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
-def _token(call: Call) -> Node:
+def token_of(call: Call) -> Node:
     """A number that finds the call again, as an input of the graph: not part of any key."""
     number = _next_token()
     _calls[number] = ref(call, partial(_calls.pop, number))
@@ -218,24 +134,17 @@ def _token(call: Call) -> Node:
 
 
 def _pick(call: Node, slot: int, body: Node) -> RichNode:
-    node = rich_node(boundary_kind(body.kind.out.aval), (call, body))
+    node = rich_node(boundary_kind(body.kind.out), (call, body))
     node.body, node.flow, node.slot = 1, slice(0, 1), slot
     return node
 
 
-def _handle(node: Node, masked: bool) -> Tensor:
+def noted_handle(node: Node, masked: bool) -> Tensor:
     """A handle that is computed along with a neighbour when it is small and live."""
     t = handle(node, masked)
-    if node.kind.out.small:
+    if node.value is None and node.kind.out.small:
         state.now.note_small(t)
     return t
-
-
-def detached(t: Any, masked: bool) -> Any:
-    """A tensor without its history; anything else as it is."""
-    if not isinstance(t, Tensor):
-        return t
-    return handle(record(DETACH, (t,)).node, masked) if t.node.kind.out.requires_grad else handle(t.node, masked)
 
 
 def output_of(node: Node, slot: int) -> Tensor:

@@ -13,6 +13,7 @@ back behind its boundary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,10 +44,14 @@ class Site(NamedTuple):
     transparent: bool
 
 
+#: A part of a call: its name, and structure and places as `Packed` has them.
+Part = tuple[str | None, Any, tuple[int | None, ...]]
+
+
 class Shape:
     """Everything about a call but its site, its avals and the values that are no tensors.
 
-    arguments, attributes  by name;  saved: (name or None, ...) in order;  result: the outputs: each a Packed that
+    parts                  arguments by name, saved, attributes by name, the outputs, in order: each a Packed that
                            lacks its values, and how many they are
     materialize            whether the cotangent of an unused output is zeros
     classes                of the program's own that are among the containers: a rule may call their methods
@@ -55,36 +60,20 @@ class Shape:
     """
 
     __slots__ = (
-        "__weakref__", "arguments", "attributes", "classes", "closed", "closed_at", "first", "materialize", "result",
-        "saved",
+        "__weakref__", "classes", "closed", "closed_at", "first", "materialize", "n_arguments", "n_saved", "names",
+        "parts",
     )  # fmt: skip
 
     def __init__(
-        self,
-        arguments: Mapping[str, tuple[Packed, int]],
-        saved: Sequence[tuple[str | None, tuple[Packed, int]]],
-        attributes: Mapping[str, tuple[Packed, int]],
-        result: tuple[Packed, int],
-        materialize: bool,
-        first: int,
-        closed: tuple[str, ...],
-        closed_at: int,
-    ) -> None:
-        self.arguments = arguments
-        self.saved = saved
-        self.attributes = attributes
-        self.result = result
-        self.materialize = materialize
-        self.first = first
-        self.closed = closed
-        self.closed_at = closed_at
-        met = {cls: None for packed, _ in self.parts for cls in _classes_of(packed.structure)}
+        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
+        closed: tuple[str, ...], closed_at: int,
+    ) -> None:  # fmt: skip
+        self.names = [name for name, _, _ in parts]
+        self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
+        self.n_arguments, self.n_saved = n_arguments, n_saved
+        self.materialize, self.first, self.closed, self.closed_at = materialize, first, closed, closed_at
+        met = dict.fromkeys([cls for _, structure, _ in parts for cls in _classes_of(structure)])
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
-
-    @property
-    def parts(self) -> list[tuple[Packed, int]]:
-        """All of them, in the order in which a call has their values."""
-        return [*self.arguments.values(), *[p for _, p in self.saved], *self.attributes.values(), self.result]
 
 
 def _classes_of(structure: Structure | None) -> Iterator[type]:
@@ -100,40 +89,12 @@ _ALIVE = Alive()
 
 
 def shape_of(
-    arguments: Mapping[str, Packed],
-    saved: Sequence[tuple[str | None, Packed]],
-    attributes: Mapping[str, Packed],
-    result: Packed,
-    materialize: bool,
-    first: int,
-    closed: tuple[str, ...] = (),
-    closed_at: int = 0,
-) -> tuple[Shape, tuple[Any, ...]]:
-    """(the one shape of a call of these parts, the values that are no tensors)."""
-    named = [*arguments.items(), *saved, *attributes.items(), (None, result)]
-    key = (
-        tuple([(name, p.structure, p.places) for name, p in named]),
-        len(arguments), len(saved), materialize, first, closed, closed_at,
-    )  # fmt: skip
-
-    def made() -> Shape:
-        return Shape(
-            {n: _bare(p) for n, p in arguments.items()},
-            [(n, _bare(p)) for n, p in saved],
-            {n: _bare(p) for n, p in attributes.items()},
-            _bare(result),
-            materialize,
-            first,
-            closed,
-            closed_at,
-        )
-
-    shape = _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, made))
-    return shape, tuple([x for _, p in named for x in p.statics])
-
-
-def _bare(packed: Packed) -> tuple[Packed, int]:
-    return packed.with_statics(()), len(packed.statics)
+    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
+    closed: tuple[str, ...] = (), closed_at: int = 0,
+) -> Shape:  # fmt: skip
+    """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
+    key = (tuple(parts), n_arguments, n_saved, materialize, first, closed, closed_at)
+    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, Shape, *key))
 
 
 class Call:
@@ -197,35 +158,12 @@ class Call:
 
     # ------------------------------------------------------------ what is shared
 
-    @property
-    def function(self) -> Any:
-        """The generic function."""
-        return self.site.function
-
-    @property
-    def method(self) -> Any:
-        """Its forward method."""
-        return self.site.method
-
-    @property
-    def types(self) -> tuple[type, ...]:
-        """Of the arguments."""
-        return self.site.types
-
-    @property
-    def transparent(self) -> bool:
-        """True if reverse mode differentiates the body."""
-        return self.site.transparent
-
-    @property
-    def materialize(self) -> bool:
-        """True if the cotangent of an unused output is zeros."""
-        return self.shape.materialize
-
-    @property
-    def first(self) -> int:
-        """The number of inputs of the boundary before those of the call."""
-        return self.shape.first
+    function = property(attrgetter("site.function"), doc="The generic function.")
+    method = property(attrgetter("site.method"), doc="Its forward method.")
+    types = property(attrgetter("site.types"), doc="The types of the arguments.")
+    transparent = property(attrgetter("site.transparent"), doc="True if reverse mode differentiates the body.")
+    materialize = property(attrgetter("shape.materialize"), doc="True if the cotangent of an unused output is zeros.")
+    first = property(attrgetter("shape.first"), doc="The number of inputs of the boundary before those of the call.")
 
     def closed(self) -> Iterator[tuple[int, str]]:
         """(place, name) of what forward closes over and no rule gives a gradient for."""
@@ -236,25 +174,25 @@ class Call:
     @property
     def arguments(self) -> dict[str, Packed]:
         """One Packed per declared parameter, by name."""
-        parts = iter(self.packed())
-        return {name: next(parts) for name in self.shape.arguments}
+        return dict(self._named(0, self.shape.n_arguments))
 
     @property
     def saved(self) -> list[tuple[str | None, Packed]]:
         """(name or None, Packed) in the order of save_for_backward."""
-        parts = self.packed()[len(self.shape.arguments) :]
-        return [(name, p) for (name, _), p in zip(self.shape.saved, parts, strict=False)]
+        return self._named(self.shape.n_arguments, self.shape.n_arguments + self.shape.n_saved)
 
     @property
     def attributes(self) -> dict[str, Packed]:
         """Packed by name: what forward set on its context."""
-        parts = self.packed()[len(self.shape.arguments) + len(self.shape.saved) :]
-        return dict(zip(self.shape.attributes, parts, strict=False))
+        return dict(self._named(self.shape.n_arguments + self.shape.n_saved, -1))
 
     @property
     def result(self) -> Packed:
         """The outputs in their container."""
         return self.packed()[-1]
+
+    def _named(self, start: int, stop: int) -> list[tuple[Any, Packed]]:
+        return list(zip(self.shape.names[start:stop], self.packed()[start:stop], strict=True))
 
     def packed(self) -> list[Packed]:
         """Everything that a rule may read: arguments, saved, attributes, result."""

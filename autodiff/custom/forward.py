@@ -12,16 +12,15 @@ from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
 from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
-from ..tape.record import grad_mode, identity_of, is_masked, state
+from ..tape.record import DETACH, grad_mode, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
-from .boundary import bounded
-from .call import Site
-from .closures import closed_over, held_by, names_of
-from .context import ForwardContext, said
-from .dirty import dirty_places, rebind_callers
+from .boundary import outputs_of, token_of
+from .call import Call, Site, shape_of
+from .closures import Path, closed_over, held_by, names_of
+from .context import ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
-from .outputs import Outputs
-from .packed import Packed
+from .outputs import Outputs, dirty_places, no_gradient, rebind_callers
+from .packed import Packed, pack
 
 __all__ = ["Entered", "call_forward", "completed"]
 
@@ -45,16 +44,14 @@ class Entered:
     )  # fmt: skip
 
     def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
-        self.site = site
-        self.run = run
-        self.line = line
+        self.site, self.run, self.line = site, run, line
         self.inputs: list[Node] = []
         self.place: dict[Node, int] = {}
         self.given: list[Tensor] = []
         self.inner: list[Tensor] = []
         self.named: list[Node] = []
         self.standing: dict[int, Tensor] = {}
-        self.packed = {name: Packed(value, self._place_of) for name, value in arguments.items()}
+        self.packed = {name: pack(value, self._place_of) for name, value in arguments.items()}
         tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in self.inputs])
         self.needs = [
             tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
@@ -76,11 +73,6 @@ class Entered:
         if isinstance(t, StandsForArray):
             self.standing[number] = t
         return number
-
-    @property
-    def masked(self) -> bool:
-        """Inside of another forward: True where all that track are masked."""
-        return is_masked(self.given)
 
     def inner_at(self, p: int) -> Tensor:
         """A handle for forward on an input."""
@@ -107,12 +99,10 @@ class Entered:
 
     def note_on(self, error: Exception) -> None:
         """Say in which forward of the user's an error came up."""
-        site = self.site
-        if is_own(site.method.implementation):
-            return
-        error.add_note(
-            f"in the forward method of {site.function.__name__} ({site.method.place}), called at {self.line}"
-        )
+        method = self.site.method
+        if not is_own(method.implementation):
+            name = self.site.function.__name__
+            error.add_note(f"in the forward method of {name} ({method.place}), called at {self.line}")
 
 
 def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token: bool = False) -> Any:
@@ -160,19 +150,15 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
         entered.note_on(error)
         raise
     closed = entered.closed(outputs)
-    masked = entered.masked and not closed
+    masked = is_masked(entered.given) and not closed  # inside of another forward
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
+    looked = now.looked - entered.looked
     if any(entered.needs) or (closed and outputs.tracked):
-        opaque = now.looked != entered.looked
-        leaves = bounded(
-            site, ctx, entered.packed, entered.inputs, entered.place, outputs, masked, has_token, opaque,
-            entered.line, closed,
-        )  # fmt: skip
-        now.bounded = entered.covered + now.looked - entered.looked
+        leaves = _bounded(entered, ctx, outputs, closed, masked, has_token, opaque=bool(looked))
+        now.bounded = entered.covered + looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
-        looked = now.looked - entered.looked
         if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
             now.bounded = entered.covered + looked  # of constants: there is no history to lose
     if dirty:
@@ -196,3 +182,77 @@ def _run(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> Any:
         if state.now.asked == asked:  # refused for something else than asking
             raise
         return run_traced(visit, ctx, values, error)
+
+
+# ---------------------------------------------------------------- the boundary around it
+
+
+def _bounded(
+    entered: Entered, ctx: ForwardContext, outputs: Outputs, closed: list[Node], masked: bool, has_token: bool,
+    opaque: bool,
+) -> list[Any]:  # fmt: skip
+    """The leaves of the result of a call that tracks, behind its boundary.
+
+    closed    what it closes over and tracks;  opaque: forward asked for values
+    """
+    site, told, body = entered.site, said(ctx), [t.node for t in outputs.tracked]
+    untracked = [x if slot is not None else _detached(x, masked)
+                 for x, slot in zip(outputs.leaves, outputs.slots, strict=True)]  # fmt: skip
+    if not body:
+        if not outputs.has_untracked:
+            has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
+            raise no_gradient(site.function.__name__, entered.line, has_number)
+        return untracked
+    first, inputs, place, extra = int(len(body) == 1), [*entered.inputs, *closed], entered.place, list[Node]()
+    for k, node in enumerate(closed, len(entered.inputs)):
+        place.setdefault(node, k)
+    number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
+
+    def place_of(t: Tensor) -> int:
+        node = t.node
+        if node not in place:
+            if node in number:
+                return number[node]
+            place[node] = len(inputs) + len(extra)
+            extra.append(node)
+        return place[node] + first
+
+    arguments = [
+        (n, p._replace(places=tuple([q if q is None else q + first for q in p.places])))
+        for n, p in entered.packed.items()
+    ]
+    saved = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
+    on_it = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in attributes(ctx).items()]
+    places = tuple([
+        -1 - slot if slot is not None else place_of(x) if isinstance(x, Tensor) else None
+        for x, slot in zip(untracked, outputs.slots, strict=True)
+    ])  # fmt: skip
+    result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
+    named = [*arguments, *saved, *on_it, (None, result)]
+    names = (names_of(closed, site.method.implementation), len(entered.inputs) + first) if closed else ((), 0)
+    parts = [(n, p.structure, p.places) for n, p in named]
+    shape = shape_of(parts, len(arguments), len(saved), told.materialize, first, *names)
+    statics = tuple([x for _, p in named for x in p.statics])
+    call = Call(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
+    if state.now.tracing:
+        call.reads = _traced_reads(call, place_of)
+    if has_token:
+        call.token = len(inputs) + len(extra) + first
+        extra.append(token_of(call))
+    found = outputs_of(call, inputs, extra, body, masked)
+    return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]
+
+
+def _traced_reads(call: Call, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
+    """The values of this trace, and of those around it, that the rules of a call close over: where they are now."""
+    outside = state.now.outside
+    rules = [rule for rule in (call.rule(), call.rule("jvp")) if rule is not None]
+    held = [((rule.kind, *path), t) for rule in rules for path, t in held_by(rule.implementation)]
+    return {path: place_of(t) for path, t in held if t.node.value is None and t.node.number >= outside}
+
+
+def _detached(t: Any, masked: bool) -> Any:
+    """A tensor without its history; anything else as it is."""
+    if not isinstance(t, Tensor):
+        return t
+    return handle(record(DETACH, (t,)).node if t.node.kind.out.requires_grad else t.node, masked)

@@ -30,6 +30,7 @@ from .context import ForwardContext, attributes, said
 from .host_call import arrays_of, host_call, in_own_recording, note_read_only
 from .outputs import Outputs, no_gradient
 from .packed import Packed
+from .reads import static_key
 
 __all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
 
@@ -62,7 +63,7 @@ class Visit(NamedTuple):
     def key(self) -> tuple:
         """The key of all that the outputs' avals may depend on."""
         return (
-            tuple([(name, p.structure, p.places, p.key()[0]) for name, p in self.packed.items()]),
+            tuple([(n, p[:2], *[static_key(x)[0] for x in p.statics]) for n, p in self.packed.items()]),
             tuple(self.avals()),
         )
 

@@ -4,6 +4,10 @@
     integer and bool tensors     not tracked, by themselves
     arrays, NumPy scalars        tensors
     anything else                passes through
+
+Inputs that a forward changes in place are declared and returned; then the caller's handle carries the result.  Forward
+gets handles of its own on the call's inputs, so a change in it rebinds those and is seen by comparing nodes.  Values
+never change: whatever was recorded with the old value keeps it.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ from .. import tree
 from ..errors import DTypeError, GradientError, caller
 from ..frames import UserLine
 from ..tape.leaves import leaf
+from ..tape.node import Node
+from ..tape.record import IDENTITY, grad_mode, identity_of
 from ..tensor import Tensor
 
-__all__ = ["Outputs", "no_gradient"]
+__all__ = ["Outputs", "dirty_places", "no_gradient", "rebind_callers"]
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -57,11 +63,6 @@ class Outputs:
             self.slots.append(len(self.tracked) if carries else None)
             if carries:
                 self.tracked.append(t)
-
-    @property
-    def slotted(self) -> tuple[list[Any], list[int | None]]:
-        """Leaves and slots."""
-        return self.leaves, self.slots
 
     @property
     def has_untracked(self) -> bool:
@@ -104,3 +105,73 @@ def _as_output(function: str, x: Any) -> Any:
             )
         return leaf(np.array(x, x.dtype.newbyteorder("="), order="C", subok=False))
     return x
+
+
+# ---------------------------------------------------------------- inputs that are changed in place
+
+
+def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor], nodes: Sequence[Node],
+                 declared: Sequence[Any], outputs: Outputs) -> dict[int, Tensor]:
+    """The arguments that were changed: number of the handle -> forward's own handle of it.
+
+    inner, given   handles in forward, and those of the caller, in order;  nodes: what they named before
+    declared       what was given to mark_dirty
+
+    Raises GradientError for a change that is not declared, a declared input that is not returned or is
+    a leaf that requires grad, and for what is no input.
+    """
+    found: dict[int, Tensor] = {}
+    for x in declared:
+        number = next((k for k, t in enumerate(inner) if t is x), None)
+        if number is None:
+            raise GradientError(
+                f"{function}: mark_dirty of something that is no input of this call\n  called at {caller()}"
+            )
+        found[number] = inner[number]
+    for k, (t, node) in enumerate(zip(inner, nodes, strict=True)):
+        if k not in found and _names_another(t.node, node):
+            raise GradientError(
+                f"{function}: forward changes its input {k} ({t.aval}) in place without saying so\n"
+                f"  called at {caller()}\n"
+                "  declare it: ctx.mark_dirty(input), and return it; or compute a new tensor"
+            )
+    for k, t in found.items():
+        if not outputs.returns(t):
+            raise GradientError(
+                f"{function}: the input {t.aval} is marked dirty, but forward does not return it\n"
+                f"  called at {caller()}\n"
+                "  return it: the result takes its place in the caller's handle"
+            )
+        if given[k].node.leaf is not None and grad_mode.get():
+            raise GradientError(
+                f"{function}: forward changes a leaf that requires grad in place\n"
+                f"  called at {caller()}\n"
+                "  call it under ad.no_grad(), or on x.detach() or x * 1"
+            )
+    handles = [id(given[k]) for k in found]
+    if len(set(handles)) != len(handles):
+        raise GradientError(
+            f"{function}: one tensor is passed twice and both are changed in place\n"
+            f"  called at {caller()}\n"
+            "  pass a copy"
+        )
+    return found
+
+
+def _names_another(now: Node, before: Node) -> bool:
+    """True if a handle was rebound to another value (a hook only puts an identity in between)."""
+    while now is not before and now.kind.op is IDENTITY and now.hooks:
+        (now,) = now.inputs
+    return now is not before
+
+
+def rebind_callers(found: dict[int, Tensor], given: Sequence[Tensor], outputs: Outputs, leaves: list[Any]) -> list[Any]:
+    """Let the caller's handles carry the results; returns `leaves` with those handles in their places."""
+    for k, t in found.items():
+        mine = given[k]
+        places = [i for i, x in enumerate(outputs.leaves) if x is t]
+        new = leaves[places[0]].node
+        identity = mine.node.leaf  # under no_grad a leaf stays the same leaf
+        mine.node = new if identity is None else identity_of(new, leaf=identity)
+        leaves[places[0]] = mine
+    return leaves

@@ -35,13 +35,13 @@ from .. import tree
 from ..frames import UserLine, is_ours, user_line
 from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
 from ..tape.record import grad_mode, is_masked, state
-from ..tensor import Tensor, handle
-from .boundary import boundary_kind, outputs_of
+from ..tensor import Tensor
+from .boundary import boundary_kind, noted_handle, outputs_of
 from .call import Call, Shape, Site, shape_of
 from .closures import closed_over, holder
 from .context import ForwardContext, Said, attributes, said
 from .forward import Entered, completed
-from .packed import Packed, own_copy
+from .packed import own_copy
 
 __all__ = ["straight_call"]
 
@@ -91,7 +91,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
         shape = shapes.get(key) or new_shape(key)
         call = Call(site, shape, statics, (body.kind.out.aval,), False, None, line)
         out = body.kind.out
-        node = rich_node(kinds.get(out) or kind_for(out), (body, {inputs}, *extras), call=call)
+        node = rich_node(kind_for(out), (body, {inputs}, *extras), call=call)
         node.body = 0
         node.flow = flow
         node.line = line
@@ -153,7 +153,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         inner=inner,
         told="told = said(ctx)" if has_context else "",
         unusual=f"told.constant or told.dirty or ctx.__dict__ or {moved}" if has_context else moved,
-        saved="saved, key = told.saved or (), (told.materialize,)" if has_context else "key = (True,)",
+        saved="saved, key = told.saved or (), (told.materialize, *plain)" if has_context else "key = (True, *plain)",
         statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
         places=places.strip() if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
@@ -172,9 +172,9 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "is_masked": is_masked,
         "is_ours": is_ours,
         "is_tensor": _is_tensor,
-        "kind_for": _kind_for,
-        "kinds": _KINDS,
+        "kind_for": boundary_kind,
         "new": object.__new__,
+        "plain": (0, 1, None),
         "new_line": tuple.__new__,
         "ndarray": np.ndarray,
         "new_number": new_number,
@@ -185,13 +185,6 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
     }
     exec(text, env)  # our own text; nothing of the user's is in it
     return env["made_for"]
-
-
-_KINDS: dict[Any, Any] = {}
-
-
-def _kind_for(out: Any) -> Any:
-    return kept(_KINDS, out, boundary_kind(out.aval))
 
 
 class _Classes(dict):
@@ -231,7 +224,7 @@ def straight_call(
     if not known or not any(is_tensor) or any([hasattr(c, "__dispatches_as__") for c in site.types]):
         return general
     names = tuple(names)
-    tensors = [name for name, t in zip(names, is_tensor, strict=True) if t]
+    tensors, others = [[k for k, t in enumerate(is_tensor) if t is which] for which in (True, False)]
     shapes: dict[tuple, Shape] = {}
 
     def finish(
@@ -239,12 +232,11 @@ def straight_call(
         since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
-        if state.now.asked == asked:
-            found = short(arguments, inner, ctx, y, line, since)
-            if found is not None:
-                return found
+        found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
+        if found is not None:
+            return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
-        entered.inner = [h for h, t in zip(inner, is_tensor, strict=True) if t]
+        entered.inner = [inner[k] for k in tensors]
         entered.named = list(entered.inputs)
         entered.asked, entered.looked, entered.covered, entered.since = asked, looked, covered, since
         if ctx is None:
@@ -253,34 +245,28 @@ def straight_call(
 
     def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
         """Float tensors in any container, of what set attributes on its context; None for anything else."""
-        told = _NOTHING if ctx is None else said(ctx)
-        inputs = [a.node for a, t in zip(arguments, is_tensor, strict=True) if t]
-        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
-        is_moved = [h.node for h, t in zip(inner, is_tensor, strict=True) if t] != inputs
+        told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
+        given = [arguments[k] for k in tensors]
+        inputs = [t.node for t in given]
         leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
-        masked = is_masked([a for a, t in zip(arguments, is_tensor, strict=True) if t])
-        if told.constant or told.dirty or is_moved or not leaves:
+        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
+        if not (leaves and all(map(_is_float if tracks else _is_tensor, map(type, leaves)))):
             return None
-        unmasked = [t.node for t in leaves if _is_tensor(type(t)) and not t.masked]
-        if unmasked and closed_over(unmasked, inputs, since):
+        unmasked, nodes, masked = [t.node for t in leaves if not t.masked], [t.node for t in leaves], is_masked(given)
+        is_moved = [inner[k].node for k in tensors] != inputs
+        if told.constant or told.dirty or is_moved or (unmasked and closed_over(unmasked, inputs, since)):
             return None
         if not tracks:
-            if not all([_is_tensor(type(t)) for t in leaves]):
-                return None
-            same = [handle(t.node, masked) for t in leaves]
-            return same[0] if structure is None else tree.unflatten(structure, same)
-        if not all([_is_float(type(t)) for t in leaves]):
-            return None
-        body = [t.node for t in leaves]
-        first = int(len(body) == 1)
+            found = [noted_handle(n, masked) for n in nodes]
+            return found[0] if structure is None else tree.unflatten(structure, found)
+        first = int(len(nodes) == 1)
         number = {n: first + k for k, n in enumerate(inputs)}
-        for k, node in enumerate(body):
+        for k, node in enumerate(nodes):
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
-        statics = [own_copy(a) for a, t in zip(arguments, is_tensor, strict=True) if not t]
-        said_too = () if ctx is None else tuple(ctx.__dict__.items())
-        key = [told.materialize, structure, len(body), len(said_too)]
-        for name, value in (*(told.saved or ()), *said_too):
+        statics = [own_copy(arguments[k]) for k in others]
+        key = [told.materialize, len(on_it), len(nodes), structure]
+        for name, value in (*(told.saved or ()), *on_it.items()):
             place = None
             if _is_tensor(type(value)):
                 place = number.get(value.node)
@@ -292,43 +278,24 @@ def straight_call(
             else:
                 return None
             key += name, place
-        shape = shapes.get(tuple(key)) or short_shape(tuple(key), ctx)
-        call = Call(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), False, None, line)
-        found = outputs_of(call, inputs, extras, body, masked)
-        return found[0] if structure is None else tree.unflatten(structure, found)
-
-    def short_shape(key: tuple, ctx: Any) -> Shape:
-        """key: materialize, the container, how many outputs and attributes, then as in `new_shape`."""
-        materialize, structure, count, n_attributes, *pairs = key
         if ctx is not None:
             attributes(ctx)  # refuses names that are its own
-        first = int(count == 1)
-        places = {name: first + k for k, name in enumerate(tensors)}
-        parts = [(name, _one(place)) for name, place in zip(pairs[::2], pairs[1::2], strict=True)]
-        result = _one(-1)
-        result.structure, result.places = structure, tuple([-1 - k for k in range(count)])
-        shape, _ = shape_of(
-            {name: _one(places.get(name)) for name in names}, parts[: len(parts) - n_attributes],
-            dict(parts[len(parts) - n_attributes :]), result, materialize, first,
-        )  # fmt: skip
-        return kept(shapes, key, shape)
+        shape = shapes.get(tuple(key)) or new_shape(tuple(key))
+        call = Call(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
+        found = outputs_of(call, inputs, extras, nodes, masked)
+        return found[0] if structure is None else tree.unflatten(structure, found)
 
     def new_shape(key: tuple) -> Shape:
-        """key: materialize, and for everything saved its name and its place (None: no tensor)."""
-        materialize, *pairs = key
-        places = {name: k + 1 for k, name in enumerate(tensors)}
-        arguments = {name: _one(places.get(name)) for name in names}
-        saved = [(name, _one(place)) for name, place in zip(pairs[::2], pairs[1::2], strict=True)]
-        return kept(shapes, key, shape_of(arguments, saved, {}, _one(-1), materialize, 1)[0])
+        """key: materialize, numbers of attributes and outputs, the container; name and place of all that is kept."""
+        materialize, n_attributes, count, structure, *pairs = key
+        first = int(count == 1)
+        places = {names[k]: first + i for i, k in enumerate(tensors)}
+        single = [*[(n, places.get(n)) for n in names], *zip(pairs[::2], pairs[1::2], strict=True)]
+        parts = [(n, tree.LEAF if place is None else None, (place,)) for n, place in single]
+        result = (None, structure, tuple([-1 - k for k in range(count)]))
+        n_saved = len(pairs) // 2 - n_attributes
+        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize, first))
 
     holds = holder(run)
     template = _template(is_tensor, has_context, holds is not None)
     return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape, holds)
-
-
-def _one(place: int | None) -> Packed:
-    """A tensor from a place; None: a value that is none."""
-    packed = Packed.__new__(Packed)
-    packed.places = (place,)
-    packed.structure, packed.statics = (tree.LEAF, (None,)) if place is None else (None, ())
-    return packed
