@@ -87,7 +87,7 @@ def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
     lines = state.now.lines
     if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
         return None
-    rules = tuple([call.emission_key() for call in base.calls() if _is_users(call)])
+    rules = tuple([call.recorded_key() for call in base.calls() if _is_users(call)])
     return None if None in rules else (purpose, grad_mode.get(), avals, rules)
 
 

@@ -77,7 +77,7 @@ class MappedCall(Call):
 
     def key(self, met: dict[int, tuple] | None = None) -> Any:
         """The part of the rule key that this call makes."""
-        key = self.inner.whole_key()
+        key = self.inner.rules_key("backward")
         self.is_pure = self.inner.is_pure
         self.numbers = []  # the rule of one example gets them as they are
         return (key, self.size, self.mapped)

@@ -12,7 +12,7 @@ back behind its boundary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -21,14 +21,14 @@ import numpy as np
 from codegen.ir import Aval
 
 from ..frames import UserLine
+from ..session import namespace
 from ..tape.node import Alive, kept
 from ..tree import Structure
 from .closures import Path, standing
-from .looks import looked_at
 from .packed import Packed
-from .reads import class_key, function_key, is_fixed, static_key
+from .reads import Walk, is_fixed, static_key
 
-__all__ = ["Call", "Shape", "Site", "key_of", "shape_of"]
+__all__ = ["LOOKS", "Call", "Shape", "Site", "key_of", "note_looks", "shape_of"]
 
 
 class Site(NamedTuple):
@@ -218,80 +218,68 @@ class Call:
         """
         found = None if met is None else met.get(id(self.site))
         if found is None:
-            found = self._of_rule()
+            rule, walk = self.rule(), Walk([])
+            code = None if rule is None or self._gets_arrays(rule) else self._key_of(rule, walk)
+            found = rule, code, walk
             if met is not None:
                 met[id(self.site)] = found
-        rule, code, pure, numbers = found
-        if rule is not None and rule.host and self.token is not None:
-            # A host rule reads everything else when it runs.
+        rule, code, of_rule = found
+        if rule is not None and self._gets_arrays(rule):
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        numbers = list(numbers)
-        parts: tuple = ()
-        if self.statics:
-            keys = [static_key(x, (), numbers) for x in self.statics]
-            parts = tuple([k for k, _ in keys])
-            pure = pure and all([ok for _, ok in keys])
-        if self.shape.classes:
-            keys = [class_key(cls) for cls in self.shape.classes]
-            parts += tuple([k for k, _ in keys])
-            pure = pure and all([ok for _, ok in keys])
-        self.numbers = numbers
-        self.is_pure = pure and not (rule is not None and rule.host)
+        walk = Walk([*of_rule.numbers])
+        parts = self._parts(walk) if self.statics or self.shape.classes else ()
+        self.numbers = numbers = walk.numbers
+        self.is_pure = of_rule.is_whole and walk.is_whole and not (rule is not None and rule.host)
         structure = (code, self.shape, parts)
         if not numbers:
             return structure
         self.structure = structure
-        looked = looked_at(rule, structure)
+        looked = LOOKS.get(structure, ())
         if looked:
             self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
         return key_of(structure, numbers, looked)
 
-    def _of_rule(self) -> tuple[Any, Any, bool, list[Any]]:
-        """The rule, the key of what it reads by name, whether that says everything, and the numbers that it reads."""
-        rule = self.rule()
-        if rule is None or (rule.host and self.token is not None):
-            return rule, None, True, _NONE
-        numbers: list[Any] = []
-        return rule, *self._key_of(rule, numbers), numbers
+    def rules_key(self, *kinds: str) -> Any:
+        """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
+        rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], Walk()
+        if rules[0] is not None and self._gets_arrays(rules[0]):
+            keys: list[Any] = [rules[0], *[None if r is None else self._key_of(r, walk) for r in rules[1:]]]
+        else:
+            keys = [None if r is None else self._key_of(r, walk) for r in rules] + [self._parts(walk)]
+            walk.is_whole &= not (rules[0] is not None and rules[0].host)
+        self.is_pure = walk.is_whole
+        return (self.shape, *keys)
 
-    def _key_of(self, rule: Any, numbers: list[Any]) -> Any:
-        """The key of a rule; of what it reads of a trace, the places."""
-        if not self.reads:
-            return function_key(rule.implementation, (), numbers)
-        with standing(rule, self.reads, _Place):
-            return function_key(rule.implementation, (), numbers)
-
-    def whole_key(self) -> Any:
-        """The key of this call for callers that record its rule with the present numbers."""
-        key = self.key()
-        self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
-        return (key, tuple([static_key(x)[0] for x in self.numbers]))
-
-    def rules_key(self) -> Any:
-        """A key for callers that record its rules in both directions."""
-        key, ahead = self.whole_key(), self.rule("jvp")
-        if ahead is None:
-            return key
-        numbers: list[Any] = []
-        code, is_pure = self._key_of(ahead, numbers)
-        self.is_pure &= is_pure and all([type(x) is not np.ndarray for x in numbers])
-        return (key, code, tuple([static_key(x)[0] for x in numbers]))
-
-    def emission_key(self) -> Any:
+    def recorded_key(self) -> Any:
         """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
 
         Numbers count by value.  Nothing is said of rules that get arrays, nor of a forward that asked for values.
         """
-        back, ahead = self.rule(), self.rule("jvp")
-        if self.opaque or self.token is not None or any([rule is not None and rule.host for rule in (back, ahead)]):
+        rules = [self.rule(), self.rule("jvp")]
+        if self.opaque or self.token is not None or any([rule is not None and rule.host for rule in rules]):
             return None
         key = self.rules_key()
         return (key, self.transparent) if self.is_pure else None
 
+    def _gets_arrays(self, rule: Any) -> bool:
+        """Whether a host rule reads everything when it runs."""
+        return rule.host and self.token is not None
+
+    def _key_of(self, rule: Any, walk: Walk) -> Any:
+        """The key of a rule; of what it reads of a trace, the places."""
+        if not self.reads:
+            return walk.key(rule.implementation)
+        with standing(rule, self.reads, _Place):
+            return walk.key(rule.implementation)
+
+    def _parts(self, walk: Walk) -> tuple:
+        """The keys of what its rules may read of the call."""
+        return (*[walk.key(x) for x in self.statics], *[walk.of_class(cls) for cls in self.shape.classes])
+
 
 class _Place:
-    """Stands for the node of a place where a key is made: `reads.static_key` asks for its number."""
+    """Stands for the node of a place where a key is made: `Walk.key` asks for its number."""
 
     __slots__ = ("number",)
 
@@ -302,7 +290,18 @@ class _Place:
 _NONE: list[Any] = []
 _NO_READS: Mapping[Path, int] = {}
 
+#: Structure of a call, that is everything about it but numbers -> those that its rule was seen to look at
+#: (`watching`): these count by value in its key, all others are arguments of the graph.  A plan that was made before is
+#: not found again under the longer key, and never answers for a value that its own run has looked at.
+LOOKS = namespace("looks")
+
 
 def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
     """The key of a call of this structure, some of whose numbers count by value."""
     return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))
+
+
+def note_looks(structure: Any, numbers: Collection[int]) -> None:
+    """Remember that the rule of calls of this structure looked at these numbers."""
+    if numbers:
+        LOOKS.put(structure, tuple(sorted({*LOOKS.get(structure, ()), *numbers})))

@@ -133,26 +133,23 @@ def holder(function: Any) -> Callable[[Sequence[Node]], bool] | None:
     for f in functions:
         for (kind, *where), value, _ in [] if is_library_function(f) else reads_of(f):
             if kind == "cell":
-                assert f.__closure__ is not None, "a cell is one of a closure"
                 cells.append(f.__closure__[where[0]])
-            elif kind == "global" and type(f.__globals__.get(where[0])) is not ModuleType:
+            elif kind != "global":
+                is_open |= not _is_bare(value)
+            elif type(f.__globals__.get(where[0])) is not ModuleType:
                 names.append((f.__globals__, where[0]))
-            elif kind != "global" and not _is_bare(value):
-                is_open = True
             if isinstance(value, FunctionType) and not any([value is other for other in functions]):
                 functions.append(value)
     if not (cells or names or is_open):
         return None
 
     def holds(nodes: Sequence[Node]) -> bool:
-        if not is_open:
-            try:
-                values = [c.cell_contents for c in cells]
-            except ValueError:  # one that is not filled yet
-                values = [None]
-            values += [namespace.get(name) for namespace, name in names]
-            if all([_is_bare(x) or any([x is f for f in functions]) for x in values]):
-                return False
+        try:
+            values = [*[c.cell_contents for c in cells], *[namespace.get(name) for namespace, name in names]]
+        except ValueError:  # a cell that is not filled yet
+            values = [holder]
+        if not is_open and all([_is_bare(x) or any([x is f for f in functions]) for x in values]):
+            return False
         return any([t.node in nodes for _, t in held_by(function)])
 
     return holds
@@ -174,90 +171,58 @@ def _is_bare(value: Any) -> bool:
 def held_by(function: Any) -> list[tuple[Path, Tensor]]:
     """(path, tensor) for every tensor that a function can read by name, the functions that it calls included.
 
-    Of a container everything; of an object the attributes that these functions name.  Each handle once.
+    Of a container everything; of an object the attributes that these functions name.  Each handle once, the nearest
+    first.
     """
-    search = _Search()
-    search.add((), "", function)
-    search.go()
-    return list(search.found.values())
-
-
-class _Search:
-    """A search through what functions hold, the nearest first.
-
-    found        (path, tensor) by the identity of a handle;  seen: identities of what was looked into
-    attributes   what the functions that were met read of objects
-    objects      with their paths: each is looked into for every attribute
-    """
-
-    def __init__(self) -> None:
-        self.found: dict[int, tuple[Path, Tensor]] = {}
-        self.attributes: dict[str, None] = {}
-        self._seen: set[int] = set()
-        self._queue: deque[tuple[Path, Any]] = deque()
-        self._objects: list[tuple[Path, Any]] = []
-        self._asked: set[tuple[int, str]] = set()
-
-    def add(self, above: Path, name: str, value: Any) -> None:
-        """Look into a value, called by this name in what stands above it, later."""
+    found: dict[int, tuple[Path, Tensor]] = {}
+    seen: set[int] = set()
+    attributes: dict[str, None] = {}  # that the functions which were met read of objects
+    objects: list[tuple[Path, Any]] = []
+    asked: set[tuple[int, str]] = set()
+    queue: deque[tuple[Path, Any]] = deque([(("",), function)])
+    while queue:
+        path, value = queue.popleft()
         if isinstance(value, Tensor):
-            self.found.setdefault(id(value), ((*above, name), value))
-        elif id(value) not in self._seen and len(above) < _DEEPEST and len(self._seen) < _MOST and not _is_bare(value):
-            self._seen.add(id(value))
-            self._queue.append(((*above, name), value))
+            found.setdefault(id(value), (path, value))
+        elif id(value) not in seen and len(path) <= _DEEPEST and len(seen) < _MOST and not _is_bare(value):
+            seen.add(id(value))
+            if isinstance(value, FunctionType):
+                attributes.update(dict.fromkeys(facts_of(value.__code__).attributes))
+            parts = _parts(path[-1], value)
+            if parts is None:
+                objects.append((path, value))
+                parts = _of_object(path[-1], value)
+            queue.extend([((*path, name), part) for name, part in parts])
+        if not queue:  # another function may have told of attributes since an object was met
+            for path, value in objects:
+                new = [name for name in attributes if (id(value), name) not in asked]
+                asked.update([(id(value), name) for name in new])
+                queue.extend([((*path, f"{path[-1]}.{name}"), _attribute_of(value, name)) for name in new])
+    return list(found.values())
 
-    def go(self) -> None:
-        """Look into everything; into objects as often as another function tells what is read of them."""
-        while self._queue or self._read_objects():
-            while self._queue:
-                self._look(*self._queue.popleft())
 
-    def _look(self, path: Path, value: Any) -> None:
-        name = path[-1]
-        if isinstance(value, MethodType):
-            self.add(path, name, value.__func__)
-            self.add(path, f"{name}.__self__", value.__self__)
-        elif isinstance(value, partial):
-            for k, x in enumerate((value.func, *value.args, *value.keywords.values())):
-                self.add(path, f"{name}, part {k}", x)
-        elif isinstance(value, FunctionType):
-            self._look_at_function(path, value)
-        elif getattr(type(value), "is_generic_function", False):
-            for k, method in enumerate(value.table):
-                self.add(path, f"{name}, method {k}", method.implementation)
-        else:
-            leaves, structure = tree.flatten(value)
-            if structure.cls is None:
-                self._objects.append((path, value))
-                self.add(path, name, getattr(value, "__wrapped__", None))  # of what `jit` made
-                self.add(path, name, _attribute_of(value, "__call__"))
-            else:
-                for n, x in zip(tree.names(structure, name), leaves, strict=True):
-                    self.add(path, n, x)
+def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
+    """The parts of a function, or of a container of this name, with names of their own; None of an object."""
+    if isinstance(value, FunctionType):
+        code, reads = value.__code__, reads_of(value)
+        first = code.co_argcount - len(value.__defaults__ or ())
+        names = {"cell": code.co_freevars, "default": code.co_varnames[first:]}
+        parts = [(names[kind][where[0]] if kind in names else ".".join(where), x) for (kind, *where), x, _ in reads]
+        return [*parts, (name, getattr(value, "__wrapped__", None))]
+    if isinstance(value, MethodType):
+        return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
+    if isinstance(value, partial):
+        held = (value.func, *value.args, *value.keywords.values())
+        return [(f"{name}, part {k}", x) for k, x in enumerate(held)]
+    if getattr(type(value), "is_generic_function", False):
+        return [(f"{name}, method {k}", method.implementation) for k, method in enumerate(value.table)]
+    leaves, structure = tree.flatten(value)
+    return None if structure.cls is None else list(zip(tree.names(structure, name), leaves, strict=True))
 
-    def _look_at_function(self, path: Path, function: FunctionType) -> None:
-        code = function.__code__
-        self.attributes.update(dict.fromkeys(facts_of(code).attributes))
-        first_default = code.co_argcount - len(function.__defaults__ or ())
-        for (kind, *where), value, _ in reads_of(function):
-            if kind == "cell":
-                name = code.co_freevars[where[0]]
-            elif kind == "default":
-                name = code.co_varnames[first_default + where[0]]
-            else:
-                name = ".".join(where)
-            self.add(path, name, value)
-        self.add(path, path[-1], getattr(function, "__wrapped__", None))
 
-    def _read_objects(self) -> bool:
-        """Add the attributes of objects that were not read so far; whether there were any."""
-        before = len(self._asked)
-        for path, value in self._objects:
-            for attribute in list(self.attributes):
-                if (id(value), attribute) not in self._asked:
-                    self._asked.add((id(value), attribute))
-                    self.add(path, f"{path[-1]}.{attribute}", _attribute_of(value, attribute))
-        return len(self._asked) > before
+def _of_object(name: str, value: Any) -> list[tuple[str, Any]]:
+    """What is called where an object is: of what `jit` made the function."""
+    return [(name, getattr(value, "__wrapped__", None)), (name, _attribute_of(value, "__call__"))]
 
 
 def _attribute_of(value: Any, name: str) -> Any:

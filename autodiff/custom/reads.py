@@ -10,7 +10,7 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
     generic functions                                  by identity; those of the user by their methods besides
     structured types, namedtuples and dataclasses    by identity, and what their methods read
     objects of classes written in Python, members    by identity, their attributes and what their methods read, as long
-    of an Enum                                       as these stay (`objects`)
+    of an Enum                                       as these stay
     what the library, NumPy and Python define        by identity
     anything else: lists, arrays, objects that hold such, other classes and modules where they are not merely a way
     to a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
@@ -18,6 +18,9 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
 
 Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
 then says of a number its kind, of an array its dtype and shape.  See `watching`.
+
+`reads_of` is one step of the walk over what a function reads; `Walk` makes keys of all of it, `watching` puts watched
+numbers into it, `closures` looks for tensors in it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import builtins
 import functools
 from abc import get_cache_token
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 from types import (
@@ -34,7 +37,6 @@ from types import (
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
-    MethodType,
     ModuleType,
 )
 from typing import Any
@@ -49,14 +51,18 @@ from ..tensor import AbstractTensor, Tensor
 from .code_facts import facts_of
 
 __all__ = [
-    "Key", "can_be_watched", "class_key", "class_parts", "function_key", "is_fixed",
-    "is_library_function", "objects", "reads_of", "static_key",
+    "Walk", "can_be_watched", "class_parts", "function_key", "is_fixed", "is_library_function", "is_object", "reads_of",
+    "static_key",
 ]  # fmt: skip
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
+#: Attributes of an object beyond which no key is made.
+_MOST_ATTRIBUTES = 32
+#: In the flags of a class: it was made by a program, as a `class` statement makes it.
+_HEAP_TYPE = 1 << 9
 
 #: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
 _FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "enum",
@@ -66,64 +72,176 @@ _LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasa
                     open, print, setattr, vars, __import__))
 
 _BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
-
-Key = tuple[Any, bool]
-
-
-class _Objects:
-    """The way to the key of an object of a user's class: `objects` says it, which needs the keys of this file."""
-
-    key: Callable[[Any, tuple], Key]
+#: The keys that objects had the last time, by where they are.
+_last = namespace("object")
 
 
-objects = _Objects()
+def static_key(value: Any) -> tuple[Any, bool]:
+    """(key, whether the key says everything that can be read from the value)."""
+    walk = Walk()
+    return walk.key(value), walk.is_whole
 
 
-def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> Key:
-    """(key, whether the key says everything that can be read from the value, apart from `numbers`).
+def function_key(function: Any) -> tuple[Any, bool]:
+    """The same of what a function may read: of a bound method nobody can tell."""
+    return static_key(function)
 
-    within   the functions and tuples that it is a part of
+
+class Walk:
+    """One walk over what a value holds, and what functions in it read, which makes keys.
+
+    numbers    where numbers and arrays are put, instead of into the key; None: they count by value
+    is_whole   whether the keys so far say everything, apart from these
     """
-    kind = type(value)
-    if kind is FunctionType:
-        return function_key(value, within, numbers)
-    if getattr(kind, "is_generic_function", False):
-        return _generic_key(value, within)
-    if numbers is not None and can_be_watched(value):
-        numbers.append(value)
-        return (kind if kind is not np.ndarray else (kind, value.shape, value.dtype)), True
-    if kind in WATCHED:
-        value = plain(value)
+
+    __slots__ = ("_within", "is_whole", "numbers")
+
+    def __init__(self, numbers: list[Any] | None = None) -> None:
+        self.numbers = numbers
+        self.is_whole = True
+        self._within: list[Any] = []  # functions, classes, containers and objects that the walk is in
+
+    def key(self, value: Any) -> Any:
+        """The key of a value."""
         kind = type(value)
-    if kind is float or kind is complex:
-        return (kind, value if value == value and value else repr(value)), True
-    if kind in _BY_VALUE or isinstance(value, np.dtype):
-        return (kind, value), True
-    if isinstance(value, _BY_IDENTITY):
-        return value, True
-    if kind.__module__ in _MACHINERY or kind is _FIELD:  # marks that they know by identity
-        return value, True
-    if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
-        return value, True
-    if isinstance(value, type):
-        return _class_key(value, within)
-    if kind is ModuleType:
-        return value, is_fixed(value.__name__)
-    if kind is BuiltinFunctionType:
-        return value, _is_plain(value)
-    if isinstance(value, np.generic):
-        return (kind, value.tobytes()), True
-    if isinstance(value, Tensor):
-        return (Tensor, value.node.number), True
-    if len(within) > _MAX_DEPTH:
-        return None, False
-    if kind is tuple or kind is frozenset:
-        parts = [static_key(v, (*within, value)) for v in value]
-        keys = [k for k, _ in parts]
-        return (kind, tuple(keys) if kind is tuple else frozenset(keys)), all(ok for _, ok in parts)
-    if kind is slice:
-        return static_key(("slice", value.start, value.stop, value.step), within)
-    return objects.key(value, within)
+        if kind is FunctionType:
+            return value if is_library_function(value) else self._function(value)
+        if self.numbers is not None and can_be_watched(value):
+            self.numbers.append(value)
+            return kind if kind is not np.ndarray else (kind, value.shape, value.dtype)
+        if kind in WATCHED:
+            value = plain(value)
+            kind = type(value)
+        if kind is float or kind is complex:
+            return kind, value if value == value and value else repr(value)
+        if kind in _BY_VALUE or isinstance(value, np.dtype):
+            return kind, value
+        if isinstance(value, _BY_IDENTITY) or kind.__module__ in _MACHINERY or kind is _FIELD:
+            return value
+        if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
+            return value
+        if getattr(kind, "is_generic_function", False):
+            return self._generic(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if kind is ModuleType:
+            return self._if_whole(value, is_fixed(value.__name__))
+        if kind is BuiltinFunctionType:
+            return self._if_whole(value, _is_plain(value))
+        if isinstance(value, np.generic):
+            return kind, value.tobytes()
+        if isinstance(value, Tensor):
+            return Tensor, value.node.number
+        if kind is tuple:
+            return self._inside(value, kind, value)
+        if kind is frozenset:
+            keys = self._inside(value, kind, value)
+            return keys and (kind, frozenset(keys[1:]))
+        if kind is slice:
+            return self.key(("slice", value.start, value.stop, value.step))
+        return self._object(value)
+
+    def _if_whole(self, key: Any, is_whole: bool) -> Any:
+        self.is_whole &= is_whole
+        return key
+
+    def _inside(
+        self, value: Any, head: Any, parts: Sequence[Any], cls: type | None = None, are_own: Sequence[bool] = ()
+    ) -> Any:
+        """The key of something that has parts, and perhaps of what the methods of its class read.
+
+        are_own    of which parts numbers need not count by value
+        """
+        if any([value is other for other in self._within]):
+            return "itself"
+        if len(self._within) > _MAX_DEPTH:
+            return self._if_whole(None, False)
+        numbers, self.numbers = self.numbers, None
+        self._within.append(value)
+        keys = [head]
+        for k, part in enumerate(parts):
+            self.numbers = numbers if are_own and are_own[k] else None
+            keys.append(self.key(part))
+        if cls is not None:
+            keys.append(self.of_class(cls))
+        self._within.pop()
+        self.numbers = numbers
+        return tuple(keys)
+
+    def _function(self, function: FunctionType) -> Any:
+        """A function: its code and everything that it can read by name."""
+        reads = reads_of(function)
+        self.is_whole &= all([is_certain for _, _, is_certain in reads])
+        head = (function.__code__, *(function.__kwdefaults__ or ()))
+        # What a module's attribute is cannot be another thing for this function alone.
+        return self._inside(function, head, [v for _, v, _ in reads], None, [len(where) == 2 for where, _, _ in reads])
+
+    def _generic(self, function: Any) -> Any:
+        """A generic function: one of the library is what it is, one of the user is what its methods read."""
+        if is_fixed(function.__module__):
+            return function
+        chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
+        return self._inside(function, (function, chosen), [method.implementation for method in function.table])
+
+    def _class(self, cls: type) -> Any:
+        """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
+        if is_fixed(cls.__module__):
+            return cls
+        return self.of_class(cls) if cls in self._within or _is_container(cls) else self._if_whole(cls, False)
+
+    def of_class(self, cls: type) -> Any:
+        """What the methods of a class may run or read."""
+        parts = class_parts(cls)
+        return self._inside(cls, cls, parts) if parts else cls
+
+    def _object(self, value: Any) -> Any:
+        """An object of a class written in Python: all of it are its attributes and its class.
+
+        A tag that chooses a method, a frozen dataclass of options, a member of an Enum: which object it is counts (a
+        rule may ask whether it `is` another), its attributes as they are now, and what the methods of its class may
+        read.  Tensors and arrays in it no key tells, nor an object that is met for the first time or has changed since
+        it was met: one that is another each time is nothing to remember a recording by.
+        """
+        if not is_object(value):
+            return self._if_whole(None, False)
+        held = {} if isinstance(value, Enum) else _attributes(value)
+        if len(held) > _MOST_ATTRIBUTES or any([isinstance(x, AbstractTensor) for x in held.values()]):
+            return self._if_whole(None, False)
+        key = self._inside(value, (id(value), type(value), tuple(held)), [*held.values()], type(value))
+        if not self.is_whole:
+            return None
+        if key != "itself" and _last.get(id(value)) != key:
+            _last.put(id(value), key)
+            return self._if_whole(None, False)
+        return key
+
+
+def is_object(value: Any) -> bool:
+    """True if something is a member of an Enum, or an instance of a class written in Python."""
+    return isinstance(value, Enum) or _is_written_in_python(type(value))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The contents of an object's dictionary and its slots."""
+    held = dict(getattr(value, "__dict__", ()))
+    for owner in type(value).__mro__:
+        for name, slot in vars(owner).items():
+            if type(slot) is MemberDescriptorType:
+                try:
+                    held[f"{owner.__qualname__}.{name}"] = slot.__get__(value)
+                except AttributeError:  # it is not set
+                    continue
+    return held
+
+
+def _is_written_in_python(cls: type) -> bool:
+    """True if instances hold attributes and nothing else: they derive from no class of another language."""
+    owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
+    return (
+        not issubclass(cls, AbstractTensor)
+        and type(cls).__module__ in ("abc", "builtins")
+        and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
+    )
 
 
 def can_be_watched(value: Any) -> bool:
@@ -132,19 +250,6 @@ def can_be_watched(value: Any) -> bool:
     if kind is float or kind is int or kind is complex:
         return True
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
-
-
-def _generic_key(function: Any, within: tuple) -> Key:
-    """A generic function: one of the library is what it is, one of the user is what its methods read."""
-    if is_fixed(function.__module__):
-        return function, True
-    if _is_one_of(function, within):
-        return "itself", True
-    if len(within) > _MAX_DEPTH:
-        return None, False
-    parts = [function_key(method.implementation, (*within, function)) for method in function.table]
-    chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base class of these
-    return (function, tuple([key for key, _ in parts]), chosen), all(pure for _, pure in parts)
 
 
 @lru_cache(maxsize=1024)
@@ -160,23 +265,6 @@ def is_library_function(function: FunctionType) -> bool:
     """
     is_closed = function.__closure__ is None or getattr(function, "is_remembered", False)
     return is_closed and is_fixed(function.__module__)
-
-
-def _class_key(cls: type, within: tuple) -> Key:
-    """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
-    if is_fixed(cls.__module__):
-        return cls, True
-    if not _is_one_of(cls, within) and (not _is_container(cls) or len(within) > _MAX_DEPTH):
-        return cls, False
-    return class_key(cls, within)
-
-
-def class_key(cls: type, within: tuple = ()) -> Key:
-    """The key of what the methods of a class may run or read."""
-    if _is_one_of(cls, within):
-        return "itself", True
-    keys = [static_key(part, (*within, cls)) for part in class_parts(cls)]
-    return (cls, *[k for k, _ in keys]), all([ok for _, ok in keys])
 
 
 #: Class -> (its order of resolution, what its namespaces held, the parts of that).
@@ -243,35 +331,6 @@ def _is_plain(built_in: Any) -> bool:
         and built_in not in _LOOSE
         and (owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES)))
     )
-
-
-def function_key(function: Any, within: tuple = (), numbers: list | None = None) -> Key:
-    """The key of a function: its code and everything that it can read by name."""
-    if type(function) is MethodType:
-        return None, False
-    if type(function) is not FunctionType:
-        return static_key(function, within)
-    if is_library_function(function):
-        return function, True
-    if _is_one_of(function, within):
-        return "itself", True
-    if len(within) > _MAX_DEPTH:
-        return None, False
-    within = (*within, function)
-    parts: list[Any] = [function.__code__]
-    pure = True
-    for where, value, is_certain in reads_of(function):
-        # What a module's attribute is cannot be another thing for this function alone.
-        key, ok = static_key(value, within, numbers if len(where) == 2 else None)
-        parts.append(key)
-        pure &= ok and is_certain
-    if function.__kwdefaults__:
-        parts.append(tuple(function.__kwdefaults__))
-    return tuple(parts), pure
-
-
-def _is_one_of(x: Any, within: tuple) -> bool:
-    return bool(within) and any([x is other for other in within])
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:

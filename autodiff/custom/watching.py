@@ -20,8 +20,7 @@ import numpy as np
 from ..tape.watched import Watch
 from .call import Call
 from .code_facts import facts_of
-from .objects import is_object
-from .reads import can_be_watched, class_parts, is_fixed, is_library_function, reads_of
+from .reads import can_be_watched, class_parts, is_fixed, is_library_function, is_object, reads_of
 
 __all__ = ["Watching", "watched"]
 
@@ -63,7 +62,7 @@ class _Unwatchable(Exception):
 
 
 class _Spread:
-    """Puts the numbers of a watch where they are read, in the order of `static_key`."""
+    """Puts the numbers of a watch where they are read, in the order of `Walk`."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

@@ -96,7 +96,7 @@ def look(
         return FoundBehind(None, found[0].entry, found[1])
     key, order, calls, _ = found
     if calls:
-        keys = tuple([n.call.emission_key() for n in calls])
+        keys = tuple([n.call.recorded_key() for n in calls])
         if None in keys:
             return None
         key = (key, keys)
@@ -246,7 +246,7 @@ def _told_of_hooks(node: Node) -> tuple[bool, bool, bool]:
 
 def _has_key(node: Node) -> bool:
     if node.call is not None:
-        return node.call.emission_key() is not None
+        return node.call.recorded_key() is not None
     return node.slot is not None or (node.body is None and node.flow is None)
 
 
@@ -254,7 +254,7 @@ def _told_of_call(node: Node) -> tuple[Any, ...]:
     """What decides, beside its inputs, what rules record of a node that may be of a call."""
     call, flow = node.call, node.flow
     flows = None if flow is None else (flow.start, flow.stop)
-    return ("rich", None if call is None else call.emission_key(), node.body, flows, node.slot)
+    return ("rich", None if call is None else call.recorded_key(), node.body, flows, node.slot)
 
 
 class Hooked(Behind):

@@ -2,7 +2,7 @@
 
 A gradient inside of another, a directional derivative, the gradient that `create_graph` keeps: there the rules do not
 end in numbers but in more tape, so no plan answers.  But what they record is decided by what they go through
-(`tape.behind`) and, where a rule is a user's, by what a key says of its call (`Call.emission_key`).  So for a recording
+(`tape.behind`) and, where a rule is a user's, by what a key says of its call (`Call.recorded_key`).  So for a recording
 like one that was met before
 
     key         finds the emission, and the nodes that it reads                   (`behind.look`)

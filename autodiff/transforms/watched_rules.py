@@ -25,12 +25,10 @@ from ..tape.plan import source
 
 if TYPE_CHECKING:
     from ..custom import call as calls
-    from ..custom import looks
     from ..custom import watching as watches
     from ..custom.watching import Watching
 else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
-    looks = later("autodiff.custom.looks")
     watches = later("autodiff.custom.watching")
 
 __all__ = ["Watches", "watching_at"]
@@ -102,9 +100,10 @@ class Watches:
         for node, (structure, numbers) in self._calls.items():
             watching = self._by_node.get(node)
             rule = node.call.rule()
-            looks.note_looks(rule, structure, range(len(numbers)) if watching is None else watching.watch.looked)
+            if rule is not None:
+                calls.note_looks(structure, range(len(numbers)) if watching is None else watching.watch.looked)
         for node, (structure, numbers) in self._calls.items():
-            keys[node] = calls.key_of(structure, numbers, looks.looked_at(node.call.rule(), structure))
+            keys[node] = calls.key_of(structure, numbers, calls.LOOKS.get(structure, ()))
         return keys
 
     def looked_at_array(self) -> bool:
