@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import GradientError, caller
 from ..tensor import Tensor
@@ -211,25 +211,6 @@ def attributes(ctx: ForwardContext) -> dict[str, Any]:
     return found
 
 
-class Reader(Protocol):
-    """Access of a context to values of the call that it belongs to."""
-
-    def is_released(self) -> bool:
-        """True if a backward gave the graph up."""
-
-    def saved(self) -> tuple[Sequence[str | None], Sequence[Any]]:
-        """Names and values of what forward saved."""
-
-    def inputs(self) -> tuple[Sequence[str], Sequence[Any]]:
-        """Parameters and arguments."""
-
-    def outputs(self) -> Any:
-        """The results of the call."""
-
-    def attribute(self, name: str) -> Any:
-        """An attribute that forward set on its context; KeyError for any other."""
-
-
 class BackwardContext:
     """The `ctx` of a backward method or a jvp rule, made anew for each run, so that it keeps no graph alive.
 
@@ -247,22 +228,25 @@ class BackwardContext:
     """
 
     def __init__(
-        self, function: str, place: str, reader: Reader, needs: Fields, wanted: Callable[[str], Any]
-    ) -> None:
-        self.__wanted = wanted
-        self.__function = function
-        self.__place = place
-        self.__reader = reader
-        self.__needs = needs
+        self, call: Any, tensor_at: Callable[[int], Any], static: Callable[[Any], Any],
+        is_released: Callable[[], bool], is_wanted: Callable[[int], bool], needs: dict[str, bool],
+    ) -> None:  # fmt: skip
+        """`transforms.reading` says what these are."""
+        self.__call, self.__tensor_at, self.__static, self.__is_released = call, tensor_at, static, is_released
+        self.__is_wanted, self.__needs = is_wanted, needs
 
-    def __open(self, what: str) -> Reader:
-        if self.__reader.is_released():
+    def __guard(self, what: str) -> None:
+        """Raise GradientError once a backward gave the graph up."""
+        if self.__is_released():
+            call = self.__call
             raise GradientError(
-                f"{self.__function}: {what} is read after the graph was released (called at {self.__place})\n"
+                f"{call.function.__name__}: {what} is read after the graph was released (called at {call.line})\n"
                 f"  read at {caller()}\n"
                 "  pass retain_graph=True to the backward that came before, or read it inside of backward"
             )
-        return self.__reader
+
+    def __read(self, packed: Any) -> Any:
+        return packed.unpack(self.__tensor_at, self.__static)
 
     @property
     def saved_variables(self) -> Fields:
@@ -270,17 +254,20 @@ class BackwardContext:
 
         Raises GradientError after the graph is released.
         """
-        return Fields(*self.__open("saved_variables").saved(), "saved_variables", self.__open)
+        self.__guard("saved_variables")
+        saved = self.__call.saved
+        return Fields([n for n, _ in saved], [self.__read(p) for _, p in saved], "saved_variables", self.__guard)
 
     @property
     def saved_tensors(self) -> tuple:
         """The values that forward saved, as a tuple (as in PyTorch)."""
-        return tuple(self.__open("saved_tensors").saved()[1])
+        self.__guard("saved_tensors")
+        return tuple([self.__read(packed) for _, packed in self.__call.saved])
 
     @property
     def needs_input_grad(self) -> Fields:
         """True for each declared parameter whose gradient is wanted now; by name and position."""
-        return self.__needs
+        return Fields(list(self.__needs), list(self.__needs.values()), "needs_input_grad")
 
     @property
     def inputs(self) -> Fields:
@@ -299,24 +286,29 @@ class BackwardContext:
         >>> ad.grad(power)(ad.tensor(2.0), 3)
         f64[] 12.0
         """
-        return Fields(*self.__open("inputs").inputs(), "inputs", self.__open)
+        self.__guard("inputs")
+        arguments = self.__call.arguments
+        values = [packed.unpack(self.__tensor_at) for packed in arguments.values()]
+        return Fields(list(arguments), values, "inputs", self.__guard)
 
     @property
     def outputs(self) -> Any:
         """The results of the call, in their own container."""
-        return self.__open("outputs").outputs()
+        self.__guard("outputs")
+        return self.__call.result.unpack(self.__tensor_at)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_BackwardContext__") or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
-        try:
-            return self.__open(f"ctx.{name}").attribute(name)
-        except KeyError:
-            raise AttributeError(f"ctx has no {name!r}: forward did not set it (called at {self.__place})") from None
+        self.__guard(f"ctx.{name}")
+        call = self.__call
+        if name not in call.attributes:
+            raise AttributeError(f"ctx has no {name!r}: forward did not set it (called at {call.line})")
+        return self.__read(call.attributes[name])
 
     def __refuse(self, what: str) -> GradientError:
         return GradientError(
-            f"{self.__function}: {what} belongs in forward; backward only reads\n  called at {caller()}"
+            f"{self.__call.function.__name__}: {what} belongs in forward; backward only reads\n  called at {caller()}"
         )
 
     def save_for_backward(self, /, *_values: Any, **_named: Any) -> None:
@@ -336,9 +328,10 @@ class BackwardContext:
         raise self.__refuse("set_materialize_grads")
 
 
-_wanted_of: Callable[[BackwardContext], Callable[[str], Any]] = attrgetter("_BackwardContext__wanted")
+_wanted_in = attrgetter("_BackwardContext__call", "_BackwardContext__is_wanted")
 
 
 def wanted(ctx: BackwardContext, name: str) -> Any:
     """For every tensor in an argument, whether its gradient is wanted now; in the argument's own container."""
-    return _wanted_of(ctx)(name)
+    call, is_wanted = _wanted_in(ctx)
+    return call.arguments[name].unpack(is_wanted)

@@ -218,7 +218,7 @@ def _bounded(
         return place[node] + first
 
     arguments = [
-        (n, p._replace(places=tuple([q if q is None else q + first for q in p.places])))
+        (n, Packed(p.structure, tuple([q if q is None else q + first for q in p.places]), p.statics))
         for n, p in entered.packed.items()
     ]
     saved = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]

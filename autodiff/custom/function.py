@@ -89,18 +89,8 @@ class Function(GenericFunction):
         run = method.implementation
         if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
             return self._call_seen
-        backward = self.rule_for("backward", method, classes)
-        if method.kind == "forward":
-
-            def inside(ctx: Any, args: tuple, keywords: dict) -> Any:
-                return run(ctx, *args, **keywords)
-
-        elif backward is not None or self.rule_for("jvp", method, classes) is not None:
-
-            def inside(ctx: Any, args: tuple, keywords: dict) -> Any:
-                return run(*args, **keywords)
-
-        else:
+        backward, has_context = self.rule_for("backward", method, classes), method.kind == "forward"
+        if not has_context and backward is None and self.rule_for("jvp", method, classes) is None:
             return run
         names = self.declaration.fixed
         variadic = self.declaration.variadic
@@ -108,23 +98,23 @@ class Function(GenericFunction):
         site = calls.Site(self, method, classes, method.kind == "method" and backward is None)
 
         def body(ctx: Any, inner: dict[str, Any], keywords: tuple[str, ...] = ()) -> Any:
-            values = tuple([inner[n] for n in names])
+            values = [inner[n] for n in names]
             if variadic is not None:
                 values += inner[variadic]
-            return inside(ctx, values, {k: inner[k] for k in keywords})
+            more = {k: inner[k] for k in keywords}
+            return run(ctx, *values, **more) if has_context else run(*values, **more)
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(zip(names, args, strict=False))
             if variadic is not None:
                 arguments[variadic] = args[len(names) :]
             arguments.update(keywords)
-
             return forwards.call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments, has_token)
 
         rare = has_token or method.host or site.transparent or variadic is not None
         if rare or self.declaration.keywords or self.declaration.open:
             return call
-        return straight.straight_call(site, run, method.kind == "forward", names, body, call)
+        return straight.straight_call(site, run, has_context, names, body, call)
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
         """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""

@@ -92,19 +92,13 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
             seen[id(x)] = (x, leaf(np.array(x, order="C", subok=False)))
         return seen[id(x)][1]
 
-    _copy_said(own, ctx, tensor_for)
-    return tree.map(tensor_for, result)
-
-
-def _copy_said(source: ForwardContext, target: ForwardContext, change: Callable[[Any], Any]) -> None:
-    """Copy the declarations of one context to another, every leaf changed."""
-    told, new = said(source), said(target)
-    new.saved = None if told.saved is None else tuple([(n, tree.map(change, v)) for n, v in told.saved])
-    new.constant = [change(x) for x in told.constant]
-    new.dirty = [change(x) for x in told.dirty]
+    told, new = said(own), said(ctx)
+    declared = (result, told.saved, list(told.constant), list(told.dirty), attributes(own))
+    result, new.saved, new.constant, new.dirty, on_it = tree.map(tensor_for, declared)
     new.materialize = told.materialize
-    for name, value in attributes(source).items():
-        setattr(target, name, tree.map(change, value))
+    for name, value in on_it.items():
+        setattr(ctx, name, value)
+    return result
 
 
 class Recipe(NamedTuple):

@@ -84,12 +84,10 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
             if body.value is None and body.kind.out.small:
                 now.note_small(t)
             return t
+        key, statics, extras = {key}, [{statics}], []
         {saved}
-        statics = ({statics})
-        extras = ()
-        {places}
         shape = shapes.get(key) or new_shape(key)
-        call = Call(site, shape, statics, (body.kind.out.aval,), False, None, line)
+        call = Call(site, shape, tuple(statics), (body.kind.out.aval,), False, None, line)
         out = body.kind.out
         node = rich_node(kind_for(out), (body, {inputs}, *extras), call=call)
         node.body = 0
@@ -109,22 +107,11 @@ _NOTHING = Said()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
-        for key_name, value in saved:
-            if is_tensor(type(value)):
-                v = value.node
-                {known}
-                elif v is body:
-                    key += (key_name, -1)
-                elif v in extras:
-                    key += (key_name, {first_extra} + extras.index(v))
-                else:
-                    key += (key_name, {first_extra} + len(extras))
-                    extras += (v,)
-            elif type(value) in holds_none:
-                key += (key_name, None)
-                statics += (value if type(value) is not ndarray else value.copy(),)
-            else:
+        if told.saved:
+            pairs = kept_of(told.saved, {{body: -1, {number}}}, {at}, statics, extras)
+            if pairs is None:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
+            key += pairs
 """
 
 
@@ -136,10 +123,8 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
     arguments = ", ".join([f"a{i}" for i in count])
     inner = ", ".join([f"h{i}" if is_tensor[i] else f"a{i}" for i in count])
     needs = "".join([f"tracks and n{i}.kind.out.requires_grad, " if is_tensor[i] else "False, " for i in count])
-    known = [f"{'el' if k else ''}if v is n{i}: key += (key_name, {k + 1})" for k, i in enumerate(tensors)]
-    places = _SAVED.format(
-        known="\n                ".join(known), first_extra=len(tensors) + 1, arguments=arguments, inner=inner
-    )
+    number = ", ".join([f"n{i}: {k + 1}" for k, i in enumerate(tensors)])
+    saved = _SAVED.format(number=number, at=len(tensors) + 1, arguments=arguments, inner=inner).strip()
     moved = "".join([f"h{i}.node is not n{i} or " for i in tensors])
     text = _TEXT.format(
         arguments=arguments,
@@ -153,9 +138,9 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         inner=inner,
         told="told = said(ctx)" if has_context else "",
         unusual=f"told.constant or told.dirty or ctx.__dict__ or {moved}" if has_context else moved,
-        saved="saved, key = told.saved or (), (told.materialize, *plain)" if has_context else "key = (True, *plain)",
+        key="(told.materialize, 0, 1, None)" if has_context else "(True, 0, 1, None)",
         statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
-        places=places.strip() if has_context else "",
+        saved=saved if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
@@ -167,14 +152,12 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "flow": slice(1, 1 + len(tensors)),
         "frame_at": sys._getframe,
         "grad_mode": grad_mode.get,
-        "holds_none": _HOLDS_NONE,
         "is_float": _is_float,
         "is_masked": is_masked,
         "is_ours": is_ours,
-        "is_tensor": _is_tensor,
+        "kept_of": _kept_of,
         "kind_for": boundary_kind,
         "new": object.__new__,
-        "plain": (0, 1, None),
         "new_line": tuple.__new__,
         "ndarray": np.ndarray,
         "new_number": new_number,
@@ -209,6 +192,29 @@ _HOLDS_NONE = frozenset(
     (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
      *[d.type for d in DTYPES.values()])
 )  # fmt: skip
+
+
+def _kept_of(
+    values: Sequence[tuple[str | None, Any]], number: dict[Any, int], at: int, statics: list[Any], extras: list[Any]
+) -> tuple[Any, ...] | None:
+    """Names and places of values that are kept; None where one may hold tensors and is none.
+
+    number    the places of nodes; others go to `extras`, the first of them to the place `at`
+    """
+    pairs: list[Any] = []
+    for name, value in values:
+        place = None
+        if _is_tensor(type(value)):
+            place = number.get(value.node)
+            if place is None:
+                place = number[value.node] = at + len(extras)
+                extras.append(value.node)
+        elif type(value) in _HOLDS_NONE:
+            statics.append(own_copy(value))
+        else:
+            return None
+        pairs += name, place
+    return tuple(pairs)
 
 
 def straight_call(
@@ -265,22 +271,13 @@ def straight_call(
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
         statics = [own_copy(arguments[k]) for k in others]
-        key = [told.materialize, len(on_it), len(nodes), structure]
-        for name, value in (*(told.saved or ()), *on_it.items()):
-            place = None
-            if _is_tensor(type(value)):
-                place = number.get(value.node)
-                if place is None:
-                    place = number[value.node] = first + len(inputs) + len(extras)
-                    extras.append(value.node)
-            elif type(value) in _HOLDS_NONE:
-                statics.append(own_copy(value))
-            else:
-                return None
-            key += name, place
+        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, first + len(inputs), statics, extras)
+        if pairs is None:
+            return None
+        key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
         if ctx is not None:
             attributes(ctx)  # refuses names that are its own
-        shape = shapes.get(tuple(key)) or new_shape(tuple(key))
+        shape = shapes.get(key) or new_shape(key)
         call = Call(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
         found = outputs_of(call, inputs, extras, nodes, masked)
         return found[0] if structure is None else tree.unflatten(structure, found)

@@ -17,26 +17,25 @@ from typing import Any
 
 import numpy as np
 
+from codegen.records import NamedTuple
+
 from ..tape.watched import Watch
 from .call import Call
 from .code_facts import facts_of
-from .reads import can_be_watched, class_parts, is_fixed, is_library_function, is_object, reads_of
+from .reads import can_be_watched, class_parts, is_library_function, is_object, reads_of
 
 __all__ = ["Watching", "watched"]
 
 
-class Watching:
+class Watching(NamedTuple):
     """One run of a rule under watch.
 
     watch   its numbers;  call: the call with watched numbers;  rule: the rule's function with watched numbers
     """
 
-    __slots__ = ("call", "rule", "watch")
-
-    def __init__(self, watch: Watch, call: Call, rule: Callable) -> None:
-        self.watch = watch
-        self.call = call
-        self.rule = rule
+    watch: Watch
+    call: Call
+    rule: Callable
 
 
 def watched(call: Call) -> Watching | None:
@@ -47,14 +46,13 @@ def watched(call: Call) -> Watching | None:
     rule = call.rule()
     if not call.numbers or rule is None or rule.host or not call.is_pure:
         return None
-    watch = Watch(call.numbers)
-    spread = _Spread(watch)
+    spread = _Spread(Watch(call.numbers))
     try:
-        function = spread.function(rule.implementation, ())
-        own = call.with_statics([spread.value(x, ()) for x in call.statics])
+        function = spread.function(rule.implementation, (), True)
+        own = call.with_statics([spread.value(x, (), True) for x in call.statics])
     except _Unwatchable:
         return None
-    return Watching(watch, own, function) if spread.is_done() else None
+    return Watching(spread.watch, own, function) if spread.is_done() else None
 
 
 class _Unwatchable(Exception):
@@ -72,28 +70,34 @@ class _Spread:
         """True if every number has found its place."""
         return next(self._next, None) is None
 
-    def value(self, value: Any, within: tuple) -> Any:
-        """A value as the rule will read it."""
-        if can_be_watched(value):
+    def value(self, value: Any, within: tuple, is_own: bool) -> Any:
+        """A value as the rule will read it.   is_own: numbers in it are watched, where it is read by this rule only"""
+        if is_own and can_be_watched(value):
             i = next(self._next, None)
             if i is None or self.watch.numbers[i] is not value:
                 raise _Unwatchable  # it has changed meanwhile
             return self.watch.number(i)
-        if type(value) is FunctionType:
-            return self.function(value, within)
-        if not _is_innocent(value):
+        kind = type(value)
+        if kind is FunctionType:
+            return self.function(value, within, is_own)
+        if kind is tuple or kind is frozenset:
+            for part in value:
+                self.value(part, within, False)
+        elif not _is_innocent(value):
             raise _Unwatchable
         return value
 
-    def function(self, function: Any, within: tuple) -> Any:
+    def function(self, function: Any, within: tuple, is_own: bool) -> Any:
         """A function that reads watched numbers: itself where it reads none."""
-        if type(function) is not FunctionType or function in within:
+        if type(function) is not FunctionType:
             raise _Unwatchable
         if is_library_function(function):
-            if not _is_innocent(function):
+            if function.__module__.partition(".")[0] != "autodiff":
                 raise _Unwatchable
             return function
-        if not facts_of(function.__code__).is_watchable:
+        if any([function is other for other in within]) and not is_own:
+            return function
+        if function in within or not facts_of(function.__code__).is_watchable:
             raise _Unwatchable
         within = (*within, function)
         changed: dict[tuple, Any] = {}
@@ -101,11 +105,8 @@ class _Spread:
             if value is function:
                 changed[where] = _ITSELF
                 continue
-            if len(where) > 2:  # an attribute of a module is where everybody reads it
-                if not _is_innocent(value):
-                    raise _Unwatchable
-                continue
-            new = self.value(value, within)
+            # An attribute of a module is where everybody reads it.
+            new = self.value(value, within, is_own and len(where) == 2)
             if new is not value:
                 changed[where] = new
         return _changed(function, changed)
@@ -151,27 +152,14 @@ _MODULES = frozenset(("math", "cmath", "_operator", "numpy"))
 _PARTICULAR = frozenset(("prod", "sumprod", "fsum"))
 
 
-def _is_innocent(value: Any, within: tuple = ()) -> bool:
+def _is_innocent(value: Any) -> bool:
     """True if something that a rule reads treats a watched number as the number it stands for."""
     kind = type(value)
-    if kind is FunctionType:
-        return value in within or _is_innocent_function(value, (*within, value))
-    if isinstance(value, (np.ufunc, type(np.sum))) or getattr(type(value), "is_generic_function", False):
+    if isinstance(value, (np.ufunc, type(np.sum))) or getattr(kind, "is_generic_function", False):
         return True
+    package = (getattr(value, "__module__", None) or "").partition(".")[0] if callable(value) else ""
     if isinstance(value, type):
-        if value in _BUILTINS or issubclass(value, BaseException):
-            return True
-        return is_fixed(value.__module__) and value.__module__.partition(".")[0] in ("autodiff", "numpy")
+        return value in _BUILTINS or issubclass(value, BaseException) or package in ("autodiff", "numpy")
     if kind is BuiltinFunctionType:
-        if value in _BUILTINS:
-            return True
-        return (value.__module__ or "").partition(".")[0] in _MODULES and value.__name__ not in _PARTICULAR
-    if kind is ModuleType or callable(value) or (is_object(value) and class_parts(kind)):
-        return False
-    return kind not in (tuple, frozenset) or all([_is_innocent(x, within) for x in value])
-
-
-def _is_innocent_function(function: FunctionType, within: tuple) -> bool:
-    if is_library_function(function):
-        return function.__module__.partition(".")[0] == "autodiff"
-    return facts_of(function.__code__).is_watchable and all([_is_innocent(v, within) for _, v, _ in reads_of(function)])
+        return value in _BUILTINS or (package in _MODULES and value.__name__ not in _PARTICULAR)
+    return not (kind is ModuleType or callable(value) or (is_object(value) and class_parts(kind)))

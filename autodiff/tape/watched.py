@@ -14,7 +14,7 @@ A watched number is no subclass of float, since native code would read such a on
 class is float, so `isinstance` holds.  Arithmetic among numbers is Python's own, now and when it is done
 again with other numbers (`formulas`), down to its exceptions.
 
-    w = c * 2 + 1          steps   t0 = n[3]    t1 = t0 * k[0]    t2 = t1 + k[1]
+    w = c * 2 + 1          steps   t0 = number 3    t1 = t0 * 2    t2 = t1 + 1
     g * w                  a leaf of the graph, which takes float(t2)
     if w > 0: ...          a look: number 3 counts by value
 """
@@ -41,12 +41,13 @@ __all__ = ["KIND_OF", "WATCHED", "Step", "Watch", "Watched", "WatchedArray", "pl
 class Step(NamedTuple):
     """How something watched is computed.
 
-    text      over n{c} (the numbers of call c), k{c} (its constants) and t{c}_0, t{c}_1, ... (earlier steps)
-    steps     the earlier steps that it reads;  sources: the numbers that it depends on
+    function   of the operands; None: it is the number of that place
+    operands   (an earlier step, None), or (-1, a constant)
+    sources    the numbers that it depends on
     """
 
-    text: str
-    steps: tuple[int, ...]
+    function: Callable | None
+    operands: tuple[tuple[int, Any], ...]
     sources: frozenset[int]
 
 
@@ -55,12 +56,12 @@ class Watch:
 
     numbers   Python's int, float and complex numbers, and arrays
     looked    numbers of those whose value the rule has seen
-    steps     how everything watched is computed;  constants: what the steps name by k{c}
+    steps     how everything watched is computed
     leaves    nodes that hold what was made of them -> (step, what converts it to a node's value)
     is_open   whether the rule is still running; afterwards a watched number is a number like any other
     """
 
-    __slots__ = ("constants", "is_open", "leaves", "looked", "numbers", "steps")
+    __slots__ = ("is_open", "leaves", "looked", "numbers", "steps")
 
     def __init__(self, numbers: Sequence[Any]) -> None:
         self.numbers = tuple(numbers)
@@ -68,25 +69,22 @@ class Watch:
         self.leaves: dict[Node, tuple[int, Callable]] = {}
         self.is_open = True
         self.steps: list[Step] = []
-        self.constants: list[Any] = []
 
     def number(self, i: int) -> Any:
         """Number i, watched."""
-        return self.made(f"n{{c}}[{i}]", (), frozenset((i,)), self.numbers[i])
+        return self._put(Step(None, ((-1, i),), frozenset((i,))), self.numbers[i])
 
-    def made(self, text: str, steps: tuple[int, ...], sources: frozenset[int], value: Any) -> Any:
-        """What one more step makes, which has this value now."""
-        self.steps.append(Step(text, steps, sources))
+    def made(self, function: Callable, given: Sequence[Any], value: Any) -> Any:
+        """What one more step makes of watched numbers of this watch and of others, which has this value now."""
+        operands = tuple([(x._step, None) if type(x) in WATCHED else (-1, x) for x in given])
+        sources = frozenset().union(*[self.steps[step].sources for step, _ in operands if step >= 0])
+        return self._put(Step(function, operands, sources), value)
+
+    def _put(self, step: Step, value: Any) -> Any:
+        self.steps.append(step)
         w: Any = _new(_CLASSES[type(value)])
         w._watch, w._step, w._value = self, len(self.steps) - 1, value
         return w
-
-    def operand(self, x: Any) -> str:
-        """How a step names a watched number of this watch, or a constant."""
-        if type(x) in WATCHED:
-            return f"t{{c}}_{x._step}"
-        self.constants.append(x)
-        return f"k{{c}}[{len(self.constants) - 1}]"
 
     def see(self, step: int) -> None:
         """The value of a step was looked at."""
@@ -143,19 +141,19 @@ class Watched(_Seen):
         return self
 
     def __pos__(self) -> Any:
-        return _prefixed(self, "+", operator.pos)
+        return _prefixed(self, operator.pos)
 
     def __neg__(self) -> Any:
-        return _prefixed(self, "-", operator.neg)
+        return _prefixed(self, operator.neg)
 
     def __abs__(self) -> Any:
-        return _prefixed(self, "abs", abs)
+        return _prefixed(self, abs)
 
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if isinstance(exponent, AbstractTensor) and modulus is None:
             return NotImplemented
         if modulus is None and type(exponent) is int and exponent >= 0:  # then the kind of the result is known
-            return _combined("**", operator.pow, self, exponent, self, exponent)
+            return _combined(operator.pow, self, exponent, self, exponent)
         return pow(self._seen(), plain(exponent), plain(modulus))
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
@@ -186,20 +184,19 @@ def seen_within(x: Any) -> Any:
 # ---------------------------------------------------------------- arithmetic stays unseen
 
 
-def _prefixed(x: Watched, symbol: str, function: Callable) -> Any:
-    watch, step = x._watch, x._step
-    if not watch.is_open:
+def _prefixed(x: Watched, function: Callable) -> Any:
+    if not x._watch.is_open:
         return function(x._value)
     try:
         value = function(x._value)
     except ArithmeticError:  # of the size of a complex number
         x._seen()
         raise
-    return watch.made(f"{symbol}({watch.operand(x)})", (step,), watch.steps[step].sources, value)
+    return x._watch.made(function, (x,), value)
 
 
-def _combined(symbol: str, function: Callable, left: Any, right: Any, me: Watched, other: Any) -> Any:
-    """`left symbol right`, one of which is `me` and one `other`."""
+def _combined(function: Callable, left: Any, right: Any, me: Watched, other: Any) -> Any:
+    """function(left, right), one of which is `me` and one `other`."""
     kind, watch = type(other), me._watch
     if kind not in _NUMBERS and (kind not in WATCHED or other._watch is not watch):
         if isinstance(other, AbstractTensor):
@@ -207,27 +204,24 @@ def _combined(symbol: str, function: Callable, left: Any, right: Any, me: Watche
         return function(plain(left), plain(right))
     if not watch.is_open:
         return function(plain(left), plain(right))
-    a, b = [x._value if type(x) in WATCHED else x for x in (left, right)]
     try:
-        value = function(a, b)
+        value = function(*[x._value if type(x) in WATCHED else x for x in (left, right)])
     except ArithmeticError:  # a rule that goes on after it has learnt something of the value
         me._seen(), plain(other)
         raise
     except TypeError:
         return NotImplemented
-    steps = tuple([x._step for x in (left, right) if type(x) in WATCHED])
-    sources = frozenset().union(*[watch.steps[step].sources for step in steps])
-    return watch.made(f"{watch.operand(left)} {symbol} {watch.operand(right)}", steps, sources, value)
+    return watch.made(function, (left, right), value)
 
 
-def _attach_arithmetic(name: str, symbol: str) -> None:
+def _attach_arithmetic(name: str) -> None:
     function = getattr(operator, name)
 
     def forward(self, other):
-        return _combined(symbol, function, self, other, self, other)
+        return _combined(function, self, other, self, other)
 
     def reflected(self, other):
-        return _combined(symbol, function, other, self, self, other)
+        return _combined(function, other, self, self, other)
 
     for prefix, method in (("", forward), ("r", reflected)):
         _attach(Watched, f"__{prefix}{name}__", method)
@@ -238,8 +232,8 @@ def _attach(cls: type, name: str, method: Callable) -> None:
     setattr(cls, name, method)
 
 
-for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}.items():
-    _attach_arithmetic(_name, _symbol)
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
+    _attach_arithmetic(_name)
 
 
 # ---------------------------------------------------------------- everything else is a look

@@ -18,16 +18,14 @@ from codegen.ir import Aval
 
 from ..custom.boundary import call_of
 from ..custom.call import Call
-from ..custom.closures import standing, tracked_by
-from ..custom.historyless import without_history
-from ..custom.host_call import arrays_of, host_call, in_own_recording, note_read_only
+from ..custom.host_call import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .reading import by_output, context_of, flow_of, from_node, from_values, needs_of
+from .reading import by_output, call_user, context_of, flow_of, needs_of, without_known_history
 from .returned import gradients_by_place
 
 __all__ = ["host_backward"]
@@ -84,14 +82,12 @@ class _Run:
             lambda slot: bars[slot] if slot in bars else self._zeros(call, call.avals[slot]),
             lambda place: self._zeros(call, values[place]),
         )
-        reader = from_values(call, values, tracked)
-        try:
-            with standing(self.rule, call.reads, lambda place: as_tensor(reader.tensor_at(place)).node):
-                returned = self.rule.implementation(context_of(call, reader, needs), *given)
-        except Exception as error:
-            error.add_note(f"in the backward rule of {where}")
-            note_read_only(error)
-            raise
+
+        def value_at(place: int) -> Any:
+            return tracked[-1 - place] if place < 0 else values[place]
+
+        ctx = context_of(call, value_at, needs)
+        returned = call_user(self.rule.implementation, self.rule, call, value_at, (ctx, *given), where)
         return gradients_by_place(call, returned, needs, self.flow, self.places, where)
 
     def _zeros(self, call: Call, like: Any) -> Any:
@@ -129,7 +125,6 @@ def host_backward(
         found = host_call(run, [*token, *inputs], avals)
     else:
         found = [leaf(np.array(g, order="C")) for g in run(*arrays_of(inputs))]
-    closed = tracked_by(rule, call.reads, lambda place: from_node(node).tensor_at(place).node)
-    sources = [*[b.node for b in bars], *[node.inputs[p] for p in flow], *closed]
-    what = f"a gradient that the host backward of {call.function.__name__} ({rule.place}) made"
-    return {p: without_history(g, sources, what, call.line) for p, g in zip(wanted, found, strict=True)}
+    sources = [*[b.node for b in bars], *[node.inputs[p] for p in flow]]
+    which = f"a gradient that the host backward of {call.function.__name__} ({rule.place}) made"
+    return without_known_history(dict(zip(wanted, found, strict=True)), rule, node, sources, which)

@@ -8,15 +8,14 @@ import numpy as np
 
 from .. import tree
 from ..custom.call import Call
-from ..custom.closures import refuse_closed, standing, tracked_by
+from ..custom.closures import refuse_closed
 from ..custom.forgotten import refuse_forgotten
-from ..custom.historyless import without_history
 from ..errors import GradientError, with_article
 from ..ops import as_tensor
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
-from .reading import context_of, from_node, needs_of
+from .reading import call_user, context_of, needs_of, tensors_of, without_known_history
 from .returned import GradientShapeError
 
 __all__ = ["push_rule"]
@@ -41,20 +40,15 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = needs_of(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
-    reader = from_node(node)
-    try:
-        with standing(rule, call.reads, lambda place: reader.tensor_at(place).node):
-            returned = rule.implementation(context_of(call, reader, needs), *given)
-    except Exception as error:
-        error.add_note(f"in the jvp rule of {where}")
-        raise
+    tensor_at = tensors_of(node)
+    ctx = context_of(call, tensor_at, needs, node=node)
+    returned = call_user(rule.implementation, rule, call, tensor_at, (ctx, *given), where)
     found = {slot: _checked(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
     if state.now.looked - state.now.bounded == looked:
         return found
-    closed = tracked_by(rule, call.reads, lambda place: reader.tensor_at(place).node)
-    sources = [*node.inputs, *[t.node for t in tangents.values()], *closed]
-    what = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"
-    return {slot: without_history(t, sources, what, call.line) for slot, t in found.items()}
+    sources = [*node.inputs, *[t.node for t in tangents.values()]]
+    which = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"
+    return without_known_history(found, rule, node, sources, which)
 
 
 def _or_none(tangent: Any) -> Any:

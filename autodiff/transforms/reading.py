@@ -10,18 +10,18 @@ import numpy as np
 
 from ..custom.boundary import output_of
 from ..custom.call import Call
+from ..custom.closures import standing, tracked_by
 from ..custom.context import BackwardContext
-from ..custom.fields import Fields
 from ..custom.historyless import without_history
-from ..custom.packed import Packed, as_it_is
+from ..custom.host_call import note_read_only
+from ..custom.packed import as_it_is
 from ..ops import as_tensor, zeros_of
 from ..tape.node import Node
 from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
-__all__ = [
-    "Reading", "by_output", "context_of", "flow_of", "from_node", "from_values", "needs_of", "zeros_or_none",
-]
+__all__ = ["by_output", "call_user", "context_of", "flow_of", "needs_of", "tensors_of", "without_known_history",
+           "zeros_or_none"]  # fmt: skip
 
 
 def flow_of(node: Node) -> range:
@@ -38,15 +38,45 @@ def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
 
 
 def context_of(
-    call: Call, reader: Reading, needs: dict[str, bool], is_wanted: Callable[[int], bool] = lambda _: True
+    call: Call,
+    tensor_at: Callable[[int], Any],
+    needs: dict[str, bool],
+    is_wanted: Callable[[int], bool] = lambda _: True,
+    node: Node | None = None,
 ) -> BackwardContext:
-    """The context of one run of a rule."""
-    fields = Fields(list(needs), list(needs.values()), "needs_input_grad")
+    """The context of one run of a rule.
 
-    def wanted(name: str) -> Any:
-        return call.arguments[name].unpack(is_wanted)
+    tensor_at    what is read for a tensor, by its place
+    node         the boundary, where tensors are read with their histories: of a forward that asked for values, what it
+                 made and saved is historyless; only inputs and outputs can be differentiated through
+    """
+    if node is None:
+        return BackwardContext(call, tensor_at, as_it_is, lambda: False, is_wanted, needs)
+    static = partial(_given_or_made, node)
+    return BackwardContext(call, tensor_at, static, lambda: node.kind.released, is_wanted, needs)
 
-    return BackwardContext(call.function.__name__, str(call.line), reader, fields, wanted)
+
+def call_user(
+    run: Callable, rule: Any, call: Call, tensor_at: Callable[[int], Any], given: Sequence[Any], where: str
+) -> Any:
+    """run(*given), a rule of the user's, which reads values of a trace where they are now."""
+    try:
+        with standing(rule, call.reads, lambda place: as_tensor(tensor_at(place)).node):
+            return run(*given)
+    except Exception as error:
+        error.add_note(f"in the {rule.kind} rule of {where}")
+        if rule.host:
+            note_read_only(error)
+        raise
+
+
+def without_known_history(
+    found: dict[int, Tensor], rule: Any, node: Node, sources: Sequence[Node], which: str
+) -> dict[int, Tensor]:
+    """The results of a rule that asked for values, whose derivatives nobody knows.   which: what they are"""
+    call: Call = node.call
+    closed = tracked_by(rule, call.reads, lambda place: tensors_of(node)(place).node)
+    return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
 
 
 def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:
@@ -60,55 +90,9 @@ def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int]
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-class Reading:
-    """Reads of a context: values of a call, by their places.
-
-    tensor_at    what is read for a tensor;  static: what is read for anything else
-    is_released  whether a backward gave the graph up
-    """
-
-    def __init__(
-        self,
-        call: Call,
-        tensor_at: Callable[[int], Any],
-        static: Callable[[Any], Any] = as_it_is,
-        is_released: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.call = call
-        self.tensor_at = tensor_at
-        self.static = static
-        self.is_released = is_released
-
-    def _value(self, packed: Packed) -> Any:
-        return packed.unpack(self.tensor_at, self.static)
-
-    def saved(self) -> tuple[Sequence[str | None], Sequence[Any]]:
-        """Names and values of what forward saved."""
-        return [n for n, _ in self.call.saved], [self._value(p) for _, p in self.call.saved]
-
-    def inputs(self) -> tuple[Sequence[str], Sequence[Any]]:
-        """Parameters and arguments."""
-        arguments = self.call.arguments
-        return list(arguments), [p.unpack(self.tensor_at, as_it_is) for p in arguments.values()]
-
-    def outputs(self) -> Any:
-        """The results of the call."""
-        return self.call.result.unpack(self.tensor_at, as_it_is)
-
-    def attribute(self, name: str) -> Any:
-        """An attribute that forward set on its context; KeyError for any other."""
-        return self._value(self.call.attributes[name])
-
-
-def from_node(node: Node, call: Call | None = None) -> Reading:
-    """Reads tensors from the inputs of a boundary, each with its own history; the rest from `call`, by default its own.
-
-    Of a forward that asked for values, what it made and saved is historyless: only inputs and outputs
-    can be differentiated through.
-    """
-    return Reading(
-        call or node.call, partial(_handle_at, node), partial(_given_or_made, node), lambda: node.kind.released
-    )
+def tensors_of(node: Node) -> Callable[[int], Tensor]:
+    """The tensors of a boundary by place, each with its own history."""
+    return partial(_handle_at, node)
 
 
 def _handle_at(node: Node, place: int) -> Tensor:
@@ -135,15 +119,6 @@ def _historyless(node: Node, t: Tensor) -> Tensor:
     call = node.call
     what = f"what the forward of {call.function.__name__} ({call.method.place}) made of asked values"
     return without_history(t, [node.inputs[p] for p in flow_of(node)], what, call.line)
-
-
-def from_values(call: Call, values: Sequence[Any], tracked: Sequence[Any]) -> Reading:
-    """Reads values while a graph runs.
-
-    values    by place: read-only arrays, or tensors without history
-    tracked   the tracked outputs
-    """
-    return Reading(call, lambda place: tracked[-1 - place] if place < 0 else values[place])
 
 
 def zeros_or_none(call: Call, aval: Any) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -20,13 +21,12 @@ from .nesting import call_nested
 from .watched_rules import watching_at
 
 if TYPE_CHECKING:
-    from ..custom import boundary, closures, historyless, host
+    from ..custom import boundary, closures, host
     from ..custom.call import Call
     from . import host_rules, reading, returned
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
     closures = later("autodiff.custom.closures")
-    historyless = later("autodiff.custom.historyless")
     host = later("autodiff.custom.host")
     host_rules = later("autodiff.transforms.host_rules")
     reading = later("autodiff.transforms.reading")
@@ -106,9 +106,8 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
-    reader = reading.from_node(node, own)
-    ctx = reading.context_of(call, reader, needs, places.__contains__)
-    none = reading.zeros_or_none
+    tensor_at, none = reading.tensors_of(node), reading.zeros_or_none
+    ctx = reading.context_of(own, tensor_at, needs, places.__contains__, node)
     given = reading.by_output(
         call,
         lambda slot: handle(cotangents[slot].node) if slot in cotangents else none(call, call.avals[slot]),
@@ -116,22 +115,16 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     )
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
-    try:
-        with closures.standing(rule, call.reads, lambda place: reader.tensor_at(place).node):
-            given_back = call_nested(run, ctx, *given)
-    except Exception as error:
-        error.add_note(f"in the backward rule of {where}")
-        raise
+    given_back = reading.call_user(partial(call_nested, run), rule, call, tensor_at, (ctx, *given), where)
     nodes = {p: node.inputs[p] for p in reading.flow_of(node)}
     bars = returned.gradients_by_place(call, given_back, needs, nodes, places, where)
     if now.asked != asked:
         _report(rule)
     if now.looked - now.bounded == looked:
         return bars
-    closed = closures.tracked_by(rule, call.reads, lambda place: reader.tensor_at(place).node)
-    sources = [*[g.node for g in cotangents.values()], *nodes.values(), *closed]
-    what = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
-    return {p: historyless.without_history(g, sources, what, call.line) for p, g in bars.items()}
+    sources = [*[g.node for g in cotangents.values()], *nodes.values()]
+    which = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
+    return reading.without_known_history(bars, rule, node, sources, which)
 
 
 def _report(rule: Any) -> None:
