@@ -46,11 +46,11 @@ _calls: dict[int, ref[Call]] = {}
 
 def boundary_kind(out: Out) -> Kind:
     """The kind of a boundary of one output, and of what picks one of several.   out: that of the body"""
-    return _KINDS.get(out) or kept(_KINDS, out, _new_kind(out_of(out.aval, True)))
-
-
-def _new_kind(out: Out) -> Kind:
-    return one_kind((_BOUNDARY, out), _BOUNDARY, (), out)
+    found = _KINDS.get(out)
+    if found is None:
+        tracking = out_of(out.aval, True)
+        found = kept(_KINDS, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
+    return found
 
 
 class MappedCall(Call):

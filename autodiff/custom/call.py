@@ -116,28 +116,10 @@ class Call:
         "structure", "token",
     )  # fmt: skip
 
-    site: Site
-    shape: Shape
-    statics: tuple[Any, ...]
-    avals: tuple[Aval, ...]
-    opaque: bool
-    token: int | None
-    line: UserLine | None
-    reads: Mapping[Path, int]
-    is_pure: bool
-    numbers: list[Any]
-    structure: Any
-
     def __init__(
-        self,
-        site: Site,
-        shape: Shape,
-        statics: tuple[Any, ...],
-        avals: tuple[Aval, ...],
-        opaque: bool,
-        token: int | None,
-        line: UserLine | None,
-    ) -> None:
+        self, site: Site, shape: Shape, statics: tuple[Any, ...], avals: tuple[Aval, ...], opaque: bool,
+        token: int | None, line: UserLine | None,
+    ) -> None:  # fmt: skip
         self.site = site
         self.shape = shape
         self.statics = statics
@@ -145,10 +127,10 @@ class Call:
         self.opaque = opaque
         self.token = token
         self.line = line
-        self.reads = _NO_READS
+        self.reads: Mapping[Path, int] = _NO_READS
         self.is_pure = True
-        self.numbers = _NONE
-        self.structure = None
+        self.numbers: list[Any] = _NONE
+        self.structure: Any = None
 
     def with_statics(self, statics: Sequence[Any]) -> Call:
         """A copy of the call with other values."""

@@ -95,7 +95,8 @@ class Entered:
 
     def visit(self) -> Visit:
         """The same for a host forward."""
-        return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, self.inputs)
+        avals = tuple([n.kind.out.aval for n in self.inputs])
+        return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, avals)
 
     def note_on(self, error: Exception) -> None:
         """Say in which forward of the user's an error came up."""
@@ -124,7 +125,7 @@ def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token
     ctx = ForwardContext(site.function.__name__, list(values), entered.needs, list(values.values()))
     now.body += 1
     try:
-        result = _run(entered.visit(), ctx, values)
+        result = _run(entered, ctx, values)
     except Exception as error:
         entered.note_on(error)
         if now.body == 1:
@@ -166,22 +167,22 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     return outputs.rebuilt(leaves)
 
 
-def _run(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> Any:
+def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
     """Forward's result: on tensors; on arrays for a host forward; as a host call in a trace where it needs values."""
-    tracing = state.now.tracing
-    if visit.method.host:
-        return run_traced(visit, ctx, values) if tracing else run_on_arrays(visit, ctx, values)
-    if not tracing:
-        return visit.run(ctx, values)
-    asked = state.now.asked
+    now, is_host = state.now, entered.site.method.host
+    if is_host:
+        return (run_traced if now.tracing else run_on_arrays)(entered.visit(), ctx, values)
+    if not now.tracing:
+        return entered.run(ctx, values)
+    asked = now.asked
     try:
-        return visit.run(ctx, values)
+        return entered.run(ctx, values)
     except Unlearnt:
         raise
     except ConcretizationError as error:
-        if state.now.asked == asked:  # refused for something else than asking
+        if now.asked == asked:  # refused for something else than asking
             raise
-        return run_traced(visit, ctx, values, error)
+        return run_traced(entered.visit(), ctx, values, error)
 
 
 # ---------------------------------------------------------------- the boundary around it

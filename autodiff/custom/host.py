@@ -22,7 +22,6 @@ from .. import tree
 from ..errors import ConcretizationError, GradientError, caller
 from ..tape.ask import value_of
 from ..tape.leaves import leaf
-from ..tape.node import Node
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor
 from .closures import held_by
@@ -42,7 +41,7 @@ class Visit(NamedTuple):
     """One call of a forward method.
 
     run      run(ctx, arguments by name) calls the method
-    packed   the arguments;  needs: for each, whether it needs a gradient;  inputs: nodes of the tensors in them
+    packed   the arguments;  needs: for each, whether it needs a gradient;  avals: of the tensors in them
     """
 
     function: Any
@@ -50,22 +49,16 @@ class Visit(NamedTuple):
     run: Callable
     packed: dict[str, Packed]
     needs: list[bool]
-    inputs: list[Node]
+    avals: tuple[Aval, ...]
 
     def context(self, values: dict[str, Any]) -> ForwardContext:
         """A context for one more run on these values."""
         return ForwardContext(self.function.__name__, list(values), self.needs, list(values.values()))
 
-    def avals(self) -> list[Aval]:
-        """Shapes and dtypes of the tensors among the arguments."""
-        return [n.kind.out.aval for n in self.inputs]
-
     def key(self) -> tuple:
         """The key of all that the outputs' avals may depend on."""
-        return (
-            tuple([(n, p[:2], *[static_key(x)[0] for x in p.statics]) for n, p in self.packed.items()]),
-            tuple(self.avals()),
-        )
+        packed = [(name, p[:2], *[static_key(x)[0] for x in p.statics]) for name, p in self.packed.items()]
+        return (tuple(packed), self.avals)
 
 
 def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> Any:
@@ -196,7 +189,7 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
     if visit.method.out is not None and key not in table:
         # A number is an array to out= where it is an argument of jit.
         numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]
-        avals = next((a for a in (visit.avals(), numbers) if _takes(visit.method.out, a)), None)
+        avals = next((a for a in (visit.avals, numbers) if _takes(visit.method.out, a)), None)
         if avals is not None:
             _check(visit, _made({}, ctx, returned)[0], _declared(visit, avals))
     if len(table) >= _LEARNT_LIMIT:
@@ -222,7 +215,7 @@ class _HostForward:
     """A forward inside of a compiled graph: arrays of the inputs in, what the recipe computes out."""
 
     def __init__(self, visit: Visit, recipe: Recipe) -> None:
-        self.visit = visit._replace(inputs=[])
+        self.visit = visit
         self.recipe = recipe
         self.__qualname__ = f"{visit.function.__name__} forward"
 
@@ -255,7 +248,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     """
     recipe = _learnt.get(ref(visit.method), {}).get(visit.key())
     if recipe is None and visit.method.out is not None and not any(visit.needs):  # no backward will read what it saved
-        recipe = _declared(visit, visit.avals())
+        recipe = _declared(visit, visit.avals)
     if recipe is None:
         raise Unlearnt(
             f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known\n"
@@ -269,7 +262,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     for value, p in zip(values.values(), visit.packed.values(), strict=True):
         tensors = [x for x in tree.leaves(value) if isinstance(x, Tensor)]
         by_place.update(zip([place for place in p.places if place is not None], tensors, strict=True))
-    inputs = [by_place[i] for i in range(len(visit.inputs))]
+    inputs = [by_place[i] for i in range(len(visit.avals))]
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
     now = state.now
     now.asked += 1
