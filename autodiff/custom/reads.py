@@ -145,6 +145,10 @@ class Walk:
         self.is_whole &= is_whole
         return key
 
+    def _depth_of(self, value: Any) -> int | None:
+        """Where the walk is in something already; None where it is not."""
+        return next((depth for depth, other in enumerate(self._within) if value is other), None)
+
     def _inside(
         self, value: Any, head: Any, parts: Sequence[Any], cls: type | None = None, are_own: Sequence[bool] = ()
     ) -> Any:
@@ -152,8 +156,8 @@ class Walk:
 
         are_own    of which parts numbers need not count by value
         """
-        if any([value is other for other in self._within]):
-            return "itself"
+        if (met := self._depth_of(value)) is not None:
+            return "itself", met
         if len(self._within) > _MAX_DEPTH:
             return self._if_whole(None, False)
         numbers, self.numbers = self.numbers, None
@@ -187,7 +191,8 @@ class Walk:
         """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
         if is_fixed(cls.__module__):
             return cls
-        return self.of_class(cls) if cls in self._within or _is_container(cls) else self._if_whole(cls, False)
+        is_known = _is_container(cls) or self._depth_of(cls) is not None
+        return self.of_class(cls) if is_known else self._if_whole(cls, False)
 
     def of_class(self, cls: type) -> Any:
         """What the methods of a class may run or read."""
@@ -210,7 +215,7 @@ class Walk:
         key = self._inside(value, (id(value), type(value), tuple(held)), [*held.values()], type(value))
         if not self.is_whole:
             return None
-        if key != "itself" and _last.get(id(value)) != key:
+        if key[0] != "itself" and _last.get(id(value)) != key:
             _last.put(id(value), key)
             return self._if_whole(None, False)
         return key
