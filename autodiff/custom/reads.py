@@ -51,8 +51,7 @@ from ..tensor import AbstractTensor, Tensor
 from .code_facts import facts_of
 
 __all__ = [
-    "Walk", "can_be_watched", "class_parts", "function_key", "is_fixed", "is_library_function", "is_object", "reads_of",
-    "static_key",
+    "Walk", "can_be_watched", "class_parts", "is_fixed", "is_library_function", "is_object", "reads_of", "static_key",
 ]  # fmt: skip
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
@@ -80,11 +79,6 @@ def static_key(value: Any) -> tuple[Any, bool]:
     """(key, whether the key says everything that can be read from the value)."""
     walk = Walk()
     return walk.key(value), walk.is_whole
-
-
-def function_key(function: Any) -> tuple[Any, bool]:
-    """The same of what a function may read: of a bound method nobody can tell."""
-    return static_key(function)
 
 
 class Walk:

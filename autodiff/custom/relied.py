@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import Choices, Method
-from .reads import function_key, is_fixed
+from .reads import is_fixed, static_key
 
 __all__ = ["reading", "unnamed", "users_methods"]
 
@@ -32,13 +32,13 @@ def users_methods(choices: Choices) -> tuple[Method, ...]:
 
 def reading(methods: tuple[Method, ...]) -> tuple[Any, ...]:
     """The key of what these methods read now."""
-    return tuple([function_key(m.implementation)[0] for m in methods])
+    return tuple([static_key(m.implementation)[0] for m in methods])
 
 
 def unnamed(methods: tuple[Method, ...]) -> str:
     """Why no key says what these methods read; empty where one does."""
     for method in methods:
-        if not function_key(method.implementation)[1]:
+        if not static_key(method.implementation)[1]:
             name = method.function.__name__
             return f"the method of {name} ({method.place}) reads what no key can name: it runs each time"
     return ""
