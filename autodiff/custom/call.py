@@ -209,9 +209,10 @@ class Call:
         if rule is not None and self._gets_arrays(rule):
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        walk = Walk([*of_rule.numbers])
+        numbers = [*(of_rule.numbers or ())]
+        walk = Walk(numbers)
         parts = self._parts(walk) if self.statics or self.shape.classes else ()
-        self.numbers = numbers = walk.numbers
+        self.numbers = numbers
         self.is_pure = of_rule.is_whole and walk.is_whole and not (rule is not None and rule.host)
         structure = (code, self.shape, parts)
         if not numbers:

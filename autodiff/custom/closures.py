@@ -133,7 +133,7 @@ def holder(function: Any) -> Callable[[Sequence[Node]], bool] | None:
     for f in functions:
         for (kind, *where), value, _ in [] if is_library_function(f) else reads_of(f):
             if kind == "cell":
-                cells.append(f.__closure__[where[0]])
+                cells.append((f.__closure__ or ())[where[0]])
             elif kind != "global":
                 is_open |= not _is_bare(value)
             elif type(f.__globals__.get(where[0])) is not ModuleType:
