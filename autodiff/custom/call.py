@@ -209,11 +209,13 @@ class Call:
         if rule is not None and self._gets_arrays(rule):
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        numbers = [*(of_rule.numbers or ())]
-        walk = Walk(numbers)
-        parts = self._parts(walk) if self.statics or self.shape.classes else ()
+        numbers, parts, is_whole = [*(of_rule.numbers or ())], (), of_rule.is_whole
+        if self.statics or self.shape.classes:
+            walk = Walk(numbers)
+            parts = self._parts(walk)
+            is_whole = is_whole and walk.is_whole
         self.numbers = numbers
-        self.is_pure = of_rule.is_whole and walk.is_whole and not (rule is not None and rule.host)
+        self.is_pure = is_whole and not (rule is not None and rule.host)
         structure = (code, self.shape, parts)
         if not numbers:
             return structure

@@ -29,7 +29,7 @@ import builtins
 import functools
 from abc import get_cache_token
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from types import (
@@ -71,6 +71,8 @@ _LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasa
                     open, print, setattr, vars, __import__))
 
 _BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
+#: A read: where, the value, True if that is all there is to it.  `reads_of` says what of a function.
+Read = tuple[tuple, Any, bool]
 #: The keys that objects had the last time, by where they are.
 _last = namespace("object")
 
@@ -127,9 +129,9 @@ class Walk:
         if isinstance(value, Tensor):
             return Tensor, value.node.number
         if kind is tuple:
-            return self._inside(value, kind, value)
+            return self._inside(value, kind, _parts(value))
         if kind is frozenset:
-            keys = self._inside(value, kind, value)
+            keys = self._inside(value, kind, _parts(value))
             return keys and (kind, frozenset(keys[1:]))
         if kind is slice:
             return self.key(("slice", value.start, value.stop, value.step))
@@ -139,59 +141,52 @@ class Walk:
         self.is_whole &= is_whole
         return key
 
-    def _depth_of(self, value: Any) -> int | None:
-        """Where the walk is in something already; None where it is not."""
-        return next((depth for depth, other in enumerate(self._within) if value is other), None)
-
-    def _inside(
-        self, value: Any, head: Any, parts: Sequence[Any], cls: type | None = None, are_own: Sequence[bool] = ()
-    ) -> Any:
-        """The key of something that has parts, and perhaps of what the methods of its class read.
-
-        are_own    of which parts numbers need not count by value
-        """
-        if (met := self._depth_of(value)) is not None:
-            return "itself", met
+    def _inside(self, value: Any, head: Any, reads: Sequence[Read], cls: type | None = None) -> Any:
+        """The key of something that has parts, and perhaps of what the methods of its class read."""
+        for depth, other in enumerate(self._within):
+            if value is other:
+                return "itself", depth
         if len(self._within) > _MAX_DEPTH:
             return self._if_whole(None, False)
-        numbers, self.numbers = self.numbers, None
+        numbers = self.numbers
         self._within.append(value)
         keys = [head]
-        for k, part in enumerate(parts):
-            self.numbers = numbers if are_own and are_own[k] else None
+        for where, part, is_certain in reads:
+            # What a module's attribute is cannot be another thing for this function alone.
+            self.numbers = numbers if len(where) == 2 else None
             keys.append(self.key(part))
+            if not is_certain:
+                self.is_whole = False
+        self.numbers = None
         if cls is not None:
             keys.append(self.of_class(cls))
-        self._within.pop()
         self.numbers = numbers
+        self._within.pop()
         return tuple(keys)
 
     def _function(self, function: FunctionType) -> Any:
         """A function: its code and everything that it can read by name."""
-        reads = reads_of(function)
-        self.is_whole &= all([is_certain for _, _, is_certain in reads])
-        head = (function.__code__, *(function.__kwdefaults__ or ()))
-        # What a module's attribute is cannot be another thing for this function alone.
-        return self._inside(function, head, [v for _, v, _ in reads], None, [len(where) == 2 for where, _, _ in reads])
+        head = (function.__code__, *function.__kwdefaults__) if function.__kwdefaults__ else function.__code__
+        return self._inside(function, head, reads_of(function))
 
     def _generic(self, function: Any) -> Any:
         """A generic function: one of the library is what it is, one of the user is what its methods read."""
         if is_fixed(function.__module__):
             return function
         chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
-        return self._inside(function, (function, chosen), [method.implementation for method in function.table])
+        return self._inside(function, (function, chosen), _parts([m.implementation for m in function.table]))
 
     def _class(self, cls: type) -> Any:
         """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
         if is_fixed(cls.__module__):
             return cls
-        is_known = _is_container(cls) or self._depth_of(cls) is not None
+        is_known = _is_container(cls) or any([cls is other for other in self._within])
         return self.of_class(cls) if is_known else self._if_whole(cls, False)
 
     def of_class(self, cls: type) -> Any:
         """What the methods of a class may run or read."""
         parts = class_parts(cls)
-        return self._inside(cls, cls, parts) if parts else cls
+        return self._inside(cls, cls, _parts(parts)) if parts else cls
 
     def _object(self, value: Any) -> Any:
         """An object of a class written in Python: all of it are its attributes and its class.
@@ -206,13 +201,18 @@ class Walk:
         held = {} if isinstance(value, Enum) else _attributes(value)
         if len(held) > _MOST_ATTRIBUTES or any([isinstance(x, AbstractTensor) for x in held.values()]):
             return self._if_whole(None, False)
-        key = self._inside(value, (id(value), type(value), tuple(held)), [*held.values()], type(value))
+        key = self._inside(value, (id(value), type(value), tuple(held)), _parts(held.values()), type(value))
         if not self.is_whole:
             return None
         if key[0] != "itself" and _last.get(id(value)) != key:
             _last.put(id(value), key)
             return self._if_whole(None, False)
         return key
+
+
+def _parts(values: Iterable[Any]) -> list[Read]:
+    """Reads of all of a container: numbers in it count by value."""
+    return [((), value, True) for value in values]
 
 
 def is_object(value: Any) -> bool:
@@ -332,13 +332,13 @@ def _is_plain(built_in: Any) -> bool:
     )
 
 
-def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
+def reads_of(function: FunctionType) -> list[Read]:
     """The reads of a function by name: (where, the value, True if that is all there is to it).
 
     where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...),
             ("import", a module), of which there is more to say if it may change
     """
-    found: list[tuple[tuple, Any, bool]] = []
+    found: list[Read] = []
     for i, cell in enumerate(function.__closure__ or ()):
         found.append((("cell", i), _contents(cell), True))
     for i, value in enumerate(function.__defaults__ or ()):
