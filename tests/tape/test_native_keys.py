@@ -175,7 +175,7 @@ def said_of(sees, root):
     if found is None:
         return None
     key, order, calls, _ = found
-    keys = tuple([n.call.emission_key() for n in calls])
+    keys = tuple([n.call.recorded_key() for n in calls])
     return None if None in keys else ((key, keys), order)
 
 
