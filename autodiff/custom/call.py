@@ -201,12 +201,13 @@ class Call:
         found = None if met is None else met.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), Walk([])
-            code = None if rule is None or self._gets_arrays(rule) else self._key_of(rule, walk)
+            code = None if rule is None or (rule.host and self.token is not None) else self._key_of(rule, walk)
             found = rule, code, walk
             if met is not None:
                 met[id(self.site)] = found
         rule, code, of_rule = found
-        if rule is not None and self._gets_arrays(rule):
+        if rule is not None and rule.host and self.token is not None:
+            # A host rule reads everything else when it runs.
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
         numbers, parts, is_whole = [*(of_rule.numbers or ())], (), of_rule.is_whole
@@ -228,7 +229,7 @@ class Call:
     def rules_key(self, *kinds: str) -> Any:
         """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
         rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], Walk()
-        if rules[0] is not None and self._gets_arrays(rules[0]):
+        if rules[0] is not None and rules[0].host and self.token is not None:
             keys: list[Any] = [rules[0], *[None if r is None else self._key_of(r, walk) for r in rules[1:]]]
         else:
             keys = [None if r is None else self._key_of(r, walk) for r in rules] + [self._parts(walk)]
@@ -246,10 +247,6 @@ class Call:
             return None
         key = self.rules_key()
         return (key, self.transparent) if self.is_pure else None
-
-    def _gets_arrays(self, rule: Any) -> bool:
-        """Whether a host rule reads everything when it runs."""
-        return rule.host and self.token is not None
 
     def _key_of(self, rule: Any, walk: Walk) -> Any:
         """The key of a rule; of what it reads of a trace, the places."""

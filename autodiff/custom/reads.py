@@ -102,6 +102,8 @@ class Walk:
         kind = type(value)
         if kind is FunctionType:
             return value if is_library_function(value) else self._function(value)
+        if getattr(kind, "is_generic_function", False):
+            return value if is_fixed(value.__module__) else self._generic(value)
         if self.numbers is not None and can_be_watched(value):
             self.numbers.append(value)
             return kind if kind is not np.ndarray else (kind, value.shape, value.dtype)
@@ -116,8 +118,6 @@ class Walk:
             return value
         if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
             return value
-        if getattr(kind, "is_generic_function", False):
-            return self._generic(value)
         if isinstance(value, type):
             return self._class(value)
         if kind is ModuleType:
@@ -170,9 +170,7 @@ class Walk:
         return self._inside(function, head, reads_of(function))
 
     def _generic(self, function: Any) -> Any:
-        """A generic function: one of the library is what it is, one of the user is what its methods read."""
-        if is_fixed(function.__module__):
-            return function
+        """A generic function of the user: what its methods read."""
         chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
         return self._inside(function, (function, chosen), _parts([m.implementation for m in function.table]))
 
