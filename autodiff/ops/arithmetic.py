@@ -23,8 +23,8 @@ from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spr
 from .selection import where
 
 __all__ = [
-    "abs_", "add", "cosine", "divide", "floor_divide", "hypot", "mod", "mul0", "multiply", "negative", "positive",
-    "reciprocal", "sign", "subtract",
+    "abs_", "add", "divide", "floor_divide", "hypot", "mod", "multiply", "negative", "positive", "reciprocal", "sign",
+    "subtract",
 ]
 
 _I64 = np.dtype(np.int64)

@@ -9,7 +9,7 @@ from codegen.lowering import Map
 from ..custom.function import Function
 from .declare import binary, unary
 
-__all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
+__all__ = ["bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
 
 bitwise_and: Function = binary(
     "bitwise_and",
@@ -55,7 +55,7 @@ bitwise_xor: Function = binary(
     i64[] 6
     """,
 )
-bitwise_not: Function = unary(
+bitwise_invert: Function = unary(
     "bitwise_not",
     np.invert,
     called="bitwise_invert",

@@ -22,7 +22,6 @@ from .gathering import take
 from .joining import stack
 from .primitive import spread_to, zeros_of
 from .promotion import common
-from .protocols import serves
 from .reductions import all_, any_, argmax, argmin
 from .searching import searchsorted
 from .selection import minimum, where
@@ -196,7 +195,3 @@ def array_equal(a, b, equal_nan=False):
         return spread_to(as_tensor(False), ())
     found = equal(a, b)
     return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
-
-
-for _function in (argwhere, array_equal, flatnonzero, isin, nanargmax, nanargmin, nonzero, select):
-    serves(_function, getattr(np, _function.__name__))

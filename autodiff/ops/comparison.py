@@ -12,13 +12,13 @@ from codegen.lowering import Map
 from ..custom.function import Function, function
 from ..tape import record
 from ..tensor import Tensor
-from .bits import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .bits import bitwise_and, bitwise_invert, bitwise_or, bitwise_xor
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 
 __all__ = [
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "not_equal", "truth",
+    "logical_not", "logical_or", "logical_xor", "not_equal",
 ]
 
 _BOOL = np.dtype(np.bool_)
@@ -165,4 +165,4 @@ def logical_not(x):
     >>> ad.logical_not([0.0, 0.5])
     bool[2] [ True False]
     """
-    return record(bitwise_not.primitive, (truth(x, "logical_not", "x"),))
+    return record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),))

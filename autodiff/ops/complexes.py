@@ -34,7 +34,7 @@ from .creation import zeros_like
 from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
 from .selection import where
 
-__all__ = ["conj", "conjugated", "imag", "imaginary_part", "real", "real_aval", "real_part"]
+__all__ = ["conj", "imag", "real"]
 
 _REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 

@@ -30,7 +30,7 @@ from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import remembered
 
-__all__ = ["as_before", "contracted", "dot", "inner", "matmul", "operands", "outer", "tensordot"]
+__all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
 _I64 = np.dtype(np.int64)
 _BOOL = np.dtype(np.bool_)

@@ -27,7 +27,6 @@ from .declare import binary, unary
 from .power import power
 from .primitive import zero_of, zeros_of
 from .promotion import common
-from .protocols import serves
 from .rounding import rint, trunc
 from .selection import maximum, minimum, where
 from .statistics import floating
@@ -395,10 +394,3 @@ def isreal(x):
     bool[2] [False  True]
     """
     return logical_not(iscomplex(x))
-
-
-serves(fix, np.fix)
-for _function in (angle, iscomplex, isneginf, isposinf, isreal):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (copysign, divmod, fabs, float_power, fmax, fmin, fmod, frexp, ldexp, modf, nextafter, signbit):
-    serves(_function, getattr(np, _function.__name__))

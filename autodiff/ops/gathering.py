@@ -34,10 +34,7 @@ from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
 from .template import Bounds, remembered
 
-__all__ = [
-    "check_updates", "gathered", "index_tensor", "replaced", "scattered", "summed_at", "take",
-    "within",
-]
+__all__ = ["take"]
 
 _I64 = np.dtype(np.int64)
 

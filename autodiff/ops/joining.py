@@ -28,7 +28,7 @@ from .shaping import reshaped
 from .slicing import part
 from .template import ITEMS, remembered
 
-__all__ = ["concatenate", "joined", "nested", "split", "stack"]
+__all__ = ["concatenate", "split", "stack"]
 
 # ---------------------------------------------------------------- concatenate
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..custom import function
 from ..tensor import Tensor
 from .arguments import axes_of
@@ -15,7 +13,6 @@ from .conditions import from_start, included, spread_of
 from .conversion import as_tensor
 from .forms import further
 from .products import prod
-from .protocols import serves
 from .scans import cumprod, cumsum
 from .selection import where
 from .statistics import root_of_squares
@@ -130,7 +127,3 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
 @further(nanstd)
 def _nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
     return root_of_squares(spread_of("nanstd", x, axis, dtype, ddof, correction, keepdims, where, mean))
-
-
-for _function in (nancumprod, nancumsum, nanprod, nanstd, nanvar):
-    serves(_function, getattr(np, _function.__name__))

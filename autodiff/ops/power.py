@@ -32,7 +32,7 @@ from .selection import where
 from .slopes import inverse_root
 from .template import remembered
 
-__all__ = ["power", "power_to", "square"]
+__all__ = ["power", "square"]
 
 #: Integer exponents up to this size are static: beyond, products of rounded products lose more than
 #: the library function does (n / 2 ulps, against one).

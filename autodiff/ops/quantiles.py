@@ -24,7 +24,6 @@ from .conversion import cast_to
 from .forms import further
 from .primitive import spread_to
 from .promotion import common
-from .protocols import serves
 from .reductions import any_, summed
 from .rounding import ceil, floor, rint
 from .scans import cumsum
@@ -259,7 +258,3 @@ def nanmedian(x, axis=None, *, keepdims=False):
     f64[] 2.0
     """
     return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
-
-
-for _function in (quantile, percentile, median, nanquantile, nanpercentile, nanmedian):
-    serves(_function, getattr(np, _function.__name__))

@@ -24,11 +24,10 @@ from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
-from .forms import further, takes_as
+from .forms import further
 from .joining import stack
 from .power import power
 from .promotion import common
-from .protocols import serves
 from .reductions import all_
 from .selection import where
 from .shaping import flipped, moveaxis, reshaped, swapaxes
@@ -349,13 +348,3 @@ def fliplr(x):
     """
     x = as_tensor(x, "fliplr", "x")
     return flipped(x, (axis_of("fliplr", 1, x.aval),))
-
-
-for _function in (cross, fliplr, flipud, isclose, kron, nan_to_num, rot90):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (cbrt, deg2rad, exp2, heaviside, logaddexp2, rad2deg):
-    serves(_function, getattr(np, _function.__name__))
-serves(sinc, np.sinc)
-serves(rad2deg, np.degrees)
-serves(deg2rad, np.radians)
-takes_as(allclose, np.allclose)

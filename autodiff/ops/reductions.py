@@ -31,9 +31,7 @@ from .shaping import reshaped, spread
 from .template import remembered
 from .winners import winners
 
-__all__ = [
-    "all_", "any_", "argmax", "argmin", "max_", "min_", "reduced_aval", "sum_", "summed", "unreduced", "widened",
-]
+__all__ = ["all_", "any_", "argmax", "argmin", "max_", "min_", "sum_"]
 
 _I64 = np.dtype(np.int64)
 _BOOL = np.dtype(np.bool_)

@@ -29,7 +29,7 @@ from .shaping import reshaped
 from .slicing import part
 from .template import remembered
 
-__all__ = ["cumprod", "cumsum", "recurrence", "running_aval"]
+__all__ = ["cumprod", "cumsum"]
 
 
 def running_aval(name: str, accepts: str) -> Callable[..., Aval]:

@@ -26,7 +26,6 @@ from .gathering import take
 from .joining import concatenate
 from .primitive import expect, primitive, spread_to
 from .promotion import common
-from .protocols import serves
 from .rearranging import diff
 from .reductions import max_, min_, sum_
 from .segments import segment_sum
@@ -242,7 +241,3 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     xp, fp = take(xp, order), take(fp, order)
     xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
-
-
-for _function in (searchsorted, digitize, histogram, interp):
-    serves(_function, getattr(np, _function.__name__))

@@ -17,7 +17,7 @@ from ..errors import DTypeError, caller
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arrays import with_loop
-from .bits import bitwise_and, bitwise_not, bitwise_or
+from .bits import bitwise_and, bitwise_invert, bitwise_or
 from .cancelling import by_share
 from .comparison import greater, greater_equal, less, less_equal, truth
 from .conversion import as_tensor
@@ -38,7 +38,7 @@ _where = elementwise(
     _where_reference,
     accepts="fibc",
     first="b",
-    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_not(condition)),
+    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_invert(condition)),
     lower=Map(lambda k, condition, a, b: k.select(condition, a, b)),
     masks=True,
 )

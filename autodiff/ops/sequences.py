@@ -9,8 +9,6 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
@@ -24,7 +22,6 @@ from .joining import concatenate, joined, stack
 from .padding import pad
 from .primitive import spread_to, zeros_of
 from .promotion import common
-from .protocols import serves
 from .rearranging import diff
 from .reductions import summed
 from .scans import cumsum
@@ -287,7 +284,3 @@ def correlate(a, v, mode="valid"):
     if a.shape[0] >= v.shape[0]:
         return _slid(a, v, mode)
     return flip(_slid(v, a, mode))
-
-
-for _function in (convolve, correlate, ediff1d, gradient, polyval, trapezoid, unwrap, vander):
-    serves(_function, getattr(np, _function.__name__))

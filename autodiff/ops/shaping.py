@@ -25,8 +25,8 @@ from .primitive import linear, spread_to, sum_to
 from .template import remembered
 
 __all__ = [
-    "broadcast_to", "expand_dims", "flip", "flipped", "matrix_transpose", "moveaxis", "ravel", "reshape", "reshaped",
-    "spread", "squeeze", "swapaxes", "transpose", "transposed",
+    "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
+    "transpose",
 ]
 
 # ---------------------------------------------------------------- reshape

@@ -28,6 +28,7 @@ from .elementwise import erf, exp, log, log1p, sigmoid
 from .inverse_error import erfinv
 from .primitive import Operation, elementwise
 from .promotion import common
+from .protocols import counterparts
 from .selection import where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
@@ -367,3 +368,4 @@ kl_div = binary(
     f64[2] [0. 2.]
     """,
 )
+counterparts(("i0",), globals())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from codegen.lowering import Map
 
 from ..tensor import Tensor
@@ -15,7 +13,6 @@ from .arrays import on_arrays
 from .comparison import less
 from .declare import Elementwise, unary
 from .elementwise import exp
-from .protocols import serves
 from .selection import where
 from .special_series import BESSEL0_FAR, BESSEL0_NEAR, BESSEL1_FAR, BESSEL1_NEAR, clenshaw, series
 
@@ -138,4 +135,3 @@ i1e: Elementwise = unary(
     f64[2] [0.         0.01261093]
     """,
 )
-serves(i0, np.i0)

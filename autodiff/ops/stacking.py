@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..custom import Function, function
 from ..errors import ShapeError, caller
 from ..tape import of_its_own
@@ -14,7 +12,6 @@ from .arguments import axis_of, check_parts, integer, listed
 from .conversion import as_tensor, numbers_of
 from .forms import further
 from .joining import concatenate, split
-from .protocols import serves
 from .shaping import reshaped
 from .wider import joined_in
 
@@ -226,16 +223,8 @@ def append(x, values, axis=None):
     return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
-for _function in (append, dsplit):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (array_split, column_stack, dstack, hsplit, hstack, vsplit, vstack):
-    serves(_function, getattr(np, _function.__name__))
-
-
 def _of_several(one: Function) -> None:
     """Let a function of one array take several, and give a tuple."""
-    serves(one, getattr(np, one.__name__))
-
     @further(one)
     def several(*tensors):
         return tuple(map(one, tensors))

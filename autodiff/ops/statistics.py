@@ -35,10 +35,7 @@ from .selection import where
 from .shaping import spread
 from .template import remembered
 
-__all__ = [
-    "floating", "in_range", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax",
-    "squared_size", "std", "var",
-]
+__all__ = ["log_softmax", "logaddexp", "logsumexp", "mean", "softmax", "std", "var"]
 
 _F64 = np.dtype(np.float64)
 

@@ -16,11 +16,10 @@ from .comparison import not_equal
 from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
-from .forms import computed_in, further, takes_as
+from .forms import computed_in, further
 from .linalg_basic import diagonal
 from .primitive import spread_to, zero_of
 from .promotion import common
-from .protocols import serves
 from .reductions import max_, min_, sum_, summed
 from .segments import segment_sum
 from .selection import where
@@ -315,11 +314,3 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     if weights is None:
         weights = np.ones(x.shape, np.int64)
     return segment_sum(weights, x, length)
-
-
-for _function in (average, corrcoef, count_nonzero, cov, ptp, vdot):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (matvec, vecdot, vecmat):
-    if hasattr(np, _function.__name__):  # from NumPy 2.0 and 2.2 on
-        serves(_function, getattr(np, _function.__name__))
-takes_as(bincount, np.bincount)

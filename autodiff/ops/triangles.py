@@ -16,7 +16,7 @@ from .primitive import zero_of
 from .selection import where
 from .template import remembered
 
-__all__ = ["halved_lower", "lower_part", "tril", "triu", "upper_part"]
+__all__ = ["tril", "triu"]
 
 
 def _matrices(x: Any, name: str) -> Tensor:

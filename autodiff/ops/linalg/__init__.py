@@ -16,7 +16,7 @@ from ...errors import caller
 from ..contraction import matmul, outer, tensordot
 from ..forms import further
 from ..linalg_basic import norm
-from ..protocols import serves
+from ..protocols import counterparts
 from ..rarer import cross
 from ..shaping import matrix_transpose
 from ..summaries import vecdot
@@ -36,10 +36,9 @@ __all__ = [
     "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-for _function in (cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals):
-    _numpy = getattr(np.linalg, _function.__name__, None)
-    if _numpy is not None:  # svdvals is younger than the oldest NumPy we run with
-        serves(_function, _numpy)
+counterparts(("cross", "vecdot"), globals())  # which have more parameters there
+counterparts(__all__, globals(), np.linalg)
+
 
 
 # ---------------------------------------------------------------- what NumPy says of the matrices

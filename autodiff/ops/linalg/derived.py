@@ -21,7 +21,6 @@ from ..linalg_basic import diagonal as any_diagonal
 from ..linalg_basic import norm
 from ..primitive import spread_to
 from ..promotion import common
-from ..protocols import serves
 from ..reductions import max_, sum_, unreduced
 from ..shaping import expand_dims, reshaped, transposed
 from ..statistics import floating
@@ -204,9 +203,3 @@ def cond(x, p=None):
         return divide(smallest, largest) if p == -2 else divide(largest, smallest)
     x = square("cond", x, "fc")
     return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
-
-
-for _function in (cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm):
-    _numpy = getattr(np.linalg, _function.__name__, None)
-    if _numpy is not None:  # those of the Array API are younger than the oldest NumPy we run with
-        serves(_function, _numpy)
