@@ -128,17 +128,11 @@ def _tanh_softplus_slope(k, x, y):
     return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
 
 
-tanh_softplus_slope = binary(
-    "tanh_softplus_slope",
-    on_arrays(_tanh_softplus_slope),
-    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
-    lower=Map(_tanh_softplus_slope),
+tanh_softplus_slope = binary("tanh_softplus_slope", on_arrays(_tanh_softplus_slope),
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None), lower=Map(_tanh_softplus_slope),
     doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
 )
-tanh_softplus = unary(
-    "tanh_softplus",
-    on_arrays(_tanh_softplus),
-    partials=lambda y, x: (tanh_softplus_slope(x, y),),
+tanh_softplus = unary("tanh_softplus", on_arrays(_tanh_softplus), partials=lambda y, x: (tanh_softplus_slope(x, y),),
     lower=Map(_tanh_softplus),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )

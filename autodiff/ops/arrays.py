@@ -18,7 +18,7 @@ from codegen.garbage import ignoring
 from codegen.ir import dtype_name
 from codegen.runtime.ufunc_loops import loops_of
 
-__all__ = ["on_arrays", "with_loop"]
+__all__ = ["on_arrays", "where_of_arrays", "with_loop"]
 
 
 def with_loop(name: str) -> Callable[[Any], Any]:
@@ -32,7 +32,8 @@ def with_loop(name: str) -> Callable[[Any], Any]:
 
 
 @with_loop("choice")
-def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def where_of_arrays(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The reference of `where`."""
     return np.where(condition, a, b)
 
 
@@ -46,7 +47,7 @@ class _Arrays:
     exp, exp2, log, log1p, sqrt = np.exp, np.exp2, np.log, np.log1p, np.sqrt
     sin, cos, floor = np.sin, np.cos, np.floor
     copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
-    select = staticmethod(_where)
+    select = staticmethod(where_of_arrays)
 
     @staticmethod
     def constant(value: float, *, like: np.ndarray) -> Any:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from codegen.lowering import Map
 
 from ..custom.function import Function, function
 from ..tape import record
@@ -26,17 +23,10 @@ _BOOL = np.dtype(np.bool_)
 # ---------------------------------------------------------------- order
 
 
-def _comparison(
-    name: str, sign: str, reference: Callable[..., Any], lower: Map, *traits: str, shown: str
-) -> Function:
+def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
     """A comparison; `shown`: what its example prints."""
     return binary(
-        name,
-        reference,
-        accepts="fibc" if sign in ("==", "!=") else "fib",
-        result="bool",
-        partials=None,
-        lower=lower,
+        name, accepts="fibc" if "commutative" in traits else "fib", result="bool", partials=None, lower=lower,
         traits=traits,
         doc=f"""x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     {sign == "!="} where either is nan
 
@@ -47,52 +37,23 @@ def _comparison(
     )
 
 
-equal = _comparison(
-    "equal", "==", np.equal, Map(lambda k, a, b: k.eq(a, b)), "commutative",
-    shown="[False  True False False]",
-)
-not_equal = _comparison(
-    "not_equal", "!=", np.not_equal, Map(lambda k, a, b: k.ne(a, b)), "commutative",
-    shown="[ True False  True  True]",
-)
-less: Function = _comparison(
-    "less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)),
-    shown="[ True False False False]",
-)
-less_equal: Function = _comparison(
-    "less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)),
-    shown="[ True  True False False]",
-)
-greater: Function = _comparison(
-    "greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)),
-    shown="[False False  True False]",
-)
-greater_equal: Function = _comparison(
-    "greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)),
-    shown="[False  True  True False]",
-)
+equal = _comparison("equal", "==", "eq", "commutative", shown="[False  True False False]")
+not_equal = _comparison("not_equal", "!=", "ne", "commutative", shown="[ True False  True  True]")
+less: Function = _comparison("less", "<", "lt", shown="[ True False False False]")
+less_equal: Function = _comparison("less_equal", "<=", "le", shown="[ True  True False False]")
+greater: Function = _comparison("greater", ">", "gt", shown="[False False  True False]")
+greater_equal: Function = _comparison("greater_equal", ">=", "ge", shown="[False  True  True False]")
 
 # ---------------------------------------------------------------- tests
 
-isnan = unary(
-    "isnan",
-    np.isnan,
-    result="bool",
-    partials=None,
-    lower=Map(lambda k, x: k.isnan(x)),
+isnan = unary("isnan", result="bool", partials=None,
     doc="""True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
 
     >>> import autodiff as ad
     >>> ad.isnan([1.0, ad.inf, ad.nan])
     bool[3] [False False  True]
-    """,
-)
-isinf = unary(
-    "isinf",
-    np.isinf,
-    result="bool",
-    partials=None,
-    lower=Map(lambda k, x: k.isinf(x)),
+    """)
+isinf = unary("isinf", result="bool", partials=None,
     doc="""True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
 
     >>> import autodiff as ad
@@ -100,21 +61,14 @@ isinf = unary(
     bool[3] [False  True False]
     >>> ad.isinf(complex(0, ad.inf))
     bool[] True
-    """,
-)
-isfinite = unary(
-    "isfinite",
-    np.isfinite,
-    result="bool",
-    partials=None,
-    lower=Map(lambda k, x: k.isfinite(x)),
+    """)
+isfinite = unary("isfinite", result="bool", partials=None,
     doc="""True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
 
     >>> import autodiff as ad
     >>> ad.isfinite([1.0, ad.inf, ad.nan])
     bool[3] [ True False False]
-    """,
-)
+    """)
 
 # ---------------------------------------------------------------- logic
 

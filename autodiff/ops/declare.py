@@ -1,19 +1,18 @@
 """Elementwise operations as public functions: operation and generic function in one declaration.
 
-    exp = unary("exp", np.exp, partials=..., lower=..., doc=...)
+    exp = unary("exp", partials=lambda y, x: (y,), doc=...)
 
-`exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation that its
-body records.
+Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
+what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
+that its body records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from codegen.lowering import Lowering
 
 from ..custom.function import Function
 from ..tape import record
@@ -37,28 +36,16 @@ class Elementwise(Function):
 
 
 def unary(
-    name: str,
-    reference: Callable[..., Any],
-    *,
-    doc: str,
-    called: str = "",
-    partials: Callable[..., tuple] | None,
-    lower: Lowering,
-    accepts: str = "f",
-    result: str | None = None,
-    masks: bool = False,
-    traits: Sequence[str] = (),
-    cancels: Callable[..., tuple] | None = None,
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    **declared: Any,
 ) -> Elementwise:
-    """A public function of one argument, and its operation; parameters as for `elementwise`.
+    """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
-    called   the function's name where it is not that of the operation
+    reference   None: NumPy's function of the same name
+    called      the function's name where it is not that of the operation
     """
     called = called or name
-    operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
-        cancels=cancels,
-    )  # fmt: skip
+    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
 
     def body(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
@@ -70,30 +57,15 @@ def unary(
 
 
 def binary(
-    name: str,
-    reference: Callable[..., Any],
-    *,
-    doc: str,
-    called: str = "",
-    partials: Callable[..., tuple] | None,
-    lower: Lowering,
-    accepts: str = "f",
-    result: str | None = None,
-    masks: bool = False,
-    traits: Sequence[str] = (),
-    cancels: Callable[..., tuple] | None = None,
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None,
-) -> Function:
-    """A public function of two arguments, and its operation; parameters as for `elementwise`.
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
+) -> Elementwise:
+    """A public function of two arguments, and its operation; other parameters as for `unary`.
 
-    called    the function's name where it is not that of the operation
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
     """
     called = called or name
-    operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
-        cancels=cancels,
-    )  # fmt: skip
+    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
     admitted = accepts + "b" if on_bool else accepts
 
     def body(x1, x2):

@@ -109,11 +109,7 @@ def _scalar(k: Any, x: Any) -> Any:
     return k.select(k.eq(k.abs(x), one), k.copysign(number(math.inf), x), k.mul(x, p))
 
 
-erfinv = unary(
-    "erfinv",
-    _reference,
-    partials=lambda y, x: (0.886226925452758 * exp(y * y),),
-    lower=Map(_scalar),
+erfinv = unary("erfinv", _reference, partials=lambda y, x: (0.886226925452758 * exp(y * y),), lower=Map(_scalar),
     doc="""The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]
 
     Source: Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011); fitted anew.
@@ -121,5 +117,4 @@ erfinv = unary(
     >>> import autodiff as ad
     >>> ad.erfinv([0.0, 1.0, 2.0])
     f64[3] [ 0. inf nan]
-    """,
-)
+    """)

@@ -120,7 +120,7 @@ def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
 
 _power, _lower_power = [
-    elementwise(name, np.power, accepts="fc", partials=partials, lower=Map(lambda k, x, p: k.pow(x, p)))
+    elementwise(name, np.power, accepts="fc", partials=partials, lower="pow")
     for name, partials in (("power", _power_partials), ("lower_power", _lower_power_partials))
 ]
 

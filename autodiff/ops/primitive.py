@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
-from codegen.lowering import Lowering
+from codegen.lowering import Lowering, Map
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import Primitive, constant, record
@@ -47,7 +47,7 @@ def elementwise(
     reference: Callable[..., Any],
     *,
     partials: Callable[..., tuple] | None,
-    lower: Lowering,
+    lower: Lowering | str = "",
     accepts: str = "f",
     result: str | None = None,
     params: tuple[str, ...] = (),
@@ -64,6 +64,7 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
+    lower      or the name of a method of the scalar builder; by default that of the operation
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
@@ -105,7 +106,7 @@ def elementwise(
         name,
         infer=elementwise_aval(name, accepts, result, first),
         reference=reference,
-        lower=lower,
+        lower=Map(_by_name(lower or name)) if isinstance(lower, str) else lower,
         params=params,
         traits=frozenset(("elementwise", *traits, *(("cancels",) if cancels else ()))),
         pull=pull,
@@ -116,6 +117,11 @@ def elementwise(
     )
     define(operation)
     return operation
+
+
+def _by_name(method: str) -> Callable[..., Any]:
+    """The program for an element that is one call of a method of the scalar builder."""
+    return lambda k, *xs: getattr(k, method)(*xs)
 
 
 def linear(

@@ -55,11 +55,8 @@ def _share2(k: Any, x: Any) -> Any:
     return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
 
 
-share2: Elementwise = unary(
-    "share2",
-    on_arrays(_share2),
-    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),),
-    lower=Map(_share2),
+share2: Elementwise = unary("share2", on_arrays(_share2),
+    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),), lower=Map(_share2),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )
 
@@ -91,10 +88,8 @@ def _sinc_slope(x: Tensor) -> Tensor:
 
 exp2: Elementwise = unary(
     "exp2",
-    np.exp2,
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
     partials=lambda y, x: (multiply(exp2(subtract(x, 1.0)), 2 * math.log(2)),),
-    lower=Map(lambda k, x: k.exp2(x)),
     doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
 
     >>> import autodiff as ad
@@ -102,43 +97,28 @@ exp2: Elementwise = unary(
     f64[2] [8.  0.5]
     """,
 )
-cbrt = unary(
-    "cbrt",
-    np.cbrt,
-    partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
-    lower=Map(lambda k, x: k.cbrt(x)),
+cbrt = unary("cbrt", partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
     doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
 
     >>> import autodiff as ad
     >>> ad.cbrt([-8.0, 27.0])
     f64[2] [-2.  3.]
-    """,
-)
-sinc = unary(
-    "sinc",
-    np.sinc,
-    partials=lambda y, x: (lambda: _sinc_slope(x),),
-    lower=Map(_sinc),
+    """)
+sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=Map(_sinc),
     doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
 
     >>> import autodiff as ad
     >>> ad.sinc([0.0, 0.5])
     f64[2] [1.         0.63661977]
-    """,
-)
-logaddexp2 = binary(
-    "logaddexp2",
-    np.logaddexp2,
-    partials=lambda z, x, y: (lambda: _share(x, y), lambda: _share(y, x)),
-    lower=Map(_logaddexp2),
-    traits=("commutative",),
+    """)
+logaddexp2 = binary("logaddexp2", partials=lambda z, x, y: (lambda: _share(x, y), lambda: _share(y, x)),
+    lower=Map(_logaddexp2), traits=("commutative",),
     doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
 
     >>> import autodiff as ad
     >>> ad.logaddexp2(1000.0, 1000.0)
     f64[] 1001.0
-    """,
-)
+    """)
 
 
 def _heaviside(k: Any, x: Any, y: Any) -> Any:
@@ -147,18 +127,13 @@ def _heaviside(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.isnan(x), x, step)
 
 
-heaviside = binary(
-    "heaviside",
-    np.heaviside,
-    partials=lambda z, x, y: (None, lambda: equal(x, 0.0)),
-    lower=Map(_heaviside),
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=Map(_heaviside),
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
     >>> import autodiff as ad
     >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
     f64[3] [0.  0.5 1. ]
-    """,
-)
+    """)
 
 
 @function

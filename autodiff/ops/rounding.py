@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-
-from codegen.lowering import Map
-
-from ..custom.function import Function, function
+from ..custom.function import function
 from ..tape import another
 from .arguments import integer
 from .arithmetic import divide, multiply
@@ -19,58 +12,36 @@ from .promotion import common
 
 __all__ = ["ceil", "floor", "rint", "round_", "trunc"]
 
-def _rounding(name: str, reference: Callable[..., Any], lower: Map, doc: str) -> Function:
-    """A step function of floats; integers and bool are whole already and stay as they are."""
-    return unary(name, reference, accepts="fib", partials=None, lower=lower, doc=doc)
-
-
-floor = _rounding(
-    "floor",
-    np.floor,
-    Map(lambda k, x: k.floor(x)),
-    """The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+floor = unary("floor", accepts="fib", partials=None,
+    doc="""The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
 
     >>> import autodiff as ad
     >>> ad.floor([1.7, -1.2])
     f64[2] [ 1. -2.]
     >>> ad.floor(3)
     i64[] 3
-    """,
-)
-ceil = _rounding(
-    "ceil",
-    np.ceil,
-    Map(lambda k, x: k.ceil(x)),
-    """The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+    """)
+ceil = unary("ceil", accepts="fib", partials=None,
+    doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
 
     >>> import autodiff as ad
     >>> ad.ceil([1.2, -1.2])
     f64[2] [ 2. -1.]
-    """,
-)
-trunc = _rounding(
-    "trunc",
-    np.trunc,
-    Map(lambda k, x: k.trunc(x)),
-    """x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
+    """)
+trunc = unary("trunc", accepts="fib", partials=None,
+    doc="""x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
 
     >>> import autodiff as ad
     >>> ad.trunc([1.7, -1.7])
     f64[2] [ 1. -1.]
-    """,
-)
-rint = unary(
-    "rint",
-    np.rint,
-    partials=None,
-    lower=Map(lambda k, x: k.roundeven(x)),
+    """)
+rint = unary("rint", partials=None, lower="roundeven",
     doc="""The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows
 
     >>> import autodiff as ad
     >>> ad.rint([0.5, 1.5, 2.5])
     f64[3] [0. 2. 2.]
-    """,
-)
+    """)
 
 
 @function

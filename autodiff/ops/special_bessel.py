@@ -72,47 +72,32 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
-i0: Elementwise = unary(
-    "i0",
-    on_arrays(_i0),
-    partials=lambda y, x: (i1(x),),
-    lower=Map(_i0),
+i0: Elementwise = unary("i0", on_arrays(_i0), partials=lambda y, x: (i1(x),), lower=Map(_i0),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
-    """,
-)
-i1: Elementwise = unary(
-    "i1",
-    on_arrays(_i1),
-    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
+    """)
+i1: Elementwise = unary("i1", on_arrays(_i1), partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     lower=Map(_i1),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.i1([0.0, 1.0])
     f64[2] [0.        0.5651591]
-    """,
-)
+    """)
 def _turned(k: Any, x: Any) -> Any:
     zero = k.constant(0.0, like=x)
     return k.select(k.eq(x, zero), zero, k.copysign(_i0e(k, x), x))
 
 
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary(
-    "i0e_turned",
-    on_arrays(_turned),
-    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
-    lower=Map(_turned),
+i0e_turned: Elementwise = unary("i0e_turned", on_arrays(_turned),
+    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),), lower=Map(_turned),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary(
-    "i0e",
-    on_arrays(_i0e),
-    partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
+i0e: Elementwise = unary("i0e", on_arrays(_i0e), partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
     lower=Map(_i0e),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
@@ -121,17 +106,12 @@ i0e: Elementwise = unary(
     >>> import autodiff as ad
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
-    """,
-)
-i1e: Elementwise = unary(
-    "i1e",
-    on_arrays(_i1e),
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
-    lower=Map(_i1e),
+    """)
+i1e: Elementwise = unary("i1e", on_arrays(_i1e),
+    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),), lower=Map(_i1e),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.i1e([0.0, 1000.0])
     f64[2] [0.         0.01261093]
-    """,
-)
+    """)

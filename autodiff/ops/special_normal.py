@@ -37,17 +37,11 @@ def _density(k: Any, x: Any) -> Any:
     return k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), _bell(k, x, 0.5))
 
 
-bell = unary(
-    "bell",
-    on_arrays(_bell),
-    partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
+bell = unary("bell", on_arrays(_bell), partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
     lower=Map(_bell),
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
-density = unary(
-    "density",
-    on_arrays(_density),
-    partials=lambda y, x: (lambda: negative(multiply(x, y)),),
+density = unary("density", on_arrays(_density), partials=lambda y, x: (lambda: negative(multiply(x, y)),),
     lower=Map(_density),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
@@ -61,10 +55,7 @@ def _erfc(k: Any, x: Any) -> Any:
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
 
 
-erfc = unary(
-    "erfc",
-    on_arrays(_erfc),
-    partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
+erfc = unary("erfc", on_arrays(_erfc), partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
     lower=Map(_erfc),
     doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
 
@@ -73,8 +64,7 @@ erfc = unary(
     f64[1] [2.08848758e-45]
     >>> 1 - ad.erf([10.0])
     f64[1] [0.]
-    """,
-)
+    """)
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -88,18 +78,13 @@ def _ndtr(k: Any, x: Any) -> Any:
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
 
 
-ndtr = unary(
-    "ndtr",
-    on_arrays(_ndtr),
-    partials=lambda y, x: (lambda: density(x),),
-    lower=Map(_ndtr),
+ndtr = unary("ndtr", on_arrays(_ndtr), partials=lambda y, x: (lambda: density(x),), lower=Map(_ndtr),
     doc="""The probability that a standard normal number is below x.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.ndtr([0.0, -1.96])
     f64[2] [0.5       0.0249979]
-    """,
-)
+    """)
 
 
 #: exp(x² / 2) ndtr(-x) as a quotient of polynomials, lowest first, up to where exp(-x² / 2) is 0: of doubles within
@@ -140,17 +125,11 @@ def _weighted_slope(k: Any, x: Any) -> Any:
     return k.add(below, k.mul(x, k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), bell)))
 
 
-weighted_slope = unary(
-    "weighted_slope",
-    on_arrays(_weighted_slope),
-    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),),
-    lower=Map(_weighted_slope),
+weighted_slope = unary("weighted_slope", on_arrays(_weighted_slope),
+    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),), lower=Map(_weighted_slope),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
-weighted = unary(
-    "weighted",
-    on_arrays(_weighted),
-    partials=lambda y, x: (lambda: weighted_slope(x),),
+weighted = unary("weighted", on_arrays(_weighted), partials=lambda y, x: (lambda: weighted_slope(x),),
     lower=Map(_weighted),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
@@ -186,11 +165,7 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
 
 
-mills = unary(
-    "mills",
-    on_arrays(_mills),
-    partials=lambda y, x: (_mills_slope(x, y),),
-    lower=Map(_mills),
+mills = unary("mills", on_arrays(_mills), partials=lambda y, x: (_mills_slope(x, y),), lower=Map(_mills),
     doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
 )
 
@@ -215,11 +190,7 @@ def _log_ndtr(k: Any, x: Any) -> Any:
     return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))
 
 
-log_ndtr = unary(
-    "log_ndtr",
-    on_arrays(_log_ndtr),
-    partials=lambda y, x: (lambda: mills(x),),
-    lower=Map(_log_ndtr),
+log_ndtr = unary("log_ndtr", on_arrays(_log_ndtr), partials=lambda y, x: (lambda: mills(x),), lower=Map(_log_ndtr),
     doc="""The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]
 
     >>> import autodiff as ad
@@ -227,5 +198,4 @@ log_ndtr = unary(
     f64[2] [-53.23128515  -0.69314718]
     >>> ad.log(ad.special.ndtr(-50.0))
     f64[] -inf
-    """,
-)
+    """)

@@ -181,19 +181,12 @@ def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root = unary(
-    "root",
-    np.sqrt,
-    partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
-    lower=Map(lambda k, x: k.sqrt(x)),
-    cancels=by_size(lambda x: (_number(0.5, x),)),
+root = unary("root", np.sqrt, partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
+    lower="sqrt", cancels=by_size(lambda x: (_number(0.5, x),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-log_of_sum = unary(
-    "log_of_sum",
-    np.log,
-    partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
-    lower=Map(lambda k, x: k.log(x)),
+log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
+    lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
 
@@ -255,12 +248,8 @@ def _share_of(a: Tensor, b: Tensor) -> Tensor:
     return sigmoid(where(both, zero_of(a.dtype), subtract(a, b)))
 
 
-logaddexp = binary(
-    "logaddexp",
-    np.logaddexp,
-    partials=lambda y, a, b: (lambda: _share_of(a, b), lambda: _share_of(b, a)),
-    lower=Map(_logaddexp_scalar),
-    traits=("commutative",),
+logaddexp = binary("logaddexp", partials=lambda y, a, b: (lambda: _share_of(a, b), lambda: _share_of(b, a)),
+    lower=Map(_logaddexp_scalar), traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
@@ -268,8 +257,7 @@ logaddexp = binary(
     >>> import autodiff as ad
     >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
     f64[2] [1000.69314718    0.        ]
-    """,
-)
+    """)
 
 
 @function
