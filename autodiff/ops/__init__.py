@@ -1,8 +1,8 @@
 """The operations: everything that `ad.*` computes, each declared in one place.
 
-    primitive    how an operation is declared        declare     elementwise ones, as public functions
-    conversion   into tensors, between dtypes        promotion   one dtype for several operands
-    one_node     for the native recorder             operators, protocols    how users reach them
+    primitive    how an operation is declared        declare                elementwise ones, as public functions
+    conversion   into tensors, between dtypes        promotion              one dtype for several operands
+                                                     operators, protocols   how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
 ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
@@ -18,12 +18,8 @@ from typing import TYPE_CHECKING
 from codegen.lazily import imported, lazily
 
 from ..tape.machine import WHEN_REPEATED
-from .along import *
-from .angles import *
 from .arithmetic import *
 from .arithmetic import abs_
-from .bits import *
-from .comparison import *
 from .complexes import *
 from .contraction import *
 from .conversion import *
@@ -31,37 +27,34 @@ from .conversion import as_tensor as as_tensor
 from .conversion import cast_to as cast_to
 from .conversion import dtype_of as dtype_of
 from .creation import *
+from .diagonals import *
 from .einsum import *
 from .elementwise import *
+from .elementwise import round_
 from .extremes import *
 from .gathering import *
 from .gradients import *
 from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
-from .inverse_error import *
 from .joining import *
-from .linalg_basic import *
+from .logic import *
 from .operators import attach
 from .padding import *
 from .power import *
 from .primitive import spread_to as spread_to
 from .primitive import sum_to as sum_to
 from .primitive import zeros_of as zeros_of
-from .products import *
 from .protocols import counterparts, reductions
 from .rearranging import *
 from .reductions import *
 from .reductions import all_, any_, max_, min_, sum_
-from .rounding import *
-from .rounding import round_
+from .rows import *
 from .scans import *
-from .segments import *
 from .selection import *
 from .shaping import *
 from .sorting import *
 from .statistics import *
-from .triangles import *
 
 if TYPE_CHECKING:
     from . import fft as fft
@@ -77,6 +70,7 @@ if TYPE_CHECKING:
     from .rarer import *
     from .searching import *
     from .sequences import *
+    from .special_normal import erfinv as erfinv
     from .stacking import *
     from .summaries import *
 
@@ -84,9 +78,8 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
 #: The files whose functions are there from the start.
 _FILES = (
-    "along angles arithmetic bits comparison complexes contraction conversion creation einsum elementwise extremes "
-    "gathering gradients indexing inverse_error joining linalg_basic padding power products rearranging reductions "
-    "rounding scans segments selection shaping sorting statistics triangles"
+    "arithmetic complexes contraction conversion creation diagonals einsum elementwise extremes gathering gradients "
+    "indexing joining logic padding power rearranging reductions rows scans selection shaping sorting statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {
@@ -115,6 +108,7 @@ LATER = {
         "rad2deg radians rot90 sinc",
         "searching": "digitize histogram interp searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
+        "special_normal": "erfinv",
         "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack hsplit hstack "
         "vsplit vstack",
         "summaries": "average bincount corrcoef count_nonzero cov matvec ptp vdot vecdot vecmat",

@@ -9,10 +9,10 @@ from codegen.lowering import Map
 from ..custom import function
 from .arithmetic import add, multiply, negative
 from .arrays import on_arrays
-from .comparison import greater
 from .conversion import as_tensor
 from .declare import binary, unary
 from .elementwise import expm1, sigmoid, softplus
+from .logic import greater
 from .power import power_to
 from .selection import clip, where
 from .special_normal import weighted

@@ -14,11 +14,10 @@ from codegen.lowering import Map
 from ..custom.function import Function, function
 from ..tape import another, record
 from ..tensor import Tensor
-from .bits import bitwise_and, bitwise_or
 from .cancelling import by_side, by_size
-from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
+from .logic import bitwise_and, bitwise_or, equal
 from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
 from .selection import where
 

@@ -16,10 +16,10 @@ from ..errors import ConcretizationError, ShapeError, caller
 from ..tape import leaf
 from ..tensor import Tensor
 from .arguments import axis_of, listed
-from .comparison import equal, isnan, logical_and, logical_not, logical_or
 from .conversion import as_tensor, known_value
 from .gathering import take
 from .joining import stack
+from .logic import equal, isnan, logical_and, logical_not, logical_or
 from .primitive import spread_to, zeros_of
 from .promotion import common
 from .reductions import all_, any_, argmax, argmin

@@ -16,14 +16,14 @@ from ..errors import DTypeError, ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, kept, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import isnan, logical_and, logical_not
 from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import nanmax, nanmean, nanmin, nansum
 from .forms import further
 from .joining import joined
+from .logic import isnan, logical_and, logical_not
 from .primitive import spread_to
-from .products import prod
 from .reductions import all_, any_, max_, min_, sum_
+from .scans import prod
 from .selection import where as choose
 from .shaping import moveaxis, reshaped
 from .statistics import floating, mean, root_of_squares, squared_size, std, var

@@ -22,8 +22,8 @@ from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .arithmetic import multiply
-from .comparison import not_equal
 from .conversion import cast_to, numbers_of
+from .logic import not_equal
 from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
 from .reductions import summed

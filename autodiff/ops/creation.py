@@ -21,12 +21,12 @@ from ..errors import ShapeError, caller
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import equal
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
+from .elementwise import floor
 from .forms import check_without_effect
+from .logic import equal
 from .primitive import primitive, spread_to
 from .promotion import common
-from .rounding import floor
 from .selection import where
 from .template import remembered
 

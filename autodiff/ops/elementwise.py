@@ -1,4 +1,4 @@
-"""The functions of one real number around exp: exponentials, logarithms, and those of statistics and learning."""
+"""Functions of one number: exponentials, logarithms, circular and hyperbolic functions, rounding, and of learning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,48 @@ import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom.function import Function
-from .declare import unary
-from .slopes import sigmoid_slope
+from ..custom.function import Function, function
+from ..tape import another
+from .arguments import integer
+from .arithmetic import divide, multiply
+from .conversion import cast_to
+from .declare import binary, unary
+from .promotion import common
+from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
 
-__all__ = ["erf", "exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "softplus", "sqrt"]
+__all__ = [
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "rint",
+    "round_",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "softplus",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- exponentials and logarithms
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
@@ -140,3 +177,168 @@ softplus = unary("softplus", _softplus_reference, partials=lambda y, x: (sigmoid
     >>> ad.grad(ad.softplus)(ad.tensor(0.0))
     f64[] 0.5
     """)
+
+# ---------------------------------------------------------------- circular functions
+
+sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),), doc="""The sine of x in radians.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))
+    f64[] -1.0
+    """)
+cos: Function = unary("cos", accepts="fc", partials=lambda y, x: (-sin(x),),
+    doc="""The cosine of x in radians.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))
+    f64[] -1.0
+    """)
+tan = unary("tan", accepts="fc", partials=lambda y, x: (1 + y * y,),
+    doc="""The tangent of x in radians.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.tan)(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
+    doc="""The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]
+
+    >>> import autodiff as ad
+    >>> ad.arcsin([1.0, 2.0])
+    f64[2] [1.57079633        nan]
+    >>> ad.grad(ad.arcsin)(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
+    doc="""The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]
+
+    >>> import autodiff as ad
+    >>> ad.arccos([1.0, -1.0, 2.0])
+    f64[3] [0.         3.14159265        nan]
+    """)
+arctan = unary("arctan", partials=lambda y, x: (1 / (1 + x * x),), lower="atan",
+    doc="""The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.arctan([1.0, ad.inf])
+    f64[2] [0.78539816 1.57079633]
+    """)
+arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)), lower="atan2",
+    doc="""The angle of the point (x2, x1), in [-π, π].   f[...], f[...]  →  f[...]
+
+    The derivative at (0, 0) is nan: the angle jumps there.
+
+    >>> import autodiff as ad
+    >>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])
+    f64[2] [ 2.35619449 -2.35619449]
+    """)
+
+
+# ---------------------------------------------------------------- hyperbolic functions
+
+sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),), doc="""The hyperbolic sine.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.sinh)(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
+    doc="""The hyperbolic cosine.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.cosh(0.0)
+    f64[] 1.0
+    >>> ad.grad(ad.grad(ad.cosh))(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
+    doc="""The hyperbolic tangent.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.tanh([0.0, 1000.0])
+    f64[2] [0. 1.]
+    >>> ad.grad(ad.tanh)(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
+    doc="""The inverse hyperbolic sine.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.arcsinh)(ad.tensor(0.0))
+    f64[] 1.0
+    """)
+arccosh = unary("arccosh", partials=lambda y, x: (arccosh_slope(x),), lower="acosh",
+    doc="""The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1
+
+    >>> import autodiff as ad
+    >>> ad.arccosh([1.0, 0.5])
+    f64[2] [ 0. nan]
+    """)
+arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="atanh",
+    doc="""The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]
+
+    >>> import autodiff as ad
+    >>> ad.arctanh([0.5, 1.0, 2.0])
+    f64[3] [0.54930614        inf        nan]
+    """)
+
+
+# ---------------------------------------------------------------- rounding: no gradient flows
+
+floor = unary("floor", accepts="fib", partials=None,
+    doc="""The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.floor([1.7, -1.2])
+    f64[2] [ 1. -2.]
+    >>> ad.floor(3)
+    i64[] 3
+    """)
+ceil = unary("ceil", accepts="fib", partials=None,
+    doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.ceil([1.2, -1.2])
+    f64[2] [ 2. -1.]
+    """)
+trunc = unary("trunc", accepts="fib", partials=None,
+    doc="""x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.trunc([1.7, -1.7])
+    f64[2] [ 1. -1.]
+    """)
+rint = unary("rint", partials=None, lower="roundeven",
+    doc="""The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.rint([0.5, 1.5, 2.5])
+    f64[3] [0. 2. 2.]
+    """)
+
+
+@function
+def round_(x, decimals=0):
+    """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
+
+    As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
+    decimal rounding gives.  Integers are rounded only by negative `decimals`.
+    Raises TypeError for `decimals` that are no integer, DTypeError for complex x: round its parts.
+
+    >>> import autodiff as ad
+    >>> ad.round([0.5, 1.5, 2.345])
+    f64[3] [0. 2. 2.]
+    >>> ad.round(2.345, 1)
+    f64[] 2.3
+    >>> ad.round(1250, -2)
+    i64[] 1200
+    """
+    (x,), decimals = common("round", [("x", x)], "fib"), integer(decimals, "round", "decimals")
+    if decimals >= 0 and x.dtype.kind in "ib":
+        return another(x)
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return divide(rint(multiply(x, scale)), scale)
+    return cast_to(multiply(rint(divide(x, scale)), scale), x.dtype)

@@ -22,9 +22,9 @@ from ..tensor import Tensor
 from .arguments import axes_of, axis_of, records
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
-from .comparison import greater_equal, isnan
 from .conversion import as_tensor, cast_to
 from .joining import joined
+from .logic import greater_equal, isnan
 from .primitive import Operation, primitive, times, zero_of
 from .reductions import all_, max_, min_, sum_
 from .scans import recurrence, running_aval

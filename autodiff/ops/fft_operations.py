@@ -15,10 +15,10 @@ from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import multiply
 from .batching import along
-from .comparison import equal, logical_or
 from .complexes import real_aval
 from .conversion import cast_to
 from .creation import iota
+from .logic import equal, logical_or
 from .primitive import Operation, expect, linear
 from .selection import where
 

@@ -18,16 +18,15 @@ from ..custom import function
 from ..custom.function import Function
 from ..errors import DTypeError, caller
 from ..tensor import Tensor
-from .angles import arctan2
 from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
-from .comparison import isinf, isnan, logical_and, logical_not, not_equal
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
+from .elementwise import arctan2, rint, trunc
+from .logic import isinf, isnan, logical_and, logical_not, not_equal
 from .power import power
 from .primitive import zero_of, zeros_of
 from .promotion import common
-from .rounding import rint, trunc
 from .selection import maximum, minimum, where
 from .statistics import floating
 

@@ -11,19 +11,18 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import add, divide, multiply
-from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
+from .diagonals import diag, tril
 from .forms import further
 from .joining import joined, stack
-from .linalg_basic import diag
+from .logic import equal
 from .power import power
 from .primitive import zeros_of
 from .promotion import common
 from .scans import cumprod, cumsum
 from .selection import where
 from .shaping import broadcast_to, reshaped
-from .triangles import tril
 from .wider import along_axis
 
 __all__ = [

@@ -8,12 +8,11 @@ from ..custom import function
 from ..tensor import Tensor
 from .arguments import axes_of
 from .arithmetic import multiply
-from .comparison import isnan
 from .conditions import from_start, included, spread_of
 from .conversion import as_tensor
 from .forms import further
-from .products import prod
-from .scans import cumprod, cumsum
+from .logic import isnan
+from .scans import cumprod, cumsum, prod
 from .selection import where
 from .statistics import root_of_squares
 

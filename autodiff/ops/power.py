@@ -19,13 +19,11 @@ from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
 from .arithmetic import mul0
-from .bits import bitwise_and
-from .comparison import equal, greater
 from .complexes import real_part
 from .conversion import cast_to
-from .declare import public
+from .declare import OneNode, is_simple, public
 from .elementwise import log, sqrt
-from .one_node import OneNode, is_simple
+from .logic import bitwise_and, equal, greater
 from .primitive import elementwise
 from .promotion import common
 from .selection import where

@@ -16,16 +16,16 @@ from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import another
 from ..tensor import Tensor
-from .angles import cos, sin
 from .arguments import axis_of, integer, listed
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
 from .arrays import on_arrays
-from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
+from .elementwise import cos, sin
 from .forms import further
 from .joining import stack
+from .logic import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
 from .power import power
 from .promotion import common
 from .reductions import all_

@@ -21,10 +21,9 @@ from ..tensor import Tensor
 from .arguments import axes_of, integer, kept, records, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
 from .batching import along
-from .bits import bitwise_and
-from .comparison import isfinite, truth
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
+from .logic import bitwise_and, isfinite, truth
 from .primitive import Operation, expect, linear, primitive, zero_of
 from .selection import where
 from .shaping import reshaped, spread

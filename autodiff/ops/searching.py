@@ -19,16 +19,16 @@ from ..tensor import Tensor
 from .arguments import listed, number
 from .arithmetic import add, divide, multiply, subtract
 from .batching import with_examples
-from .comparison import equal, greater_equal, isnan, less
 from .conversion import as_tensor, cast_to
 from .creation import linspace, ones
 from .gathering import take
 from .joining import concatenate
+from .logic import equal, greater_equal, isnan, less
 from .primitive import expect, primitive, spread_to
 from .promotion import common
 from .rearranging import diff
 from .reductions import max_, min_, sum_
-from .segments import segment_sum
+from .rows import segment_sum
 from .selection import clip, where
 from .shaping import flip, reshaped
 from .sorting import argsort

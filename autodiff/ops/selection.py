@@ -17,11 +17,10 @@ from ..errors import DTypeError, caller
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
-from .bits import bitwise_and, bitwise_invert, bitwise_or
 from .cancelling import by_share
-from .comparison import greater, greater_equal, less, less_equal, truth
 from .conversion import as_tensor
 from .declare import binary, public, unary
+from .logic import bitwise_and, bitwise_invert, bitwise_or, greater, greater_equal, less, less_equal, truth
 from .primitive import elementwise
 from .promotion import common
 

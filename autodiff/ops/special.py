@@ -22,18 +22,17 @@ from ..tensor import Tensor
 from .arguments import check_parts, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .arrays import on_arrays
-from .comparison import equal, greater, greater_equal, less, logical_and
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .inverse_error import erfinv
+from .logic import equal, greater, greater_equal, less, logical_and
 from .primitive import Operation, elementwise
 from .promotion import common
 from .protocols import counterparts
 from .selection import where
-from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
-from .special_normal import erfc, log_ndtr, ndtr
+from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
+from .special_series import i0, i0e, i1, i1e
 from .statistics import log_softmax, logsumexp, softmax
 
 __all__ = [

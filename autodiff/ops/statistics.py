@@ -23,11 +23,11 @@ from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
 from .cancelling import by_size
-from .comparison import equal, greater, isfinite, isinf, less, logical_and, not_equal
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import binary, unary
 from .elementwise import exp, log, sigmoid
+from .logic import equal, greater, isfinite, isinf, less, logical_and, not_equal
 from .primitive import zero_of, zeros_of
 from .promotion import common
 from .reductions import max_, summed, unreduced

@@ -12,16 +12,16 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer
 from .arithmetic import abs_, divide, multiply, subtract
-from .comparison import not_equal
 from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
+from .diagonals import diagonal
 from .forms import computed_in, further
-from .linalg_basic import diagonal
+from .logic import not_equal
 from .primitive import spread_to, zero_of
 from .promotion import common
 from .reductions import max_, min_, sum_, summed
-from .segments import segment_sum
+from .rows import segment_sum
 from .selection import where
 from .shaping import expand_dims, matrix_transpose, reshaped
 from .stacking import vstack

@@ -20,10 +20,10 @@ from .arithmetic import divide, subtract
 from .contraction import matmul
 from .conversion import as_tensor, astype
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
+from .diagonals import trace
 from .einsum import einsum
 from .forms import cast_by, computed_in, further
 from .joining import concatenate, stack
-from .linalg_basic import trace
 from .rearranging import meshgrid
 from .selection import clip
 from .selection import where as choose

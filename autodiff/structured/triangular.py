@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import ops
 from ..ops import linalg
+from ..ops.diagonals import lower_part, upper_part
 from ..ops.linalg.determinant import SlogdetResult
-from ..ops.triangles import lower_part, upper_part
 from ..tensor import Tensor
 from .base import PartOfSquare, check_inner, cotangent_of, order_of
 

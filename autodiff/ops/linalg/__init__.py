@@ -14,19 +14,17 @@ import numpy as np
 
 from ...errors import caller
 from ..contraction import matmul, outer, tensordot
+from ..diagonals import norm
 from ..forms import further
-from ..linalg_basic import norm
 from ..protocols import counterparts
 from ..rarer import cross
 from ..shaping import matrix_transpose
 from ..summaries import vecdot
-from .derived import cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
+from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
-from .factorization import cholesky
-from .least_squares import lstsq
+from .factorization import cholesky, qr
 from .matrices import adjoint, hermitian_part, square
-from .orthogonal import qr
 from .singular import pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 

@@ -23,11 +23,10 @@ from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..creation import eye
+from ..diagonals import lower_part, upper_part
 from ..primitive import expect, primitive, spread_to
 from ..shaping import reshaped, transposed
-from ..triangles import lower_part, upper_part
-from .matrices import adjoint, first_refused, right_side, square, square_aval
-from .substitution import substituted
+from .matrices import adjoint, first_refused, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
