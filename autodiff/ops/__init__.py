@@ -32,6 +32,7 @@ from .einsum import *
 from .elementwise import *
 from .elementwise import round_
 from .extremes import *
+from .extremes import max_, min_
 from .gathering import *
 from .gradients import *
 from .indexing import *
@@ -48,7 +49,7 @@ from .primitive import zeros_of as zeros_of
 from .protocols import counterparts, reductions
 from .rearranging import *
 from .reductions import *
-from .reductions import all_, any_, max_, min_, sum_
+from .reductions import all_, any_, sum_
 from .rows import *
 from .scans import *
 from .selection import *
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from .choosing import *
     from .floats import *
     from .grids import *
-    from .nans import *
+    from .nan_reductions import *
     from .quantiles import *
     from .rarer import *
     from .searching import *
@@ -102,7 +103,7 @@ LATER = {
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
         "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
-        "nans": "nancumprod nancumsum nanprod nanstd nanvar",
+        "nan_reductions": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
         "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
         "rarer": "allclose cbrt cross deg2rad degrees exp2 fliplr flipud heaviside isclose kron logaddexp2 nan_to_num "
         "rad2deg radians rot90 sinc",

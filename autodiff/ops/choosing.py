@@ -17,12 +17,13 @@ from ..tape import leaf
 from ..tensor import Tensor
 from .arguments import axis_of, listed
 from .conversion import as_tensor, known_value
+from .extremes import argmax, argmin
 from .gathering import take
 from .joining import stack
 from .logic import equal, isnan, logical_and, logical_not, logical_or
 from .primitive import spread_to, zeros_of
 from .promotion import common
-from .reductions import all_, any_, argmax, argmin
+from .reductions import all_, any_
 from .searching import searchsorted
 from .selection import minimum, where
 from .shaping import expand_dims, reshaped

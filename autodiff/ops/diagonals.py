@@ -21,10 +21,11 @@ from .batching import along
 from .cancelling import divided
 from .conversion import as_tensor, cast_to
 from .creation import iota
+from .extremes import max_, min_
 from .logic import equal, greater_equal, less_equal, not_equal
 from .power import power
 from .primitive import linear, primitive, times, zero_of, zeros_of
-from .reductions import max_, min_, summed, unreduced, widened
+from .reductions import summed, unreduced, widened
 from .selection import where
 from .shaping import spread, transposed
 from .statistics import floating, in_range, root_of_squares, squared_size

@@ -17,13 +17,13 @@ from .diagonals import diag, tril
 from .forms import further
 from .joining import joined, stack
 from .logic import equal
+from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
 from .promotion import common
 from .scans import cumprod, cumsum
 from .selection import where
 from .shaping import broadcast_to, reshaped
-from .wider import along_axis
 
 __all__ = [
     "broadcast_arrays", "cumulative_prod", "cumulative_sum", "diagflat", "geomspace", "identity", "indices", "logspace",

@@ -26,11 +26,12 @@ from .batching import with_examples
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
 from .elementwise import floor, rint
+from .extremes import max_, min_
 from .forms import further
 from .gathering import gathered, index_tensor
 from .joining import concatenate
 from .primitive import linear, spread_to, zero_of
-from .reductions import max_, min_, summed
+from .reductions import summed
 from .selection import where
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, sliced

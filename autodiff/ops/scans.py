@@ -14,7 +14,7 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
-from codegen.lowering import Reduce, Scan
+from codegen.lowering import Scan
 
 from ..errors import ShapeError, caller
 from ..tape import another, constant, record
@@ -25,7 +25,7 @@ from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
 from .primitive import Operation, expect, linear, primitive, spread_to, times, zeros_of
-from .reductions import reduced_aval, summed, unreduced, widened
+from .reductions import reduction, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
 from .template import remembered
@@ -283,16 +283,8 @@ def _prod_jvp(dxs, y, x, *, axis):
     return None if dxs[0] is None else summed(multiply(dxs[0], _product_of_others(x, axis)), axis)
 
 
-_prod = primitive(
-    "prod",
-    lambda x, *, axis: np.prod(x, axis, dtype=x.dtype),
-    infer=reduced_aval("prod", "fi"),
-    pull=_prod_pull,
-    jvp=_prod_jvp,
-    lower=Reduce("mul"),
-    params=("axis",),
-    heavy=True,
-    batch=along("axis"),
+_prod = reduction(
+    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull, jvp=_prod_jvp
 )
 
 

@@ -21,13 +21,14 @@ from .arithmetic import add, divide, multiply, subtract
 from .batching import with_examples
 from .conversion import as_tensor, cast_to
 from .creation import linspace, ones
+from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate
 from .logic import equal, greater_equal, isnan, less
 from .primitive import expect, primitive, spread_to
 from .promotion import common
 from .rearranging import diff
-from .reductions import max_, min_, sum_
+from .reductions import sum_
 from .rows import segment_sum
 from .selection import clip, where
 from .shaping import flip, reshaped

@@ -12,8 +12,8 @@ from .arguments import axis_of, check_parts, integer, listed
 from .conversion import as_tensor, numbers_of
 from .forms import further
 from .joining import concatenate, split
+from .numpy_parameters import joined_in
 from .shaping import reshaped
-from .wider import joined_in
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "hsplit",

@@ -27,10 +27,11 @@ from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import binary, unary
 from .elementwise import exp, log, sigmoid
+from .extremes import max_
 from .logic import equal, greater, isfinite, isinf, less, logical_and, not_equal
 from .primitive import zero_of, zeros_of
 from .promotion import common
-from .reductions import max_, summed, unreduced
+from .reductions import summed, unreduced
 from .selection import where
 from .shaping import spread
 from .template import remembered

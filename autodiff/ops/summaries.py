@@ -16,17 +16,18 @@ from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
+from .extremes import max_, min_
 from .forms import computed_in, further
 from .logic import not_equal
+from .numpy_parameters import along_axes
 from .primitive import spread_to, zero_of
 from .promotion import common
-from .reductions import max_, min_, sum_, summed
+from .reductions import sum_, summed
 from .rows import segment_sum
 from .selection import where
 from .shaping import expand_dims, matrix_transpose, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
-from .wider import along_axes
 
 __all__ = [
     "average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "ptp", "vdot", "vecdot", "vecmat",

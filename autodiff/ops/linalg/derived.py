@@ -32,10 +32,11 @@ from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import diagonal as any_diagonal
 from ..diagonals import norm
+from ..extremes import max_
 from ..logic import equal, greater, logical_and, not_equal
 from ..primitive import spread_to, zero_of
 from ..promotion import common
-from ..reductions import max_, sum_, summed, unreduced
+from ..reductions import sum_, summed, unreduced
 from ..selection import where
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part

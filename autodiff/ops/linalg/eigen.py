@@ -41,11 +41,12 @@ from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
+from ..extremes import max_
 from ..forms import further
 from ..joining import joined
 from ..logic import greater, less_equal, logical_and, logical_not, logical_or, not_equal
 from ..primitive import Operation, primitive, spread_to, zero_of
-from ..reductions import max_, summed
+from ..reductions import summed
 from ..selection import where
 from ..shaping import reshaped
 from ..slicing import part

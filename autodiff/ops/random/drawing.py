@@ -18,9 +18,10 @@ from ..arithmetic import add, divide, mod, multiply, negative, subtract
 from ..conversion import as_tensor, cast_to, dtype_of
 from ..creation import arange, extents_of
 from ..elementwise import erf, log, log1p
+from ..extremes import argmax
 from ..gathering import take
 from ..logic import bitwise_right_shift, greater, greater_equal, less
-from ..reductions import argmax, sum_
+from ..reductions import sum_
 from ..scans import cumsum
 from ..selection import clip, minimum, where
 from ..shaping import reshape

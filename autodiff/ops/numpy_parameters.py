@@ -1,7 +1,7 @@
 """Further parameters of functions that every program imports: those of NumPy's that their methods need not know.
 
 Imported with the first call that does not bind to a declaration (`forms`).  Each body takes all parameters of its
-function, in NumPy's order where it has one.
+function, in NumPy's order where it has one; of reductions see `masked_reductions`.
 """
 
 from __future__ import annotations
