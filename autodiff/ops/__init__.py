@@ -62,13 +62,12 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import random as random
     from . import special as special
-    from .activations import *  # as `LATER` has them
-    from .choosing import *
+    from .choosing import *  # as `LATER` has them
+    from .elementwise_late import *
     from .floats import *
     from .grids import *
     from .nan_reductions import *
     from .quantiles import *
-    from .rarer import *
     from .searching import *
     from .sequences import *
     from .special_normal import erfinv as erfinv
@@ -98,21 +97,20 @@ __all__ = sorted([*__all__, *" ".join(_ALSO.values()).split()])
 LATER = {
     name: home
     for home, names in {
-        "activations": "elu gelu leaky_relu log_sigmoid mish relu6 selu silu",
-        "choosing": "argwhere array_equal flatnonzero isin nanargmax nanargmin nonzero select",
+        "choosing": "allclose argwhere array_equal flatnonzero isclose isin nanargmax nanargmin nonzero select",
+        "elementwise_late": "cbrt deg2rad degrees elu exp2 gelu heaviside leaky_relu log_sigmoid logaddexp2 mish "
+        "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
         "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
         "nan_reductions": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
         "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
-        "rarer": "allclose cbrt cross deg2rad degrees exp2 fliplr flipud heaviside isclose kron logaddexp2 nan_to_num "
-        "rad2deg radians rot90 sinc",
         "searching": "digitize histogram interp searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
         "special_normal": "erfinv",
-        "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack hsplit hstack "
-        "vsplit vstack",
-        "summaries": "average bincount corrcoef count_nonzero cov matvec ptp vdot vecdot vecmat",
+        "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack fliplr flipud "
+        "hsplit hstack rot90 vsplit vstack",
+        "summaries": "average bincount corrcoef count_nonzero cov cross kron matvec ptp vdot vecdot vecmat",
     }.items()
     for name in names.split()
 }

@@ -17,9 +17,8 @@ from ..contraction import matmul, outer, tensordot
 from ..diagonals import norm
 from ..forms import further
 from ..protocols import counterparts
-from ..rarer import cross
 from ..shaping import matrix_transpose
-from ..summaries import vecdot
+from ..summaries import cross, vecdot
 from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh

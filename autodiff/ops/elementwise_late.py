@@ -1,6 +1,6 @@
-"""Functions that are asked for less often: roots and powers, nearness, crossed and turned arrays.
+"""Functions of elements that many programs never use: roots and powers, degrees, sinc, and activation functions.
 
-Operations on elements are written once, as programs; the rest is made of other operations.
+Operations are written once, as programs for elements; the rest is made of other operations, so it fuses.
 """
 
 from __future__ import annotations
@@ -13,30 +13,26 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..custom import function
-from ..errors import ShapeError, caller
-from ..tape import another
 from ..tensor import Tensor
-from .arguments import axis_of, integer, listed
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
 from .arrays import on_arrays
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
-from .elementwise import cos, sin
-from .forms import further
-from .joining import stack
-from .logic import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
-from .power import power
-from .promotion import common
-from .reductions import all_
-from .selection import where
-from .shaping import flipped, moveaxis, reshaped, swapaxes
+from .elementwise import cos, expm1, sigmoid, sin, softplus
+from .logic import equal, greater, isinf, isnan, less, logical_and
+from .power import power, power_to
+from .selection import clip, where
+from .special_normal import weighted
+from .statistics import floating
 
 __all__ = [
-    "allclose", "cbrt", "cross", "deg2rad", "degrees", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
-    "logaddexp2", "nan_to_num", "rad2deg", "radians", "rot90", "sinc",
+    "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "logaddexp2", "mish",
+    "nan_to_num", "rad2deg", "radians", "relu6", "selu", "silu", "sinc",
 ]  # fmt: skip
 
+
+# ---------------------------------------------------------------- roots, powers, steps
 
 # ---------------------------------------------------------------- elements
 
@@ -184,142 +180,145 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return where(equal(x, -math.inf), -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
-@function
-def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
-
-    T[...], T[...]  →  bool[...]
-
-    Raises ShapeError when a and b do not broadcast.
-
-    >>> import autodiff as ad
-    >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
-    bool[3] [ True  True False]
-    """
-    a, b = common("isclose", (("a", a), ("b", b)), "fc")
-    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
-    found = where(isfinite(b), is_near, equal(a, b))
-    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
-
+# ---------------------------------------------------------------- activation functions of networks
 
 @function
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
+def silu(x):
+    """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
-    Raises ShapeError when a and b do not broadcast.
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
 
     >>> import autodiff as ad
-    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
-    bool[] True
+    >>> ad.silu([0.0, 1.0])
+    f64[2] [0.         0.73105858]
+    >>> ad.grad(ad.silu)(ad.tensor(0.0))
+    f64[] 0.5
     """
-    return all_(isclose(a, b, rtol, atol, equal_nan))
-
-
-# ---------------------------------------------------------------- vectors and matrices
+    x = floating(x, "silu")
+    return multiply(x, sigmoid(x))
 
 
 @function
-def cross(a, b, *, axis=-1):
-    """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
+def gelu(x, approximate=False):
+    """x times the probability that a standard normal number is below it.   f[...]  →  f[...]     approximate: by tanh
 
-    Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
-
-    axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 
     >>> import autodiff as ad
-    >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
-    f64[3] [0. 0. 1.]
+    >>> ad.gelu([-1.0, 0.0, 1.0])
+    f64[3] [-0.15865525  0.          0.84134475]
+    >>> ad.gelu([1.0], approximate=True)
+    f64[1] [0.84119199]
     """
-    a, b = common("cross", (("a", a), ("b", b)), "fic")
-    axis = -1 if axis is None else axis
-    rows = []
-    for name, x in (("a", a), ("b", b)):
-        along = axis_of("cross", axis, x.aval)
-        if x.shape[along] != 3:
-            raise ShapeError(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3\n  called at {caller()}")
-        x = moveaxis(x, along, -1)
-        rows.append([x[..., j] for j in range(3)])
-    (a0, a1, a2), (b0, b1, b2) = rows
-    pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
-
-
-@further(cross)
-def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = (moveaxis(as_tensor(x, "cross"), along, -1) for x, along in ((a, axisa), (b, axisb)))
-    return moveaxis(cross(a, b), -1, axisc)
+    x = floating(x, "gelu")
+    if approximate:
+        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
+        # the derivative is a sum of three terms, and not of five.
+        slope = 2 * math.sqrt(2 / math.pi)
+        return multiply(x, sigmoid(multiply(x, add(slope, multiply(0.044715 * slope, power_to(x, 2))))))
+    return weighted(x)
 
 
 @function
-def kron(a, b):
-    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
+def elu(x, alpha=1.0):
+    """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units",
+    2015.
 
     >>> import autodiff as ad
-    >>> ad.kron([1, 10], [1, 2, 3])
-    i64[6] [ 1  2  3 10 20 30]
+    >>> ad.elu([-1000.0, 0.0, 2.0], alpha=0.5)
+    f64[3] [-0.5  0.   2. ]
     """
-    a, b = common("kron", (("a", a), ("b", b)), "fic")
-    rank = max(a.ndim, b.ndim)
-    m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
-    a = reshaped(a, tuple([n for extent in m for n in (extent, 1)]))
-    b = reshaped(b, tuple([n for extent in p for n in (1, extent)]))
-    return reshaped(multiply(a, b), tuple([i * j for i, j in zip(m, p, strict=True)]))
+    x = floating(x, "elu")
+    above = greater(x, 0.0)
+    return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
 @function
-def rot90(x, k=1, axes=(0, 1)):
-    """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
+def selu(x):
+    """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
 
-    Raises ShapeError when x has no such two axes.
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
 
     >>> import autodiff as ad
-    >>> ad.rot90([[1, 2], [3, 4]])
-    i64[2,2]
-    [[2 4]
-     [1 3]]
+    >>> ad.selu([-1.0, 0.0, 1.0])
+    f64[3] [-1.11133074  0.          1.05070099]
     """
-    x = as_tensor(x, "rot90", "x")
-    plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
-    if len({*plane}) != 2 or len(plane) != 2:
-        raise ShapeError(f"rot90: turns in the plane of two axes, not {axes!r:.40}\n  called at {caller()}")
-    first, second = plane
-    turns = integer(k, "rot90", "k") % 4
-    if turns == 2:
-        return flipped(x, tuple(sorted((first, second))))
-    if turns == 1:
-        return swapaxes(flipped(x, (second,)), first, second)
-    return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
+    return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
 @function
-def flipud(x):
-    """x with its rows in reverse order.   T[m, ...]  →  T[m, ...]
-
-    Raises ShapeError for a 0-d x.
+def leaky_relu(x, negative_slope=0.01):
+    """x above 0, `negative_slope` times x below.   f[...]  →  f[...]
 
     >>> import autodiff as ad
-    >>> ad.flipud([[1, 2], [3, 4]])
-    i64[2,2]
-    [[3 4]
-     [1 2]]
+    >>> ad.leaky_relu([-1.0, 2.0])
+    f64[2] [-0.01  2.  ]
     """
-    x = as_tensor(x, "flipud", "x")
-    return flipped(x, (axis_of("flipud", 0, x.aval),))
+    x = floating(x, "leaky_relu")
+    return where(greater(x, 0.0), x, multiply(x, negative_slope))
 
 
 @function
-def fliplr(x):
-    """x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]
-
-    Raises ShapeError for less than two axes.
+def log_sigmoid(x):
+    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]
 
     >>> import autodiff as ad
-    >>> ad.fliplr([[1, 2], [3, 4]])
-    i64[2,2]
-    [[2 1]
-     [4 3]]
+    >>> ad.log_sigmoid([0.0, -50.0])
+    f64[2] [ -0.69314718 -50.        ]
     """
-    x = as_tensor(x, "fliplr", "x")
-    return flipped(x, (axis_of("fliplr", 1, x.aval),))
+    return negative(softplus(negative(floating(x, "log_sigmoid"))))
+
+
+def _tanh_softplus(k, x):
+    # (p² - 1) / (p² + 1) for p = 1 + e^x: where that is 1, e^x is cut off, so that nothing overflows.
+    two, most = k.constant(2.0, like=x), k.constant(20.0, like=x)
+    power = k.exp(k.select(k.gt(x, most), most, x))
+    less = k.add(k.mul(power, power), k.add(power, power))
+    return k.div(less, k.add(less, two))
+
+
+def _tanh_softplus_slope(k, x, y):
+    # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
+    # The 4 is there from the start: at the end it would multiply what a tiny share is rounded by.
+    one, four = k.constant(1.0, like=x), k.constant(4.0, like=x)
+    small, is_above = k.exp(k.neg(k.abs(x))), k.gt(x, k.constant(0.0, like=x))
+    p, q = k.add(one, small), k.select(is_above, small, one)
+    share = k.div(k.mul(q, k.mul(four, small)), k.add(k.mul(p, p), k.mul(q, q)))
+    return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
+
+
+tanh_softplus_slope = binary("tanh_softplus_slope", on_arrays(_tanh_softplus_slope),
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None), lower=Map(_tanh_softplus_slope),
+    doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
+)
+tanh_softplus = unary("tanh_softplus", on_arrays(_tanh_softplus), partials=lambda y, x: (tanh_softplus_slope(x, y),),
+    lower=Map(_tanh_softplus),
+    doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
+)
+
+
+@function
+def mish(x):
+    """x tanh(softplus(x)).   f[...]  →  f[...]
+
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
+
+    >>> import autodiff as ad
+    >>> ad.mish([0.0, 1.0])
+    f64[2] [0.         0.86509839]
+    """
+    x = floating(x, "mish")
+    return multiply(x, tanh_softplus(x))
+
+
+@function
+def relu6(x):
+    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.relu6([-1.0, 3.0, 9.0])
+    f64[3] [0. 3. 6.]
+    """
+    return clip(as_tensor(x, "relu6", "x"), 0, 6)
