@@ -98,7 +98,7 @@ LATER = {
     name: home
     for home, names in {
         "choosing": "allclose argwhere array_equal flatnonzero isclose isin nanargmax nanargmin nonzero select",
-        "elementwise_late": "cbrt deg2rad degrees elu exp2 gelu heaviside leaky_relu log_sigmoid logaddexp2 mish "
+        "elementwise_late": "cbrt deg2rad degrees elu exp2 gelu heaviside leaky_relu log_sigmoid mish "
         "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",

@@ -16,6 +16,7 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import dtype_name
+from codegen.kernel.functions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
 
 __all__ = ["on_arrays", "where_of_arrays", "with_loop"]
@@ -44,9 +45,7 @@ class _Arrays:
     minimum = np.minimum
     lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
-    exp, exp2, log, log1p, sqrt = np.exp, np.exp2, np.log, np.log1p, np.sqrt
-    sin, cos, floor = np.sin, np.cos, np.floor
-    copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
+    sqrt, floor, copysign, isnan, isinf, pow = np.sqrt, np.floor, np.copysign, np.isnan, np.isinf, np.power
     select = staticmethod(where_of_arrays)
 
     @staticmethod
@@ -78,6 +77,8 @@ def _halves(x: Any) -> tuple[Any, Any]:
     return high, x - high
 
 
+for _name, (_, _function, _) in OF_ONE.items():
+    setattr(_Arrays, _name, staticmethod(_function))
 _ARRAYS = _Arrays()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,42 +11,22 @@ from codegen.lowering import Map
 
 from ..custom.function import Function, function
 from ..tape import another
+from ..tensor import Tensor
 from .arguments import integer
-from .arithmetic import divide, multiply
+from .arithmetic import divide, multiply, negative, subtract
+from .arrays import on_arrays
 from .conversion import cast_to
-from .declare import binary, unary
+from .declare import Elementwise, binary, unary
+from .logic import equal, isinf, logical_and
+from .primitive import zero_of
 from .promotion import common
+from .selection import where
 from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
 
 __all__ = [
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "ceil",
-    "cos",
-    "cosh",
-    "erf",
-    "exp",
-    "expm1",
-    "floor",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "rint",
-    "round_",
-    "sigmoid",
-    "sin",
-    "sinh",
-    "softplus",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "ceil", "cos", "cosh", "erf", "exp",
+    "expm1", "floor", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "rint", "round_", "sigmoid", "sin",
+    "sinh", "softplus", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 
@@ -280,6 +261,64 @@ arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="ata
     >>> import autodiff as ad
     >>> ad.arctanh([0.5, 1.0, 2.0])
     f64[3] [0.54930614        inf        nan]
+    """)
+
+
+# ---------------------------------------------------------------- sums of exponentials
+
+
+def _logaddexp_scalar(k, a, b):
+    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
+    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
+    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """a - b, and 0 of two equal infinities, which share evenly."""
+    return where(logical_and(equal(a, b), isinf(a)), zero_of(a.dtype), subtract(a, b))
+
+
+logaddexp = binary("logaddexp",
+    partials=lambda y, a, b: (lambda: sigmoid(_distance(a, b)), lambda: sigmoid(_distance(b, a))),
+    lower=Map(_logaddexp_scalar), traits=("commutative",),
+    doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
+
+    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
+
+    >>> import autodiff as ad
+    >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
+    f64[2] [1000.69314718    0.        ]
+    """)
+
+
+def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
+    is_less = k.lt(x, y)
+    large, small = k.select(is_less, y, x), k.select(is_less, x, y)
+    more = k.mul(k.log1p(k.exp2(k.sub(small, large))), k.constant(1 / math.log(2), like=x))
+    more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
+    return k.select(k.isnan(x), x, k.add(large, more))
+
+
+def _share2(k: Any, x: Any) -> Any:
+    one = k.constant(1.0, like=x)
+    small = k.exp2(k.neg(k.abs(x)))
+    return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
+
+
+share2: Elementwise = unary("share2", on_arrays(_share2),
+    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),), lower=Map(_share2),
+    doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
+)
+
+
+logaddexp2 = binary("logaddexp2",
+    partials=lambda z, x, y: (lambda: share2(_distance(x, y)), lambda: share2(_distance(y, x))),
+    lower=Map(_logaddexp2), traits=("commutative",),
+    doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
+
+    >>> import autodiff as ad
+    >>> ad.logaddexp2(1000.0, 1000.0)
+    f64[] 1001.0
     """)
 
 

@@ -20,46 +20,21 @@ from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
-from .logic import equal, greater, isinf, isnan, less, logical_and
+from .logic import equal, greater, isnan, less
 from .power import power, power_to
 from .selection import clip, where
 from .special_normal import weighted
 from .statistics import floating
 
 __all__ = [
-    "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "logaddexp2", "mish",
-    "nan_to_num", "rad2deg", "radians", "relu6", "selu", "silu", "sinc",
+    "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "mish", "nan_to_num",
+    "rad2deg", "radians", "relu6", "selu", "silu", "sinc",
 ]  # fmt: skip
 
 
 # ---------------------------------------------------------------- roots, powers, steps
 
 # ---------------------------------------------------------------- elements
-
-
-def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
-    is_less = k.lt(x, y)
-    large, small = k.select(is_less, y, x), k.select(is_less, x, y)
-    more = k.mul(k.log1p(k.exp2(k.sub(small, large))), k.constant(1 / math.log(2), like=x))
-    more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
-    return k.select(k.isnan(x), x, k.add(large, more))
-
-
-def _share2(k: Any, x: Any) -> Any:
-    one = k.constant(1.0, like=x)
-    small = k.exp2(k.neg(k.abs(x)))
-    return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
-
-
-share2: Elementwise = unary("share2", on_arrays(_share2),
-    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),), lower=Map(_share2),
-    doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
-)
-
-
-def _share(x: Tensor, y: Tensor) -> Tensor:
-    both = logical_and(equal(x, y), isinf(x))
-    return share2(where(both, 0.0, subtract(x, y)))
 
 
 def _sinc(k: Any, x: Any) -> Any:
@@ -106,14 +81,6 @@ sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=Map(
     >>> import autodiff as ad
     >>> ad.sinc([0.0, 0.5])
     f64[2] [1.         0.63661977]
-    """)
-logaddexp2 = binary("logaddexp2", partials=lambda z, x, y: (lambda: _share(x, y), lambda: _share(y, x)),
-    lower=Map(_logaddexp2), traits=("commutative",),
-    doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
-
-    >>> import autodiff as ad
-    >>> ad.logaddexp2(1000.0, 1000.0)
-    f64[] 1001.0
     """)
 
 

@@ -1,4 +1,4 @@
-"""Means and spreads of values, and the exponential family: logsumexp, logaddexp, softmax, log_softmax.
+"""Means and spreads of values, and the exponential family: logsumexp, softmax, log_softmax.
 
 Nearly all are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
 are constants of the graph.
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import dtype_name
-from codegen.lowering import Map
 from codegen.symbols import as_float
 
 from ..custom import function
@@ -25,10 +24,10 @@ from .arithmetic import add, divide, multiply, subtract
 from .cancelling import by_size
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import binary, unary
-from .elementwise import exp, log, sigmoid
+from .declare import unary
+from .elementwise import exp, log
 from .extremes import max_
-from .logic import equal, greater, isfinite, isinf, less, logical_and, not_equal
+from .logic import equal, greater, isfinite, less, logical_and, not_equal
 from .primitive import zero_of, zeros_of
 from .promotion import common
 from .reductions import summed, unreduced
@@ -36,7 +35,7 @@ from .selection import where
 from .shaping import spread
 from .template import remembered
 
-__all__ = ["log_softmax", "logaddexp", "logsumexp", "mean", "softmax", "std", "var"]
+__all__ = ["log_softmax", "logsumexp", "mean", "softmax", "std", "var"]
 
 _F64 = np.dtype(np.float64)
 
@@ -235,30 +234,6 @@ def logsumexp(x, axis=None, *, keepdims=False):
     total = summed(exp(_shifted(x, top, axes)), axes)
     # log has derivative inf at 0, which would meet exp(-inf) = 0 as nan: there nothing changes the result.
     return unreduced(add(log_of_sum(total), top), x, axes, keepdims)
-
-
-def _logaddexp_scalar(k, a, b):
-    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
-    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
-    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
-
-
-def _share_of(a: Tensor, b: Tensor) -> Tensor:
-    """exp(a) / (exp(a) + exp(b)), which two equal infinities share evenly."""
-    both = logical_and(equal(a, b), isinf(a))
-    return sigmoid(where(both, zero_of(a.dtype), subtract(a, b)))
-
-
-logaddexp = binary("logaddexp", partials=lambda y, a, b: (lambda: _share_of(a, b), lambda: _share_of(b, a)),
-    lower=Map(_logaddexp_scalar), traits=("commutative",),
-    doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
-
-    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
-
-    >>> import autodiff as ad
-    >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
-    f64[2] [1000.69314718    0.        ]
-    """)
 
 
 @function

@@ -140,7 +140,7 @@ TABLE = [
     Row("log_sigmoid", ad.log_sigmoid, lambda x: -_softplus(-x), GROWTH, (3, 3, 4), 2200),
     Row("silu", ad.silu, lambda x: x * _logistic(x), FAR, (3, 6, 12), 2200),
     Row("mish", ad.mish, lambda x: x * mpmath.tanh(_softplus(x)), FAR, (4, 8, 16), 2200),
-    Row("tanh_softplus", ad.ops.activations.tanh_softplus, lambda x: mpmath.tanh(_softplus(x)), FAR, (3, 6, 12), 2200),
+    Row("tanh_softplus", ad.ops.elementwise_late.tanh_softplus, lambda x: mpmath.tanh(_softplus(x)), FAR, (3, 6, 12), 2200),
     Row("elu", ad.elu, _elu, GROWTH, (2, 2, 2), 2000),
     Row("selu", ad.selu, lambda x: _SCALE * _elu(x, _ALPHA), GROWTH, (4, 4, 4), 2000),
     Row("gelu", ad.gelu, lambda x: x * mpmath.ncdf(x), BELL, (6, 10, 16), 2400),
