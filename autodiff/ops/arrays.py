@@ -77,7 +77,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
     return high, x - high
 
 
-for _name, (_, _function, _) in OF_ONE.items():
+for _name, (_file, _function, _told) in OF_ONE.items():
     setattr(_Arrays, _name, staticmethod(_function))
 _ARRAYS = _Arrays()
 

@@ -310,7 +310,6 @@ cast = primitive(
     _cast_reference,
     infer=_cast_aval,
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
-    params=("dtype",),
     vjp=_cast_pull,
     jvp=_cast_push,
     traits=("elementwise",),

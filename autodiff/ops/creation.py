@@ -54,7 +54,6 @@ _iota = primitive(
     _iota_reference,
     infer=_iota_aval,
     lower=Move(lambda k, index, *, shape, axis, dtype: k.from_index(index[axis], dtype)),
-    params=("shape", "axis", "dtype"),
     discrete=True,
 )
 

@@ -159,7 +159,6 @@ _diagonal = linear(
     infer=_diagonal_aval,
     transpose=lambda y_bar, y, x, *, offset, axis1, axis2: (_embedded(y_bar, x.shape, offset, axis1, axis2),),
     lower=Move(_diagonal_element),
-    params=("offset", "axis1", "axis2"),
     traits=("move",),
     batch=along("axis1", "axis2"),
 )
@@ -172,7 +171,6 @@ _diagonal_embed = linear(
         record(_diagonal, (y_bar,), (offset, axis1, axis2)),
     ),
     lower=Move(_embed_element, free=False),
-    params=("shape", "offset", "axis1", "axis2"),
     batch=along("axis1", "axis2", shapes=("shape",)),
 )
 
@@ -313,7 +311,6 @@ _norm = primitive(
     pull=_norm_pull,
     jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
     lower=Call(),
-    params=("axis",),
     traits=("cancels",),
     batch=along("axis"),
     written=lambda operands, params, aval: operands[1],

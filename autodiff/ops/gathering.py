@@ -238,7 +238,6 @@ _take = linear(
     infer=_take_aval,
     transpose=_take_transpose,
     lower=Move(_take_element, free=False),
-    params=("axes", "place"),
     batch=_take_batch,
 )
 _scatter_add = linear(
@@ -247,7 +246,6 @@ _scatter_add = linear(
     infer=_scatter_add_aval,
     transpose=_scatter_add_transpose,
     lower=Scatter(_scatter_target),
-    params=("shape", "axes", "place"),
     in_args=None,
     heavy=True,
     batch=_scatter_add_batch,
@@ -260,7 +258,6 @@ _scatter_set = primitive(
     vjp=_scatter_set_vjp,
     jvp=_scatter_set_jvp,
     lower=Scatter(_set_target, replaces=True),
-    params=("axes", "place"),
     heavy=True,
     masks=True,
     batch=_scatter_set_batch,

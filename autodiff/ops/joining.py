@@ -79,7 +79,6 @@ _concatenate = linear(
     infer=_concatenate_aval,
     transpose=_concatenate_transpose,
     lower=Move(_concatenate_element, free=False),
-    params=("axis",),
     in_args=None,
     jointly=True,
     batch=along("axis"),

@@ -101,7 +101,6 @@ _pad = linear(
     infer=_pad_aval,
     transpose=_pad_transpose,
     lower=Move(_pad_element, free=False),
-    params=("widths",),
     in_args=(0, 1),
     jointly=True,
     batch=_pad_batch,

@@ -94,7 +94,6 @@ _rotate = linear(
     infer=_rotate_aval,
     transpose=lambda y_bar, y, x, by, *, axis: (lambda: _rotated(y_bar, negative(by), axis), None),
     lower=Move(_rotate_element, free=False),
-    params=("axis",),
     batch=_rotate_batch,
 )
 

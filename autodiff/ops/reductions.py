@@ -79,7 +79,6 @@ _sum = linear(
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
     lower=Reduce("add"),
-    params=("axis",),
     heavy=True,
     batch=along("axis"),
 )

@@ -88,7 +88,6 @@ _take_along = linear(
     infer=_along_aval,
     transpose=_along_transpose,
     lower=Move(_along_element, free=False),
-    params=("axis",),
     batch=along("axis"),
 )
 _scatter_along = linear(
@@ -97,7 +96,6 @@ _scatter_along = linear(
     infer=_scatter_along_aval,
     transpose=_scatter_along_transpose,
     lower=Scatter(_along_target),
-    params=("shape", "axis"),
     in_args=(1,),
     heavy=True,
     batch=along("axis", shapes=("shape",)),

@@ -64,7 +64,6 @@ _cumsum = linear(
     infer=running_aval("cumsum", "fic"),
     transpose=_cumsum_transpose,
     lower=Scan("add"),
-    params=("axis", "reverse"),
     heavy=True,
     batch=along("axis"),
 )
@@ -112,7 +111,6 @@ _recurrence = primitive(
     pull=_recurrence_pull,
     jvp=_recurrence_jvp,
     lower=Scan("affine"),
-    params=("axis", "reverse"),
     heavy=True,
     batch=along("axis"),
 )

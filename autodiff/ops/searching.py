@@ -75,7 +75,6 @@ _search = primitive(
     _reference,
     infer=_aval,
     lower=Move(_element, free=False),
-    params=("right",),
     discrete=True,
     batch=lambda op, size, xs, mapped, *, right: record(op, with_examples(size, xs, mapped), (right,)),
 )

@@ -104,7 +104,6 @@ slant = linear(
     infer=_slant_aval,
     transpose=_slant_transpose,
     lower=Move(_slant_element),
-    params=("count",),
     traits=("move",),
     batch=_each,
 )
@@ -116,7 +115,6 @@ unslant = linear(
     infer=_unslant_aval,
     transpose=_unslant_transpose,
     lower=Move(_unslant_element, free=False),
-    params=("extent",),
     batch=_each,
 )
 

@@ -47,7 +47,6 @@ _argsort = primitive(
     _reference,
     infer=_aval,
     lower=Order(),
-    params=("axis", "descending"),
     heavy=True,
     discrete=True,
     batch=along("axis"),

@@ -58,5 +58,5 @@ def _method(name: str, told: str) -> Callable[[Scalar, Element], Value]:
     return method
 
 
-for _name, (_, _, _told) in OF_ONE.items():
+for _name, (*_, _told) in OF_ONE.items():
     setattr(Scalar, _name, _method(_name, _told))

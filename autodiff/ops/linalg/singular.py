@@ -294,7 +294,6 @@ _pinv = primitive(
     vjp=_pinv_vjp,
     jvp=_pinv_jvp,
     lower=Call(),
-    params=("tolerance",),
     batch=along(),
     heavy=True,
     keeps_mask=False,

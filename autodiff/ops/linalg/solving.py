@@ -230,7 +230,6 @@ _solve_lu = primitive(
     jvp=_solve_lu_jvp,
     lower=Dense("solve_lu"),
     batch=_batch,
-    params=("turned", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
@@ -274,7 +273,6 @@ _solve_triangular = primitive(
     jvp=_triangular_jvp,
     lower=Dense("triangular"),
     batch=_batch,
-    params=("lower", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
@@ -365,7 +363,6 @@ _inv = primitive(
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
-    params=("refuses",),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -81,7 +81,6 @@ threefry = primitive(
     _threefry_reference,
     infer=_threefry_aval,
     lower=Map(_threefry_scalar),
-    params=("dtype",),
     discrete=True,
     traits=("elementwise",),
 )
