@@ -40,6 +40,7 @@ from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
 from .logic import *
+from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -79,7 +80,7 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic complexes contraction conversion creation diagonals einsum elementwise extremes gathering gradients "
-    "indexing joining logic padding power rearranging reductions rows scans selection shaping sorting statistics"
+    "indexing joining logic norms padding power rearranging reductions rows scans selection shaping sorting statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

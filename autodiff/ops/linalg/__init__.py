@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import caller
 from ..contraction import matmul, outer, tensordot
-from ..diagonals import norm
 from ..forms import further
+from ..norms import norm
 from ..protocols import counterparts
 from ..shaping import matrix_transpose
 from ..summaries import cross, vecdot
