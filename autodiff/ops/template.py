@@ -284,13 +284,13 @@ class _Memory:
 
 def _run_without_tensors(memory: _Memory) -> Callable[..., Any]:
     """A body without tensors, recorded again from its templates: no machine code stands in front of it."""
-    again, called, templates = memory.again, memory.called, memory.templates
+    again, templates = memory.again, memory.templates
 
     @wraps(memory.body)
     def run(*rest: Any, **keywords: Any) -> Any:
         static = None if config.watching else _static(rest, keywords)
         if static is None:
-            return called((), rest, keywords)
+            return memory.called((), rest, keywords)
         now = state.now
         key = (grad_mode.get(), now.literal, static)
         template = templates.get(key)
@@ -304,7 +304,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
     count, templates, again, called = memory.tensors, memory.templates, memory.again, memory.called
 
     @wraps(memory.body)
-    def run(*args: Any, **keywords: Any) -> Any:
+    def of_tensors(*args: Any, **keywords: Any) -> Any:
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
         is_known = not config.watching and xs and (count != ITEMS or type(xs) in (list, tuple))
         if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
@@ -318,7 +318,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
         template = templates.get(key)
         return template.put(now, tuple(xs)) if template else again(key, tuple(xs), rest, keywords)
 
-    return run
+    return of_tensors
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.
