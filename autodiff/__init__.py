@@ -63,17 +63,6 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .exporting import export
     from .inspection import inspect
-    from .ops.activations import *  # as `ops.LATER` has them
-    from .ops.choosing import *
-    from .ops.floats import *
-    from .ops.grids import *
-    from .ops.nans import *
-    from .ops.quantiles import *
-    from .ops.rarer import *
-    from .ops.searching import *
-    from .ops.sequences import *
-    from .ops.stacking import *
-    from .ops.summaries import *
     from .profiling import profile
     from .structured import (
         Cholesky,

@@ -14,30 +14,23 @@ from codegen.lowering import Map
 from ..custom.function import Function, function
 from ..tape import another, record
 from ..tensor import Tensor
-from .bits import bitwise_and, bitwise_or
 from .cancelling import by_side, by_size
-from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
+from .logic import bitwise_and, bitwise_or, equal
 from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
 from .selection import where
 
 __all__ = [
-    "abs_", "add", "cosine", "divide", "floor_divide", "hypot", "mod", "mul0", "multiply", "negative", "positive",
-    "reciprocal", "sign", "subtract",
+    "abs_", "add", "divide", "floor_divide", "hypot", "mod", "multiply", "negative", "positive", "reciprocal", "sign",
+    "subtract",
 ]
 
 _I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- sums and products
 
-add = binary(
-    "add",
-    np.add,
-    accepts="fic",
-    partials=lambda y, a, b: (1, 1),
-    lower=Map(lambda k, a, b: k.add(a, b)),
-    traits=("commutative",),
+add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("commutative",),
     on_bool=lambda a, b: bitwise_or(a, b),
     doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
 
@@ -46,15 +39,8 @@ add = binary(
     f64[2,2]
     [[11. 21.]
      [12. 22.]]
-    """,
-)
-subtract = binary(
-    "sub",
-    np.subtract,
-    called="subtract",
-    accepts="fic",
-    partials=lambda y, a, b: (1, -1),
-    lower=Map(lambda k, a, b: k.sub(a, b)),
+    """)
+subtract = binary("sub", called="subtract", accepts="fic", partials=lambda y, a, b: (1, -1),
     doc="""x1 - x2.   T[...], T[...]  →  T[...]
 
     >>> import autodiff as ad
@@ -62,16 +48,8 @@ subtract = binary(
     f64[2,2]
     [[2. 1.]
      [1. 0.]]
-    """,
-)
-multiply = binary(
-    "mul",
-    np.multiply,
-    called="multiply",
-    accepts="fic",
-    partials=lambda y, a, b: (b, a),
-    lower=Map(lambda k, a, b: k.mul(a, b)),
-    traits=("commutative",),
+    """)
+multiply = binary("mul", called="multiply", accepts="fic", partials=lambda y, a, b: (b, a), traits=("commutative",),
     on_bool=lambda a, b: bitwise_and(a, b),
     doc="""x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy
 
@@ -80,16 +58,13 @@ multiply = binary(
     f64[2,2]
     [[3. 4.]
      [6. 8.]]
-    """,
-)
+    """)
 divide = binary(
     "div",
-    np.true_divide,
     called="divide",
     accepts="fc",
     # One division, where both are asked; and two factors, since y / b may overflow where the gradient does not.
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
-    lower=Map(lambda k, a, b: k.div(a, b)),
     doc="""x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64
 
     >>> import autodiff as ad
@@ -99,20 +74,12 @@ divide = binary(
     f64[] inf
     """,
 )
-negative = unary(
-    "neg",
-    np.negative,
-    called="negative",
-    accepts="fic",
-    partials=lambda y, x: (-1,),
-    lower=Map(lambda k, x: k.neg(x)),
-    doc="""-x.   T[...]  →  T[...]
+negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
 
     >>> import autodiff as ad
     >>> ad.negative([1.0, -2.0])
     f64[2] [-1.  2.]
-    """,
-)
+    """)
 
 
 @function
@@ -178,12 +145,7 @@ def _as_int64(quotient):
     return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))
 
 
-floor_divide: Function = binary(
-    "floor_divide",
-    np.floor_divide,
-    accepts="fi",
-    partials=None,
-    lower=Map(lambda k, a, b: k.floordiv(a, b)),
+floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, lower="floordiv",
     on_bool=_as_int64(lambda a, b: floor_divide(a, b)),
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
@@ -192,14 +154,8 @@ floor_divide: Function = binary(
     >>> import autodiff as ad
     >>> ad.floor_divide([7, -7, 7], [2, 2, 0])
     i64[3] [ 3 -4  0]
-    """,
-)
-mod: Function = binary(
-    "mod",
-    np.remainder,
-    accepts="fi",
-    partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
-    lower=Map(lambda k, a, b: k.mod(a, b)),
+    """)
+mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
     on_bool=_as_int64(lambda a, b: mod(a, b)),
     doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
 
@@ -210,18 +166,11 @@ mod: Function = binary(
     i64[3] [1 2 0]
     >>> ad.mod(-0.5, 2.0)
     f64[] 1.5
-    """,
-)
+    """)
 
 # ---------------------------------------------------------------- size and sign
 
-abs_ = unary(
-    "abs",
-    np.absolute,
-    accepts="fib",
-    partials=lambda y, x: (lambda: sign(x),),
-    lower=Map(lambda k, x: k.abs(x)),
-    cancels=by_side,
+abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
 
     >>> import autodiff as ad
@@ -229,34 +178,22 @@ abs_ = unary(
     f64[] 0.0
     >>> ad.abs(3 + 4j)
     f64[] 5.0
-    """,
-)
-sign: Function = unary(
-    "sign",
-    np.sign,
-    accepts="fi",
-    partials=None,
-    lower=Map(lambda k, x: k.sign(x)),
+    """)
+sign: Function = unary("sign", accepts="fi", partials=None,
     doc="""-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows
 
     >>> import autodiff as ad
     >>> ad.sign([-3.0, 0.0, ad.nan])
     f64[3] [-1.  0. nan]
-    """,
-)
-reciprocal = unary(
-    "reciprocal",
-    np.reciprocal,
-    accepts="fc",
-    partials=lambda y, x: ((y, -y),),
+    """)
+reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
     lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
     doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
 
     >>> import autodiff as ad
     >>> ad.reciprocal([4, 0])
     f64[2] [0.25  inf]
-    """,
-)
+    """)
 
 
 def _hypot_scalar(k, a, b):
@@ -269,12 +206,8 @@ def _hypot_scalar(k, a, b):
     return k.select(k.logical_or(k.eq(a, inf), k.eq(b, inf)), inf, length)
 
 
-hypot: Function = binary(
-    "hypot",
-    np.hypot,
-    partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
-    lower=Map(_hypot_scalar),
-    cancels=by_size(lambda a, b: (a, b)),
+hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
+    lower=Map(_hypot_scalar), cancels=by_size(lambda a, b: (a, b)),
     doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
 
     >>> import autodiff as ad
@@ -282,8 +215,7 @@ hypot: Function = binary(
     f64[] 1e+200
     >>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)
     f64[] 0.0
-    """,
-)
+    """)
 
 
 def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:

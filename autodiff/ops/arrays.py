@@ -16,9 +16,10 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import dtype_name
+from codegen.kernel.functions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
 
-__all__ = ["on_arrays", "with_loop"]
+__all__ = ["on_arrays", "where_of_arrays", "with_loop"]
 
 
 def with_loop(name: str) -> Callable[[Any], Any]:
@@ -32,7 +33,8 @@ def with_loop(name: str) -> Callable[[Any], Any]:
 
 
 @with_loop("choice")
-def _where(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def where_of_arrays(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The reference of `where`."""
     return np.where(condition, a, b)
 
 
@@ -43,10 +45,8 @@ class _Arrays:
     minimum = np.minimum
     lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
-    exp, exp2, log, log1p, sqrt = np.exp, np.exp2, np.log, np.log1p, np.sqrt
-    sin, cos, floor = np.sin, np.cos, np.floor
-    copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
-    select = staticmethod(_where)
+    sqrt, floor, copysign, isnan, isinf, pow = np.sqrt, np.floor, np.copysign, np.isnan, np.isinf, np.power
+    select = staticmethod(where_of_arrays)
 
     @staticmethod
     def constant(value: float, *, like: np.ndarray) -> Any:
@@ -77,6 +77,8 @@ def _halves(x: Any) -> tuple[Any, Any]:
     return high, x - high
 
 
+for _name, (_file, _function, _told) in OF_ONE.items():
+    setattr(_Arrays, _name, staticmethod(_function))
 _ARRAYS = _Arrays()
 
 

@@ -1,7 +1,8 @@
-"""Choosing by conditions, membership, and the places of what is chosen.
+"""Choosing by conditions, membership, nearness, and the places of what is chosen.
 
     select isin            by conditions, and by a set      nanargmax nanargmin    places of extremes, nan left out
     nonzero flatnonzero argwhere array_equal                whose number, or truth, is asked for
+    isclose allclose       up to rounding
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from ..errors import ConcretizationError, ShapeError, caller
 from ..tape import leaf
 from ..tensor import Tensor
 from .arguments import axis_of, listed
-from .comparison import equal, isnan, logical_and, logical_not, logical_or
+from .arithmetic import abs_, add, multiply, subtract
 from .conversion import as_tensor, known_value
+from .extremes import argmax, argmin
 from .gathering import take
 from .joining import stack
+from .logic import equal, isfinite, isnan, less_equal, logical_and, logical_not, logical_or
 from .primitive import spread_to, zeros_of
 from .promotion import common
-from .protocols import serves
-from .reductions import all_, any_, argmax, argmin
+from .reductions import all_, any_
 from .searching import searchsorted
 from .selection import minimum, where
 from .shaping import expand_dims, reshaped
 from .sorting import sort
 
-__all__ = ["argwhere", "array_equal", "flatnonzero", "isin", "nanargmax", "nanargmin", "nonzero", "select"]
+__all__ = [
+    "allclose", "argwhere", "array_equal", "flatnonzero", "isclose", "isin", "nanargmax", "nanargmin", "nonzero",
+    "select",
+]  # fmt: skip
 
 _BOOL = np.dtype(np.bool_)
 
@@ -198,5 +203,35 @@ def array_equal(a, b, equal_nan=False):
     return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
 
 
-for _function in (argwhere, array_equal, flatnonzero, isin, nanargmax, nanargmin, nonzero, select):
-    serves(_function, getattr(np, _function.__name__))
+# ---------------------------------------------------------------- nearness
+
+
+@function
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+
+    T[...], T[...]  →  bool[...]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> import autodiff as ad
+    >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
+    bool[3] [ True  True False]
+    """
+    a, b = common("isclose", (("a", a), ("b", b)), "fc")
+    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
+    found = where(isfinite(b), is_near, equal(a, b))
+    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
+
+
+@function
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> import autodiff as ad
+    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
+    bool[] True
+    """
+    return all_(isclose(a, b, rtol, atol, equal_nan))

@@ -28,13 +28,13 @@ from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, cosine, multiply, sign
 from .cancelling import divided
-from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
+from .logic import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
 from .selection import where
 
-__all__ = ["conj", "conjugated", "imag", "imaginary_part", "real", "real_aval", "real_part"]
+__all__ = ["conj", "imag", "real"]
 
 _REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 

@@ -22,15 +22,15 @@ from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .arithmetic import multiply
-from .comparison import not_equal
 from .conversion import cast_to, numbers_of
+from .logic import not_equal
 from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import remembered
 
-__all__ = ["as_before", "contracted", "dot", "inner", "matmul", "operands", "outer", "tensordot"]
+__all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
 _I64 = np.dtype(np.int64)
 _BOOL = np.dtype(np.bool_)

@@ -29,10 +29,7 @@ from ..tensor import AbstractTensor, Tensor, tensor_class
 from .primitive import primitive
 from .template import remembered
 
-__all__ = [
-    "DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of", "foreign_array",
-    "holds_tensors", "joining", "known_value", "numbers_of", "numpys",
-]
+__all__ = ["astype", "dense"]
 
 
 class _Joining:
@@ -313,7 +310,6 @@ cast = primitive(
     _cast_reference,
     infer=_cast_aval,
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
-    params=("dtype",),
     vjp=_cast_pull,
     jvp=_cast_push,
     traits=("elementwise",),

@@ -21,18 +21,17 @@ from ..errors import ShapeError, caller
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import equal
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
-from .forms import check_without_effect, takes_as
+from .elementwise import floor
+from .forms import check_without_effect
+from .logic import equal
 from .primitive import primitive, spread_to
 from .promotion import common
-from .rounding import floor
 from .selection import where
 from .template import remembered
 
 __all__ = [
-    "arange", "empty", "empty_like", "extent_of", "extents_of", "eye", "full", "full_like", "iota", "linspace", "ones",
-    "ones_like", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
 ]
 
 _F64 = np.dtype(np.float64)
@@ -55,7 +54,6 @@ _iota = primitive(
     _iota_reference,
     infer=_iota_aval,
     lower=Move(lambda k, index, *, shape, axis, dtype: k.from_index(index[axis], dtype)),
-    params=("shape", "axis", "dtype"),
     discrete=True,
 )
 
@@ -342,6 +340,3 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
     return cast_to(on_diagonal, _F64 if dtype is None else dtype_of(dtype, "eye"))
-
-
-takes_as(eye, np.eye)

@@ -1,29 +1,65 @@
 """Elementwise operations as public functions: operation and generic function in one declaration.
 
-    exp = unary("exp", np.exp, partials=..., lower=..., doc=...)
+    exp = unary("exp", partials=lambda y, x: (y,), doc=...)
 
-`exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation that its
-body records.
+Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
+what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
+that its body records, and `natively` says that to the native recorder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Lowering
+from codegen.runtime.record_table import Program, Step
 
 from ..custom.function import Function
 from ..tape import record
+from ..tape.node import Node
 from ..tensor import Tensor
-from .one_node import OneNode
 from .primitive import Operation, elementwise
 from .promotion import common
 
-__all__ = ["Elementwise", "binary", "public", "unary"]
+__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "public", "unary"]
 
+class OneNode:
+    """Programs of the calls that record one node of an operation, whose operands are the arguments."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+
+    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
+        """The program of a call with these arguments that gave y; None where it recorded something else."""
+        node = y.node
+        if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
+            return None
+        tensors = [type(x) for x in args if isinstance(x, Tensor)]
+        number_kind = None
+        for x, i in zip(args, node.inputs, strict=True):
+            if isinstance(x, Tensor):
+                if x.node is not i:
+                    return None  # it was converted
+            elif any([is_simple(tensor, type(x)) for tensor in tensors]):
+                number_kind = i.kind
+            else:
+                return None
+        out = node.kind.out
+        step = Step(node.kind, None, tuple(range(len(args))))
+        return Program(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
+
+
+def is_simple(tensor: type, number: type) -> bool:
+    """True if a number of this class takes the dtype of such a tensor, whatever its value."""
+    if hasattr(tensor, "__dispatches_as__"):
+        return False  # an argument that stands for a number: what is made of numbers alone is one too
+    if number in (float, int):
+        return issubclass(tensor, Tensor[np.floating])
+    if number is np.float32:
+        return issubclass(tensor, (Tensor[np.float32], Tensor[np.float64]))
+    return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
 
 class Elementwise(Function):
     """A function of each element, which may mean something else for a complex argument."""
@@ -37,28 +73,16 @@ class Elementwise(Function):
 
 
 def unary(
-    name: str,
-    reference: Callable[..., Any],
-    *,
-    doc: str,
-    called: str = "",
-    partials: Callable[..., tuple] | None,
-    lower: Lowering,
-    accepts: str = "f",
-    result: str | None = None,
-    masks: bool = False,
-    traits: Sequence[str] = (),
-    cancels: Callable[..., tuple] | None = None,
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    **declared: Any,
 ) -> Elementwise:
-    """A public function of one argument, and its operation; parameters as for `elementwise`.
+    """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
-    called   the function's name where it is not that of the operation
+    reference   None: NumPy's function of the same name
+    called      the function's name where it is not that of the operation
     """
     called = called or name
-    operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
-        cancels=cancels,
-    )  # fmt: skip
+    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
 
     def body(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
@@ -70,30 +94,15 @@ def unary(
 
 
 def binary(
-    name: str,
-    reference: Callable[..., Any],
-    *,
-    doc: str,
-    called: str = "",
-    partials: Callable[..., tuple] | None,
-    lower: Lowering,
-    accepts: str = "f",
-    result: str | None = None,
-    masks: bool = False,
-    traits: Sequence[str] = (),
-    cancels: Callable[..., tuple] | None = None,
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None,
-) -> Function:
-    """A public function of two arguments, and its operation; parameters as for `elementwise`.
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
+) -> Elementwise:
+    """A public function of two arguments, and its operation; other parameters as for `unary`.
 
-    called    the function's name where it is not that of the operation
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
     """
     called = called or name
-    operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
-        cancels=cancels,
-    )  # fmt: skip
+    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
     admitted = accepts + "b" if on_bool else accepts
 
     def body(x1, x2):

@@ -23,7 +23,7 @@ from ..tensor import Tensor
 from .arguments import integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
-from .linalg_basic import diagonal
+from .diagonals import diagonal
 from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed

@@ -1,4 +1,11 @@
-"""Running extremes along an axis, and reductions that leave nan out.
+"""Extremes: max, min, their places, and running ones.
+
+An extreme that was stored, and elements that other machine code computes again, may differ in the last bit: compared
+with each other, no element would be the extreme.  So which elements attain it is decided by one operation, of the
+elements alone: both sides of its comparison come from one program.  It is `heavy`: what a later program reads of it is
+stored, not decided again.
+
+    max_winners    of x [1, 3, 3]     [F, T, T]          cummax_runs    of x [1, 3, 2, 3, 4]     [1, 3, 2, 1, 1]
 
 A running maximum has plateaus.  As of `max`, elements that attain it together share its derivative evenly: at each
 place those of its plateau up to there.
@@ -9,38 +16,281 @@ place those of its plateau up to there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Scan
+from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
+from codegen.lowering import Call, Scan
 
-from ..custom import function
-from ..tape import record
+from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, records
+from .arguments import axes_of, axis_of, integer, kept, records
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
-from .comparison import greater_equal, isnan
+from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import Operation, primitive, times, zero_of
-from .reductions import all_, max_, min_, sum_
+from .logic import bitwise_and, greater_equal, isfinite
+from .primitive import Operation, expect, primitive, times, zero_of
+from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
 from .selection import maximum, where
-from .shaping import reshaped
+from .shaping import reshaped, spread
 from .slicing import part
 from .template import remembered
-from .winners import runs
 
-__all__ = ["cummax", "cummin", "nanmax", "nanmean", "nanmin", "nansum"]
+__all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
 
-def _backwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
-    """The sums from each element to the end of its plateau."""
-    return recurrence(b, goes_on, axis)
+# ---------------------------------------------------------------- the elements that attain an extreme
 
+_BOOL, _I64 = np.dtype(np.bool_), np.dtype(np.int64)
+
+
+def _op(name: str, *inputs: Node, **params: Any) -> Node:
+    return apply(OPS[name], *inputs, **params)
+
+
+def _number(value: float, like: Aval) -> Node:
+    return Node(CONSTANT, (), (value, dtype_name(like.dtype)), Aval((), like.dtype))
+
+
+def _spread(y: Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    return _op("broadcast_to", _op("reshape", y, shape=kept(shape, axes)), shape=shape)
+
+
+def _is_extreme(name: str, x: Node, axes: tuple[int, ...]) -> Node:
+    return _op("equal", x, _spread(_op(name, x, axis=axes), axes, x.aval.shape))
+
+
+def _decision(
+    name: str, reference: Callable[..., Any], infer: Callable[..., Aval], written: Callable[..., Node]
+) -> Operation:
+    """An operation of one tensor with the parameter `axis`; the compiler is given the nodes that `written` makes."""
+    return primitive(
+        name, reference, infer=infer, lower=Call(), params=("axis",), heavy=True, discrete=True, batch=along("axis"),
+        written=lambda operands, params, aval: written(operands[0], *params, aval),
+    )  # fmt: skip
+
+
+def winners(name: str, reference: Callable[..., Any]) -> Operation:
+    """The elements that attain an extreme; where it is nan, the elements that are nan.
+
+    x: T[..., n, ...]  →  bool[..., n, ...]
+
+    name    of the extreme, an operation; complex numbers are ordered by real parts, equal ones by imaginary parts
+    """
+
+    def values(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
+        return (x == reference(x, axis, keepdims=True)) | (x != x)
+
+    def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
+        expect(name, (x,), "fic")
+        return x.with_dtype(_BOOL)
+
+    def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
+        if x.aval.dtype.kind != "c":
+            wins = _is_extreme(name, x, axes)
+            return _op("bitwise_or", wins, _op("not_equal", x, x)) if x.aval.dtype.kind == "f" else wins
+        re, im = _op("real", x), _op("imag", x)
+        is_nan = _op("bitwise_or", _op("isnan", re), _op("isnan", im))
+        re = _op("where", is_nan, _number(math.nan, re.aval), re)
+        is_first = _is_extreme(name, re, axes)
+        im = _op("where", is_first, im, _number(-math.inf if name == "max" else math.inf, im.aval))
+        return _op("bitwise_or", _op("bitwise_and", is_first, _is_extreme(name, im, axes)), is_nan)
+
+    return _decision(f"{name}_winners", values, infer, written)
+
+
+def runs(name: str, reference: np.ufunc) -> Operation:
+    """The plateaus of a running extreme: 1 for an element that attains it, and 2 where the plateau goes on behind it.
+
+    x: f[..., n, ...]  →  f[..., n, ...]
+
+    name    of the running extreme, an operation
+    """
+
+    def values(x: np.ndarray, *, axis: int) -> np.ndarray:
+        y = np.moveaxis(reference.accumulate(x, axis), axis, -1)
+        found = (y == np.moveaxis(x, axis, -1)).astype(x.dtype)
+        found[..., :-1] += 2 * (y[..., 1:] == y[..., :-1])
+        return np.moveaxis(found, -1, axis)
+
+    def infer(x: Aval, *, axis: int) -> Aval:
+        expect(name, (x,), "f")
+        return x
+
+    def written(x: Node, axis: int, aval: Aval) -> Node:
+        def cut(y: Node, start: int, n: int) -> Node:
+            shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
+            place = Node(CONSTANT, (), (start, "i64"), Aval((), np.dtype(np.int64)))
+            return _op("slice", y, place, axes=(axis,), steps=(1,), shape=shape)
+
+        y, n, dtype = _op(name, x, axis=axis), aval.shape[axis], dtype_name(aval.dtype)
+        attained = _op("cast", _op("equal", x, y), dtype=dtype)
+        same = _op("cast", _op("equal", cut(y, 1, n - 1), cut(y, 0, n - 1)), dtype=dtype)
+        last = _op("broadcast_to", _number(0.0, aval), shape=(*aval.shape[:axis], 1, *aval.shape[axis + 1 :]))
+        goes_on = _op("concatenate", same, last, axis=axis)
+        return _op("add", attained, _op("mul", goes_on, _number(2.0, aval)))
+
+    return _decision(f"{name}_runs", values, infer, written)
+
+
+# ---------------------------------------------------------------- max, min
+
+
+def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
+    def vjp(y_bar, y, x, *, axis):
+        def x_bar():
+            wins = record(_winners[name], (x,), (axis,))
+            share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
+            return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
+
+        return (x_bar,)
+
+    def jvp(dxs, y, x, *, axis):
+        if dxs[0] is None:
+            return None
+        wins = record(_winners[name], (x,), (axis,))
+        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
+        return divide(moved, summed(cast_to(wins, y.dtype), axis))
+
+    return reduction(
+        name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True
+    )
+
+
+_max = _extreme("max", np.max)
+_min = _extreme("min", np.min)
+_winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
+
+
+def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
+    still = record(DETACH, (x,))
+    wins = record(_winners[operation.name], (still,), (axes,))
+    beyond = -math.inf if operation is _max else math.inf
+    best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
+    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
+    moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
+    return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
+
+
+def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    """The extreme elements; those of bool are what `any` and `all` say."""
+    x = as_tensor(x, operation.name, "x")
+    axes = axes_of(operation.name, axis, x.aval)
+    if x.dtype.kind == "c" and axes:
+        return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
+    if x.dtype == _BOOL:
+        operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
+        operation = of_bool
+    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+
+
+@records(_max)
+@remembered(1)
+def max_(x, axis=None, *, keepdims=False):
+    """The largest element over an axis, several, or (None) all of them; nan if there is one.
+
+    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
+
+    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
+    f64[3] [0.  0.5 0.5]
+    """
+    return _extremum(_max, any_.primitive, x, axis, keepdims)
+
+
+@records(_min)
+@remembered(1)
+def min_(x, axis=None, *, keepdims=False):
+    """The smallest element over an axis, several, or (None) all of them; nan if there is one.
+
+    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
+
+    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
+    i64[2,1]
+    [[2]
+     [1]]
+    """
+    return _extremum(_min, all_.primitive, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- argmax, argmin
+
+
+def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
+    def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
+        rest = [i for i in range(x.ndim) if i not in axis]
+        rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
+        return reference(rows, -1)
+
+    return reduction(name, over_axes, "fib", result=_I64, empty=False, discrete=True)
+
+
+_argmax = _place_reduction("argmax", np.argmax)
+_argmin = _place_reduction("argmin", np.argmin)
+
+
+def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, operation.name, "x")
+    axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
+    if x.dtype.kind == "c":
+        wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
+        return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
+    return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
+
+
+@records(_argmax)
+@remembered(1)
+def argmax(x, axis=None, *, keepdims=False):
+    """Index of the first largest element along an axis (None: in x flattened).
+
+    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [1 0]
+    """
+    return _place(_argmax, x, axis, keepdims)
+
+
+@records(_argmin)
+@remembered(1)
+def argmin(x, axis=None, *, keepdims=False):
+    """Index of the first smallest element along an axis (None: in x flattened).
+
+    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [0 2]
+    """
+    return _place(_argmin, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- running extremes
 
 def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     """The sums from the beginning of its plateau to each element."""
@@ -65,7 +315,7 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
         if not x.size:
             return (y_bar,)
         attained, goes_on, share = _shares(plateaus, x, axis)
-        return (mul0(attained, _backwards(times(y_bar, share, masked), goes_on, axis)),)
+        return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
     def jvp(dxs, y, x, *, axis):
         (dx,) = dxs
@@ -130,110 +380,3 @@ def cummin(x, axis=None):
      [2. 1.]]
     """
     return _recorded(_cummin, x, axis)
-
-
-# ---------------------------------------------------------------- without nan
-
-
-def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
-    """x with a value for each nan, and where they were (None: it can hold none)."""
-    if x.dtype.kind not in "fc":
-        return x, None
-    is_nan = isnan(x)
-    return where(is_nan, value, x), is_nan
-
-
-@function
-@remembered(1)
-def nansum(x, axis=None, *, dtype=None, keepdims=False):
-    """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
-
-    initial   a number to begin with
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.nansum([1.0, ad.nan])
-    f64[] 1.0
-    >>> ad.nansum([ad.nan])
-    f64[] 0.0
-    """
-    x = as_tensor(x, "nansum", "x")
-    axes = axes_of("nansum", axis, x.aval)
-    found, _ = _without(x, 0.0)
-    return sum_(found, axes, dtype=dtype, keepdims=keepdims)
-
-
-@function
-@remembered(1)
-def nanmean(x, axis=None, *, keepdims=False):
-    """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
-
-    x: f[..., n, ...]  →  f[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
-
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
-    f64[3] [0.5 0.  0.5]
-    """
-    x = as_tensor(x, "nanmean", "x")
-    x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
-    axes = axes_of("nanmean", axis, x.aval)
-    found, is_nan = _without(x, 0.0)
-    assert is_nan is not None, "floats may be nan"
-    counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
-    return divide(sum_(found, axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
-
-
-def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, name, "x")
-    if x.dtype.kind != "f":
-        return extreme(x, axis, keepdims=keepdims)
-    axes = axes_of(name, axis, x.aval)
-    found, is_nan = _without(x, start)
-    y = extreme(found, axes, keepdims=keepdims)
-    return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
-
-
-@function
-@remembered(1)
-def nanmax(x, axis=None, *, keepdims=False):
-    """The largest element that is not nan, as `max` otherwise; nan where all are nan.
-
-    x: T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.nanmax([1.0, ad.nan, 3.0])
-    f64[] 3.0
-    >>> ad.nanmax([ad.nan])
-    f64[] nan
-    """
-    return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
-
-
-@function
-@remembered(1)
-def nanmin(x, axis=None, *, keepdims=False):
-    """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
-
-    x: T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
-    f64[2] [ 1. nan]
-    """
-    return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)

@@ -28,10 +28,9 @@ from .complexes import conj
 from .conversion import as_tensor, cast_to
 from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
-from .forms import takes_as
 from .joining import joined
 from .primitive import expect, zeros_of
-from .protocols import serves
+from .protocols import counterparts
 from .slicing import part
 
 __all__ = [
@@ -369,5 +368,4 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
     return _irfftn("irfft2", x, s, axes, norm)
 
 
-for _name in __all__:
-    (takes_as if _name.endswith("freq") else serves)(globals()[_name], getattr(np.fft, _name))
+counterparts(__all__, globals(), np.fft)

@@ -15,10 +15,10 @@ from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import multiply
 from .batching import along
-from .comparison import equal, logical_or
 from .complexes import real_aval
 from .conversion import cast_to
 from .creation import iota
+from .logic import equal, logical_or
 from .primitive import Operation, expect, linear
 from .selection import where
 
@@ -47,7 +47,6 @@ of_complex: Operation = linear(
     infer=_complex_aval,
     transpose=lambda y_bar, y, x, *, axis, inverse: (record(of_complex, (y_bar,), (axis, not inverse)),),
     lower=Fourier("complex"),
-    params=("axis", "inverse"),
     heavy=True,
     batch=along("axis"),
 )
@@ -90,7 +89,6 @@ of_real: Operation = linear(
     infer=_half_aval,
     transpose=_rfft_transpose,
     lower=Fourier("half"),
-    params=("axis",),
     heavy=True,
     batch=along("axis"),
 )
@@ -101,7 +99,6 @@ to_real: Operation = linear(
     infer=_whole_aval,
     transpose=_irfft_transpose,
     lower=Fourier("whole"),
-    params=("axis", "n"),
     heavy=True,
     batch=along("axis"),
 )

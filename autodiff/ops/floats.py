@@ -18,17 +18,15 @@ from ..custom import function
 from ..custom.function import Function
 from ..errors import DTypeError, caller
 from ..tensor import Tensor
-from .angles import arctan2
 from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
-from .comparison import isinf, isnan, logical_and, logical_not, not_equal
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
+from .elementwise import arctan2, rint, trunc
+from .logic import isinf, isnan, logical_and, logical_not, not_equal
 from .power import power
 from .primitive import zero_of, zeros_of
 from .promotion import common
-from .protocols import serves
-from .rounding import rint, trunc
 from .selection import maximum, minimum, where
 from .statistics import floating
 
@@ -42,11 +40,7 @@ _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
 
 # ---------------------------------------------------------------- signs and neighbours
 
-copysign: Function = binary(
-    "copysign",
-    np.copysign,
-    partials=lambda y, a, b: (lambda: multiply(sign(a), sign(y)), None),
-    lower=Map(lambda k, a, b: k.copysign(a, b)),
+copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multiply(sign(a), sign(y)), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
@@ -54,21 +48,15 @@ copysign: Function = binary(
     >>> import autodiff as ad
     >>> ad.copysign([1.0, -2.0], -0.0)
     f64[2] [-1. -2.]
-    """,
-)
-signbit = unary(
-    "signbit",
-    np.signbit,
-    result="bool",
-    partials=None,
+    """)
+signbit = unary("signbit", result="bool", partials=None,
     lower=Map(lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x))),
     doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.signbit([0.0, -0.0])
     bool[2] [False  True]
-    """,
-)
+    """)
 
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
@@ -83,18 +71,13 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
 
 
-nextafter = binary(
-    "nextafter",
-    np.nextafter,
-    partials=lambda y, a, b: (1, None),
-    lower=Map(_nextafter),
+nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=Map(_nextafter),
     doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
 
     >>> import autodiff as ad
     >>> ad.nextafter(1.0, 2.0) - 1.0
     f64[] 2.220446049250313e-16
-    """,
-)
+    """)
 
 # ---------------------------------------------------------------- the parts of a number
 
@@ -133,19 +116,12 @@ def _exponent(k: Any, x: Any) -> Any:
     return k.cast(k.select(is_special, k.constant(0, like=bits), found), "i32")
 
 
-_exponent_of = unary(
-    "frexp_exponent",
-    lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
-    result="i32",
-    partials=None,
-    lower=Map(_exponent),
+_exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
+    result="i32", partials=None, lower=Map(_exponent),
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
 )
-_mantissa_of = unary(
-    "frexp_mantissa",
-    lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),),
-    lower=Map(_mantissa),
+_mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
+    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=Map(_mantissa),
     doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
@@ -186,11 +162,8 @@ def _power_of_two(k: Any, n: Any) -> Any:
     return k.from_bits(k.shift_left(k.add(whole, k.constant(bias, like=whole)), k.constant(fraction, like=whole)))
 
 
-_ldexp: Function = binary(
-    "ldexp",
-    lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
-    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None),
-    lower=Map(_times_power),
+_ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
+    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None), lower=Map(_times_power),
     doc="x1 · 2**x2, of floats that are whole.   f[...], f[...]  →  f[...]",
 )
 
@@ -235,12 +208,7 @@ def modf(x) -> tuple[Tensor, Tensor]:
 
 # ---------------------------------------------------------------- arithmetic as in C
 
-fmod: Function = binary(
-    "fmod",
-    np.fmod,
-    accepts="fi",
-    partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
-    lower=Map(lambda k, a, b: k.fmod(a, b)),
+fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
     on_bool=lambda a, b: fmod(cast_to(a, _I64), cast_to(b, _I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
@@ -249,8 +217,7 @@ fmod: Function = binary(
     >>> import autodiff as ad
     >>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)
     (f64[] -2.0, f64[] 1.0)
-    """,
-)
+    """)
 
 
 @function
@@ -395,10 +362,3 @@ def isreal(x):
     bool[2] [False  True]
     """
     return logical_not(iscomplex(x))
-
-
-serves(fix, np.fix)
-for _function in (angle, iscomplex, isneginf, isposinf, isreal):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (copysign, divmod, fabs, float_power, fmax, fmin, fmod, frexp, ldexp, modf, nextafter, signbit):
-    serves(_function, getattr(np, _function.__name__))

@@ -58,7 +58,7 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
 }
 
 #: The modules with further parameters of functions that every program imports.
-_FURTHER = ("conditions", "wider")
+_FURTHER = ("masked_reductions", "numpy_parameters")
 #: Functions of which `order` names fields to sort by.
 _SORTING = ("argsort", "sort")
 _OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}

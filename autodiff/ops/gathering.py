@@ -26,18 +26,15 @@ from ..tensor import Tensor
 from .arguments import axis_of, check_known, records, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
-from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .creation import iota
+from .logic import equal
 from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
 from .template import Bounds, remembered
 
-__all__ = [
-    "check_updates", "gathered", "index_tensor", "replaced", "scattered", "summed_at", "take",
-    "within",
-]
+__all__ = ["take"]
 
 _I64 = np.dtype(np.int64)
 
@@ -241,7 +238,6 @@ _take = linear(
     infer=_take_aval,
     transpose=_take_transpose,
     lower=Move(_take_element, free=False),
-    params=("axes", "place"),
     batch=_take_batch,
 )
 _scatter_add = linear(
@@ -250,7 +246,6 @@ _scatter_add = linear(
     infer=_scatter_add_aval,
     transpose=_scatter_add_transpose,
     lower=Scatter(_scatter_target),
-    params=("shape", "axes", "place"),
     in_args=None,
     heavy=True,
     batch=_scatter_add_batch,
@@ -263,7 +258,6 @@ _scatter_set = primitive(
     vjp=_scatter_set_vjp,
     jvp=_scatter_set_jvp,
     lower=Scatter(_set_target, replaces=True),
-    params=("axes", "place"),
     heavy=True,
     masks=True,
     batch=_scatter_set_batch,

@@ -11,21 +11,19 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import add, divide, multiply
-from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .forms import further, takes_as
+from .diagonals import diag, tril
+from .forms import further
 from .joining import joined, stack
-from .linalg_basic import diag
+from .logic import equal
+from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
 from .promotion import common
-from .protocols import serves
 from .scans import cumprod, cumsum
 from .selection import where
 from .shaping import broadcast_to, reshaped
-from .triangles import tril
-from .wider import along_axis
 
 __all__ = [
     "broadcast_arrays", "cumulative_prod", "cumulative_sum", "diagflat", "geomspace", "identity", "indices", "logspace",
@@ -205,12 +203,3 @@ def cumulative_prod(x, *, axis=None, dtype=None, include_initial=False):
     i64[4] [1 1 2 6]
     """
     return _with_first("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
-
-
-for _function in (broadcast_arrays, diagflat, geomspace, logspace):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (cumulative_prod, cumulative_sum):
-    if hasattr(np, _function.__name__):  # from NumPy 2.1 on
-        serves(_function, getattr(np, _function.__name__))
-for _function in (identity, indices, tri):
-    takes_as(_function, getattr(np, _function.__name__))

@@ -37,7 +37,7 @@ from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
 
-__all__ = ["READ", "WRITE", "add_at", "getitem", "index_update"]
+__all__ = ["add_at"]
 
 _I64 = np.dtype(np.int64)
 _ALL = slice(None)

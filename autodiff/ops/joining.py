@@ -28,7 +28,7 @@ from .shaping import reshaped
 from .slicing import part
 from .template import ITEMS, remembered
 
-__all__ = ["concatenate", "joined", "nested", "split", "stack"]
+__all__ = ["concatenate", "split", "stack"]
 
 # ---------------------------------------------------------------- concatenate
 
@@ -79,7 +79,6 @@ _concatenate = linear(
     infer=_concatenate_aval,
     transpose=_concatenate_transpose,
     lower=Move(_concatenate_element, free=False),
-    params=("axis",),
     in_args=None,
     jointly=True,
     batch=along("axis"),

@@ -1,4 +1,4 @@
-"""Python's operators on tensors, as calls of the generic functions.
+"""Python's operators and methods of tensors, as calls of the generic functions, which they are given by name.
 
 They are attached to `AbstractTensor`, so a structured or user type has all of them, and gets its own
 by adding methods to the functions.  Another operand that no function could take (a class with its
@@ -7,7 +7,7 @@ own `__radd__`) is left to Python: the operator returns NotImplemented.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,98 @@ import numpy as np
 from ..custom.function import Function
 from ..tensor import AbstractTensor
 from ..tracebacks import shorten
-from .arithmetic import abs_, add, divide, floor_divide, mod, multiply, negative, positive, subtract
-from .bits import (
-    bitwise_and,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-)
-from .comparison import equal, greater, greater_equal, less, less_equal, not_equal
-from .power import power
-from .rounding import round_
 
-__all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach", "attach_operators", "attach_spread"]
+__all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach"]
+
+#: Functions by the name of the operator.
+BINARY: dict[str, Function] = {}
+PREFIX: dict[str, Function] = {}
+#: In the order in which Python numbers them.
+COMPARISONS: dict[str, Function] = {}
+#: Functions by the name of the method, and what gives their arguments for those of the method (None: the same).
+METHODS: dict[str, tuple[Callable, Callable[[tuple], tuple] | None]] = {}
+
+#: The functions that operators are, by name: `add` is `__add__` and, for other left operands, `__radd__`.
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
+    "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift", "matmul": "matmul",
+}  # fmt: skip
+_PREFIX = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
+}
+#: Functions that are methods of the same name.
+_METHODS = (
+    "abs all any argmax argmin argsort astype broadcast_to clip conj conjugate cos cumprod cumsum diagonal dot exp "
+    "expand_dims log log_softmax logsumexp max mean min prod ravel relu repeat round sigmoid sin softmax sqrt square "
+    "squeeze std sum swapaxes take tanh trace var"
+)
+#: Functions of which t.real is a property.
+_PROPERTIES = {
+    "T": ("transpose", """The axes in reverse order.
+
+    >>> import autodiff as ad
+    >>> ad.ones((2, 3, 4)).T.shape
+    (4, 3, 2)
+    """),
+    "mT": ("matrix_transpose", """Each matrix transposed: the last two axes exchanged.
+
+    >>> import autodiff as ad
+    >>> ad.ones((2, 3, 4)).mT.shape
+    (2, 4, 3)
+    """),
+    "real": ("real", """The real part.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1 + 2j]).real
+    f64[1] [1.]
+    """),
+    "imag": ("imag", """The imaginary part.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1 + 2j]).imag
+    f64[1] [2.]
+    """),
+}
+
+
+def attach(functions: Mapping[str, Any]) -> None:
+    """Give tensors all operators and methods, of the public functions by name."""
+    for name, of in _BINARY.items():
+        BINARY[name] = functions[of]
+        _attach_one(f"__{name}__", _forward(functions[of]))
+        _attach_one(f"__r{name}__", _reflected(functions[of]))
+    for name, of in _COMPARISONS.items():
+        COMPARISONS[name] = functions[of]
+        _attach_one(f"__{name}__", _forward(functions[of]))
+    for name, of in _PREFIX.items():
+        PREFIX[name] = functions[of]
+        _attach_one(f"__{name}__", _prefix(functions[of]))
+    METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
+    METHODS.update({
+        "flatten": (functions["ravel"], None),
+        "reshape": (functions["reshape"], _gathering(is_needed=True)),
+        "transpose": (functions["transpose"], _gathering(is_needed=False)),
+        "__getitem__": (functions["getitem"], None),
+        "__iter__": (_rows, None),
+        "__contains__": (_holds, None),
+    })
+    for name, (function, canonical) in METHODS.items():
+        setattr(AbstractTensor, name, _method(name, function, canonical))
+    for name, (of, doc) in _PROPERTIES.items():
+        setattr(AbstractTensor, name, property(functions[of], doc=doc))
+    for method in (_divmod, _rdivmod, _round):
+        _attach_one(f"_{method.__name__}__", method)
+    AbstractTensor.copy = copy  # type: ignore[attr-defined]  # attached, as all methods
+
+
+def _attach_one(name: str, operator: Callable) -> None:
+    operator.__name__ = operator.__qualname__ = name
+    setattr(AbstractTensor, name, operator)
+
+
+# ---------------------------------------------------------------- operators
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -97,26 +175,11 @@ def _prefix(function: Function) -> Callable:
     return operator
 
 
-def attach(names: dict[str, Callable], cls: type = AbstractTensor) -> None:
-    """Make functions methods of all tensors: `attach({"sum": sum_})` gives `t.sum(axis=0)`."""
-    for name, function in names.items():
-        setattr(cls, name, _method(name, function))
-        METHODS[name] = function, None
-
-
-def attach_spread(names: dict[str, Callable], *, is_needed: bool) -> None:
-    """Attach methods that take a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3)).
-
-    is_needed   whether no arguments mean an empty sequence, not that it is left out
-    """
-    for name, function in names.items():
-        canonical = _gathering(is_needed)
-        setattr(AbstractTensor, name, _method(name, function, canonical))
-        METHODS[name] = function, canonical
-
-
 def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
-    """A function that gives the function's own arguments for those of such a method."""
+    """Gives a function's arguments for those of a method that takes the elements of a sequence: t.reshape(2, 3).
+
+    is_needed   no arguments mean an empty sequence, not that it is left out
+    """
 
     def canonical(args: tuple) -> tuple:
         x, *rest = args
@@ -142,54 +205,30 @@ def _method(name: str, function: Callable, canonical: Callable[[tuple], tuple] |
     return method
 
 
-#: What was attached: functions by the name of the operator.
-BINARY: dict[str, Function] = {}
-PREFIX: dict[str, Function] = {}
-#: Functions by the name of the method, and what gives their arguments for those of the method (None: the same).
-METHODS: dict[str, tuple[Callable, Callable[[tuple], tuple] | None]] = {}
+
+def _rows(self: Any) -> Iterator:
+    """The elements along the leading axis.  Raises TypeError for a 0-d tensor."""
+    if not self.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return (self[i] for i in range(self.shape[0]))
 
 
-def attach_operators(names: dict[str, Function], reflected: bool = True) -> None:
-    """Attach binary operators, given as {"add": add}: `__add__` and, for other left operands, `__radd__`."""
-    for name, function in names.items():
-        _attach_one(f"__{name}__", _forward(function))
-        if reflected:
-            _attach_one(f"__r{name}__", _reflected(function))
-            BINARY[name] = function
+def _holds(self: Any, element: Any) -> bool:
+    """True if an element equals this: evaluates the array."""
+    return bool(COMPARISONS["eq"](self, element).any())
 
 
-def _attach_one(name: str, operator: Callable) -> None:
-    operator.__name__ = operator.__qualname__ = name
-    setattr(AbstractTensor, name, operator)
+def copy(self: Any) -> Any:
+    """A tensor of its own with the same value: in-place updates of one leave the other; gradients flow through it.
 
-
-attach_operators({
-    "add": add,
-    "sub": subtract,
-    "mul": multiply,
-    "truediv": divide,
-    "floordiv": floor_divide,
-    "mod": mod,
-    "pow": power,
-    "and": bitwise_and,
-    "or": bitwise_or,
-    "xor": bitwise_xor,
-    "lshift": bitwise_left_shift,
-    "rshift": bitwise_right_shift,
-})
-#: In the order in which Python numbers them.
-COMPARISONS: dict[str, Function] = {
-    "lt": less,
-    "le": less_equal,
-    "eq": equal,
-    "ne": not_equal,
-    "gt": greater,
-    "ge": greater_equal,
-}
-attach_operators(COMPARISONS, reflected=False)
-PREFIX |= {"neg": negative, "pos": positive, "abs": abs_, "invert": bitwise_not}
-for _name, _function in PREFIX.items():
-    _attach_one(f"__{_name}__", _prefix(_function))
+    >>> import autodiff as ad
+    >>> x = ad.ones(2)
+    >>> y = x.copy()
+    >>> y[0] = 5.0
+    >>> x, y
+    (f64[2] [1. 1.], f64[2] [5. 1.])
+    """
+    return PREFIX["pos"](self)
 
 
 def _divmod(self, other):
@@ -203,9 +242,4 @@ def _rdivmod(self, other):
 
 
 def _round(self, ndigits=None):
-    return round_(self, 0 if ndigits is None else ndigits)
-
-
-_attach_one("__divmod__", _divmod)
-_attach_one("__rdivmod__", _rdivmod)
-_attach_one("__round__", _round)
+    return METHODS["round"][0](self, 0 if ndigits is None else ndigits)

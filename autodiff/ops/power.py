@@ -19,20 +19,18 @@ from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
 from .arithmetic import mul0
-from .bits import bitwise_and
-from .comparison import equal, greater
 from .complexes import real_part
 from .conversion import cast_to
-from .declare import public
+from .declare import OneNode, is_simple, public
 from .elementwise import log, sqrt
-from .one_node import OneNode, is_simple
+from .logic import bitwise_and, equal, greater
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
 from .slopes import inverse_root
 from .template import remembered
 
-__all__ = ["power", "power_to", "square"]
+__all__ = ["power", "square"]
 
 #: Integer exponents up to this size are static: beyond, products of rounded products lose more than
 #: the library function does (n / 2 ulps, against one).
@@ -120,7 +118,7 @@ def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
 
 _power, _lower_power = [
-    elementwise(name, np.power, accepts="fc", partials=partials, lower=Map(lambda k, x, p: k.pow(x, p)))
+    elementwise(name, np.power, accepts="fc", partials=partials, lower="pow")
     for name, partials in (("power", _power_partials), ("lower_power", _lower_power_partials))
 ]
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
-from codegen.lowering import Lowering
+from codegen.lowering import Lowering, Map
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import Primitive, constant, record
@@ -47,7 +47,7 @@ def elementwise(
     reference: Callable[..., Any],
     *,
     partials: Callable[..., tuple] | None,
-    lower: Lowering,
+    lower: Lowering | str = "",
     accepts: str = "f",
     result: str | None = None,
     params: tuple[str, ...] = (),
@@ -64,6 +64,7 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
+    lower      or the name of a method of the scalar builder; by default that of the operation
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
@@ -101,21 +102,24 @@ def elementwise(
                 dy = term if dy is None else named("add")(dy, term)
         return None if dy is None else spread_to(dy, y.shape)
 
-    operation = Operation(
+    operation = primitive(
         name,
+        reference,
         infer=elementwise_aval(name, accepts, result, first),
-        reference=reference,
-        lower=lower,
+        lower=Map(_by_name(lower or name)) if isinstance(lower, str) else lower,
         params=params,
-        traits=frozenset(("elementwise", *traits, *(("cancels",) if cancels else ()))),
+        traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
         pull=pull,
         push=push,
         masks=masks,
         discrete=not set(accepts if result is None else DTYPES[result].kind).intersection("fc"),
-        batch=elements,
     )
-    define(operation)
     return operation
+
+
+def _by_name(method: str) -> Callable[..., Any]:
+    """The program for an element that is one call of a method of the scalar builder."""
+    return lambda k, *xs: getattr(k, method)(*xs)
 
 
 def linear(
@@ -124,50 +128,26 @@ def linear(
     *,
     infer: Callable[..., Aval],
     transpose: Callable[..., tuple],
-    lower: Lowering,
-    params: tuple[str, ...] = (),
     in_args: tuple[int, ...] | None = (0,),
     jointly: bool = False,
-    heavy: bool = False,
-    keeps_mask: bool = True,
     traits: Sequence[str] = (),
-    batch: Callable[..., Any] | None = None,
-    written: Callable[..., Any] | None = None,
+    **declared: Any,
 ) -> Operation:
-    """An operation that is linear in its inputs `in_args`.
+    """An operation that is linear in its inputs `in_args`; what else is declared is as for `primitive`.
 
     transpose  transpose(y_bar, y, *xs, **params) -> one cotangent per input (None: zero); an entry may
                be a function of no arguments, called only when that input wants a gradient
     in_args    numbers of the inputs it is linear in (None: all of them); the others, such as indices, have
                no derivative
     jointly    linear in all of `in_args` together (concatenate), not in each for itself (matmul)
-    heavy      worth storing when something live may read it again
-    keeps_mask a masked cotangent stays masked: not for sums of products with other inputs
-    batch      what it does to many examples at once: see `batching`
-    written    how the compiler says it: see `tape.node.Primitive`
     """
-
-    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
-        return _wanted(transpose(y_bar, y, *xs, **operation.keywords(values)), xs)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         return _moved(operation, range(len(xs)) if in_args is None else in_args, jointly, dxs, xs, values)
 
-    operation = Operation(
-        name,
-        infer=infer,
-        reference=reference,
-        lower=lower,
-        params=params,
-        traits=frozenset(("linear", *traits)),
-        pull=pull,
-        push=push,
-        heavy=heavy,
-        keeps_mask=keeps_mask,
-        batch=batch,
-        written=written,
+    operation = primitive(
+        name, reference, infer=infer, vjp=transpose, push=push, traits=("linear", *traits), **declared
     )
-    define(operation)
     return operation
 
 
@@ -195,34 +175,33 @@ def primitive(
     reference: Callable[..., Any],
     *,
     infer: Callable[..., Aval],
-    lower: Lowering,
     vjp: Callable[..., tuple] | None = None,
     jvp: Callable[..., Tensor | None] | None = None,
     pull: Callable[..., tuple] | None = None,
-    params: tuple[str, ...] = (),
-    heavy: bool = False,
-    masks: bool = False,
-    keeps_mask: bool = True,
-    discrete: bool = False,
+    push: Callable[..., Tensor | None] | None = None,
+    params: tuple[str, ...] | None = None,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
-    written: Callable[..., Any] | None = None,
+    **declared: Any,
 ) -> Operation:
-    """An operation whose rules are written out.
+    """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
 
     vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`
     pull    instead of `vjp`, where a masked cotangent needs care: pull(y_bar, y, xs, params, masked)
             with the tape's own signature; `times(y_bar, p, masked)` is the product to use
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
+    push    instead of `jvp`, with the tape's own signature: push(dxs, y, xs, params)
+    params  names of its parameters; None: those that the shape rule `infer` takes by name
     batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
-    written how the compiler says it: see `tape.node.Primitive`
     """
 
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
-        return _wanted(vjp(y_bar, y, *xs, **operation.keywords(values)), xs)
+        cotangents = vjp(y_bar, y, *xs, **operation.keywords(values))
+        # Those that nobody wants are never computed.
+        return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
-    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+    def push_of_jvp(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         assert jvp is not None
         return jvp(dxs, y, *xs, **operation.keywords(values))
 
@@ -230,20 +209,21 @@ def primitive(
         name,
         infer=infer,
         reference=reference,
-        lower=lower,
-        params=params,
+        params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
         pull=pull or (vjp and pull_of_vjp),
-        push=jvp and push,
-        heavy=heavy,
-        masks=masks,
-        keeps_mask=keeps_mask,
-        discrete=discrete,
+        push=push or (jvp and push_of_jvp),
         batch=batch or (elements if "elementwise" in traits else None),
-        written=written,
+        **declared,
     )
     define(operation)
     return operation
+
+
+def _taken_by_name(infer: Any) -> tuple[str, ...]:
+    """The parameters that a function takes by name alone."""
+    code = infer.__code__
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 
 # ---------------------------------------------------------------- what rules share
@@ -254,7 +234,6 @@ def named(name: str) -> Operation:
     return cast(Operation, OPS[name])
 
 
-
 def _wants(x: Tensor) -> bool:
     """True if a gradient can flow on through x: asked of the node, since a handle may be masked."""
     return x.node.kind.out.requires_grad
@@ -263,11 +242,6 @@ def _wants(x: Tensor) -> bool:
 def _forced(partial: Any) -> Any:
     """A partial or cotangent that was written as a function of no arguments, computed."""
     return partial() if callable(partial) else partial
-
-
-def _wanted(cotangents: tuple, xs: tuple) -> tuple:
-    """The cotangents of the inputs that want one; the others are never computed."""
-    return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
 
 def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | None:

@@ -7,7 +7,7 @@ here raises where the tensor requires grad or is being traced, and otherwise get
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,57 +22,17 @@ from ..frames import is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import shorten
-from . import angles, arithmetic, bits, comparison, creation, elementwise, rounding, selection, statistics
-from .complexes import conj
-from .conversion import as_tensor, astype
+from .conversion import as_tensor
 from .forms import Refusal, takes_as
-from .power import power, square
+from .operators import PREFIX
 
-__all__ = ["FUNCTIONS", "UFUNCS", "serves"]
+__all__ = ["FUNCTIONS", "UFUNCS", "counterparts", "reductions"]
 
-#: What stands for a universal function of NumPy.
-UFUNCS: dict[np.ufunc, Callable] = {
-    np.add: arithmetic.add,
-    np.subtract: arithmetic.subtract,
-    np.multiply: arithmetic.multiply,
-    np.divide: arithmetic.divide,
-    np.floor_divide: arithmetic.floor_divide,
-    np.remainder: arithmetic.mod,
-    np.negative: arithmetic.negative,
-    np.positive: arithmetic.positive,
-    np.absolute: arithmetic.abs_,
-    np.conjugate: conj,
-    np.sign: arithmetic.sign,
-    np.reciprocal: arithmetic.reciprocal,
-    np.hypot: arithmetic.hypot,
-    np.logaddexp: statistics.logaddexp,
-    np.power: power,
-    np.square: square,
-    np.maximum: selection.maximum,
-    np.minimum: selection.minimum,
-    **{getattr(np, name): getattr(rounding, name) for name in ("rint", "floor", "ceil", "trunc")},
-    **{
-        getattr(np, name): getattr(elementwise, name)
-        for name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt")
-    },
-    **{getattr(np, name): getattr(angles, name) for name in angles.__all__},
-    **{
-        getattr(np, name): getattr(comparison, name)
-        for name in (
-            "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite",
-            "logical_and", "logical_or", "logical_xor", "logical_not",
-        )
-    },
-    np.bitwise_and: bits.bitwise_and,
-    np.bitwise_or: bits.bitwise_or,
-    np.bitwise_xor: bits.bitwise_xor,
-    np.invert: bits.bitwise_not,
-    np.left_shift: bits.bitwise_left_shift,
-    np.right_shift: bits.bitwise_right_shift,
-}
+#: Our function for each universal function of NumPy, found by name: see `counterparts`.
+UFUNCS: dict[np.ufunc, Callable] = {}
 
-#: What stands for other functions of NumPy, and for (universal function, "reduce").  One that returns
-#: NotImplemented leaves the call to NumPy.  See `serves`.
+#: Our function for other functions of NumPy, and for (universal function, "reduce").  One that returns
+#: NotImplemented leaves the call to NumPy.
 FUNCTIONS: dict[Any, Callable] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
@@ -80,18 +40,22 @@ FUNCTIONS: dict[Any, Callable] = {
     np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in xs]),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
-    np.copy: lambda a, order="K", subok=False: arithmetic.positive(a),
-    np.clip: selection.clip,
-    np.round: rounding.round_,
-    np.around: rounding.round_,
-    np.where: selection.where,
-    np.zeros_like: creation.zeros_like,
-    np.ones_like: creation.ones_like,
-    np.empty_like: creation.empty_like,
-    np.full_like: creation.full_like,
-    np.linspace: creation.linspace,
-} | ({np.astype: astype} if hasattr(np, "astype") else {})  # from NumPy 2.1 on
+    np.copy: lambda a, order="K", subok=False: PREFIX["pos"](a),
+}
 
+#: Our functions for methods of universal functions.
+_METHODS = {
+    np.add: {"reduce": "sum", "accumulate": "cumsum"},
+    np.multiply: {"reduce": "prod", "accumulate": "cumprod"},
+    np.maximum: {"reduce": "max", "accumulate": "cummax"},
+    np.minimum: {"reduce": "min", "accumulate": "cummin"},
+    np.logical_or: {"reduce": "any"},
+    np.logical_and: {"reduce": "all"},
+}
+
+#: Functions that have the parameters of NumPy's and do not stand for it: no argument of NumPy's is an array, or
+#: NumPy's reads values.
+_NAMES_ALONE = frozenset(("allclose", "bincount", "eye", "fftfreq", "identity", "indices", "rfftfreq", "tri"))
 
 #: Functions of NumPy that compare, show or write values: where they read a tensor no gradient is lost.
 READERS = frozenset((
@@ -100,17 +64,30 @@ READERS = frozenset((
 ))  # fmt: skip
 
 
-def serves(function: Callable, *numpy_functions: Any) -> None:
-    """Say that `function` stands for these functions of NumPy, or (ufunc, method name) pairs."""
-    for one in numpy_functions:
-        (UFUNCS if isinstance(one, np.ufunc) else FUNCTIONS)[one] = function
-        if isinstance(function, Function) and not isinstance(one, tuple):
+def counterparts(names: Iterable[str], ours: Mapping[str, Any], theirs: Any = np) -> None:
+    """Let functions of ours stand for NumPy's of the same names, and take the names of their parameters."""
+    for name in names:
+        function, one = ours[name], getattr(theirs, name, None)
+        if isinstance(function, Function) and callable(one):
             takes_as(function, one)
+            if name not in _NAMES_ALONE:
+                (UFUNCS if isinstance(one, np.ufunc) else FUNCTIONS)[one] = function
 
 
-for _one, _function in (*UFUNCS.items(), *FUNCTIONS.items()):
-    if isinstance(_function, Function):
-        takes_as(_function, _one)
+def reductions(functions: Mapping[str, Any]) -> None:
+    """Let functions of ours stand for the methods of universal functions: `np.add.reduce(t)` is a sum."""
+    for ufunc, methods in _METHODS.items():
+        FUNCTIONS.update({(ufunc, method): _reducing(functions[name]) for method, name in methods.items()})
+
+
+def _reducing(function: Callable) -> Callable:
+    """The `reduce` of a universal function: over the first axis unless another is named."""
+
+    def reduce(array, axis=0, dtype=None, out=None, keepdims=False, **keywords):
+        told = {"dtype": dtype} if dtype is not None else {}
+        return function(array, axis, **told, **({"keepdims": True} if keepdims else {}), **keywords)
+
+    return reduce
 
 
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -174,11 +151,8 @@ def _later(function: Any) -> Callable | None:
         if ours is not None:
             UFUNCS[function] = ours
         return ours
-    known = imported(__package__).LATER | {"i0": "special"}
-    home = _HOMES.get(getattr(function, "__module__", ""), known.get(name))
-    if home is None:
-        return None
-    imported(f"{__package__}.{home}")
+    home = _HOMES.get(getattr(function, "__module__", ""), "special" if name == "i0" else "")
+    getattr(imported(f"{__package__}.{home}" if home else __package__), name, None)
     return UFUNCS.get(function) if isinstance(function, np.ufunc) else FUNCTIONS.get(function)
 
 

@@ -16,17 +16,16 @@ from codegen.symbols import as_float
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
-from .along import take_along_axis
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import equal, isnan, less
 from .conversion import cast_to
+from .elementwise import ceil, floor, rint
 from .forms import further
+from .logic import equal, isnan, less
 from .primitive import spread_to
 from .promotion import common
-from .protocols import serves
 from .reductions import any_, summed
-from .rounding import ceil, floor, rint
+from .rows import take_along_axis
 from .scans import cumsum
 from .selection import clip, where
 from .shaping import moveaxis, reshaped
@@ -259,7 +258,3 @@ def nanmedian(x, axis=None, *, keepdims=False):
     f64[] 2.0
     """
     return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
-
-
-for _function in (quantile, percentile, median, nanquantile, nanpercentile, nanmedian):
-    serves(_function, getattr(np, _function.__name__))

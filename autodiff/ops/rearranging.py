@@ -18,10 +18,10 @@ from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
 from .arguments import axis_of, built, check_parts, integer
 from .arithmetic import negative, subtract
-from .bits import bitwise_xor
 from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
+from .logic import bitwise_xor
 from .primitive import linear, spread_to
 from .promotion import common
 from .shaping import reshaped
@@ -94,7 +94,6 @@ _rotate = linear(
     infer=_rotate_aval,
     transpose=lambda y_bar, y, x, by, *, axis: (lambda: _rotated(y_bar, negative(by), axis), None),
     lower=Move(_rotate_element, free=False),
-    params=("axis",),
     batch=_rotate_batch,
 )
 

@@ -1,4 +1,4 @@
-"""Reductions: sum, max, min, any, all, argmax, argmin.
+"""Reductions: sum, any, all; of extremes see `extremes`.
 
 A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those axes are dropped;
 `keepdims` is a reshape afterwards.
@@ -6,34 +6,26 @@ A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Reduce
 
 from ..errors import ShapeError, caller
-from ..tape import DETACH, another, constant, record
+from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of, integer, kept, records, reduced_shape
-from .arithmetic import add, divide, multiply, subtract
+from .arguments import axes_of, kept, records, reduced_shape
 from .batching import along
-from .bits import bitwise_and
-from .comparison import isfinite, truth
-from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
-from .primitive import Operation, expect, linear, primitive, zero_of
-from .selection import where
+from .logic import truth
+from .primitive import Operation, expect, linear, primitive
 from .shaping import reshaped, spread
 from .template import remembered
-from .winners import winners
 
-__all__ = [
-    "all_", "any_", "argmax", "argmin", "max_", "min_", "reduced_aval", "sum_", "summed", "unreduced", "widened",
-]
+__all__ = ["all_", "any_", "sum_"]
 
 _I64 = np.dtype(np.int64)
 _BOOL = np.dtype(np.bool_)
@@ -58,6 +50,17 @@ def reduced_aval(
     return infer
 
 
+def reduction(
+    name: str, reference: Callable[..., Any], accepts: str, monoid: str = "", *, result: np.dtype | None = None,
+    empty: bool = True, **rules: Any,
+) -> Operation:
+    """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
+    return primitive(
+        name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
+        params=("axis",), heavy=True, batch=along("axis"), **rules,
+    )  # fmt: skip
+
+
 def widened(x: Tensor) -> Tensor:
     """bool and int32 as int64, as NumPy sums them."""
     return cast_to(x, _I64) if x.dtype.kind in "ib" else x
@@ -76,7 +79,6 @@ _sum = linear(
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
     lower=Reduce("add"),
-    params=("axis",),
     heavy=True,
     batch=along("axis"),
 )
@@ -113,127 +115,11 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
-# ---------------------------------------------------------------- max, min
-
-
-def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
-    def vjp(y_bar, y, x, *, axis):
-        def x_bar():
-            wins = record(_winners[name], (x,), (axis,))
-            share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
-            return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
-
-        return (x_bar,)
-
-    def jvp(dxs, y, x, *, axis):
-        if dxs[0] is None:
-            return None
-        wins = record(_winners[name], (x,), (axis,))
-        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
-        return divide(moved, summed(cast_to(wins, y.dtype), axis))
-
-    return primitive(
-        name,
-        lambda x, *, axis: reference(x, axis),
-        infer=reduced_aval(name, "fi", empty=False),
-        vjp=vjp,
-        jvp=jvp,
-        lower=Reduce(name),
-        params=("axis",),
-        heavy=True,
-        masks=True,
-        batch=along("axis"),
-    )
-
-
-_max = _extreme("max", np.max)
-_min = _extreme("min", np.min)
-_winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
-
-
-def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
-    still = record(DETACH, (x,))
-    wins = record(_winners[operation.name], (still,), (axes,))
-    beyond = -math.inf if operation is _max else math.inf
-    best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
-    moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
-    return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
-
-
-def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    """The extreme elements; those of bool are what `any` and `all` say."""
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis, x.aval)
-    if x.dtype.kind == "c" and axes:
-        return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-    if x.dtype == _BOOL:
-        operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
-        operation = of_bool
-    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
-
-
-@records(_max)
-@remembered(1)
-def max_(x, axis=None, *, keepdims=False):
-    """The largest element over an axis, several, or (None) all of them; nan if there is one.
-
-    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
-
-    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
-    f64[3] [0.  0.5 0.5]
-    """
-    return _extremum(_max, _any, x, axis, keepdims)
-
-
-@records(_min)
-@remembered(1)
-def min_(x, axis=None, *, keepdims=False):
-    """The smallest element over an axis, several, or (None) all of them; nan if there is one.
-
-    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
-
-    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
-    i64[2,1]
-    [[2]
-     [1]]
-    """
-    return _extremum(_min, _all, x, axis, keepdims)
-
-
 # ---------------------------------------------------------------- any, all
 
 
-def _truth_reduction(name: str, reference: Callable[..., Any]) -> Operation:
-    return primitive(
-        name,
-        lambda x, *, axis: reference(x, axis),
-        infer=reduced_aval(name, "b"),
-        lower=Reduce(name),
-        params=("axis",),
-        heavy=True,
-        discrete=True,
-        batch=along("axis"),
-    )
-
-
-_any = _truth_reduction("any", np.any)
-_all = _truth_reduction("all", np.all)
+_any = reduction("any", lambda x, *, axis: np.any(x, axis), "b", discrete=True)
+_all = reduction("all", lambda x, *, axis: np.all(x, axis), "b", discrete=True)
 
 
 def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
@@ -277,74 +163,3 @@ def all_(x, axis=None, *, keepdims=False):
     bool[2] [False  True]
     """
     return _quantified(_all, x, axis, keepdims)
-
-
-# ---------------------------------------------------------------- argmax, argmin
-
-
-def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
-    def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
-        rest = [i for i in range(x.ndim) if i not in axis]
-        rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], _extent(x.shape, axis))
-        return reference(rows, -1)
-
-    return primitive(
-        name,
-        over_axes,
-        infer=reduced_aval(name, "fib", result=_I64, empty=False),
-        lower=Reduce(name),
-        params=("axis",),
-        heavy=True,
-        discrete=True,
-        batch=along("axis"),
-    )
-
-
-def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """The number of elements that are reduced to one."""
-    return math.prod([shape[a] for a in axes])
-
-
-_argmax = _place_reduction("argmax", np.argmax)
-_argmin = _place_reduction("argmin", np.argmin)
-
-
-def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
-    if x.dtype.kind == "c":
-        wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
-        return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
-    return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
-
-
-@records(_argmax)
-@remembered(1)
-def argmax(x, axis=None, *, keepdims=False):
-    """Index of the first largest element along an axis (None: in x flattened).
-
-    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    >>> import autodiff as ad
-    >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [1 0]
-    """
-    return _place(_argmax, x, axis, keepdims)
-
-
-@records(_argmin)
-@remembered(1)
-def argmin(x, axis=None, *, keepdims=False):
-    """Index of the first smallest element along an axis (None: in x flattened).
-
-    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    >>> import autodiff as ad
-    >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [0 2]
-    """
-    return _place(_argmin, x, axis, keepdims)

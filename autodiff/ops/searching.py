@@ -19,17 +19,17 @@ from ..tensor import Tensor
 from .arguments import listed, number
 from .arithmetic import add, divide, multiply, subtract
 from .batching import with_examples
-from .comparison import equal, greater_equal, isnan, less
 from .conversion import as_tensor, cast_to
 from .creation import linspace, ones
+from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate
+from .logic import equal, greater_equal, isnan, less
 from .primitive import expect, primitive, spread_to
 from .promotion import common
-from .protocols import serves
 from .rearranging import diff
-from .reductions import max_, min_, sum_
-from .segments import segment_sum
+from .reductions import sum_
+from .rows import segment_sum
 from .selection import clip, where
 from .shaping import flip, reshaped
 from .sorting import argsort
@@ -75,7 +75,6 @@ _search = primitive(
     _reference,
     infer=_aval,
     lower=Move(_element, free=False),
-    params=("right",),
     discrete=True,
     batch=lambda op, size, xs, mapped, *, right: record(op, with_examples(size, xs, mapped), (right,)),
 )
@@ -242,7 +241,3 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     xp, fp = take(xp, order), take(fp, order)
     xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
-
-
-for _function in (searchsorted, digitize, histogram, interp):
-    serves(_function, getattr(np, _function.__name__))

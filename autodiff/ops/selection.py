@@ -16,30 +16,24 @@ from codegen.lowering import Map
 from ..errors import DTypeError, caller
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arrays import with_loop
-from .bits import bitwise_and, bitwise_not, bitwise_or
+from .arrays import where_of_arrays
 from .cancelling import by_share
-from .comparison import greater, greater_equal, less, less_equal, truth
 from .conversion import as_tensor
 from .declare import binary, public, unary
+from .logic import bitwise_and, bitwise_invert, bitwise_or, greater, greater_equal, less, less_equal, truth
 from .primitive import elementwise
 from .promotion import common
 
 __all__ = ["clip", "maximum", "minimum", "relu", "where"]
 
 
-@with_loop("choice")
-def _where_reference(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.where(condition, a, b)
-
-
 _where = elementwise(
     "where",
-    _where_reference,
+    where_of_arrays,
     accepts="fibc",
     first="b",
-    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_not(condition)),
-    lower=Map(lambda k, condition, a, b: k.select(condition, a, b)),
+    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_invert(condition)),
+    lower="select",
     masks=True,
 )
 
@@ -80,16 +74,8 @@ def _share_scalar(k: Any, a: Any, b: Any) -> Any:
 
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
 _share = elementwise("share", _share_reference, partials=None, lower=Map(_share_scalar))
-maximum = binary(
-    "maximum",
-    np.maximum,
-    accepts="fi",
-    partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
-    lower=Map(lambda k, a, b: k.maximum(a, b)),
-    masks=True,
-    cancels=by_share(is_largest=True),
-    traits=("commutative",),
-    on_bool=lambda a, b: bitwise_or(a, b),
+maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
+    masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=lambda a, b: bitwise_or(a, b),
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
@@ -99,18 +85,9 @@ maximum = binary(
     f64[2] [ 2. nan]
     >>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)
     f64[] 0.5
-    """,
-)
-minimum = binary(
-    "minimum",
-    np.minimum,
-    accepts="fi",
-    partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
-    lower=Map(lambda k, a, b: k.minimum(a, b)),
-    masks=True,
-    cancels=by_share(is_largest=False),
-    traits=("commutative",),
-    on_bool=lambda a, b: bitwise_and(a, b),
+    """)
+minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
+    masks=True, cancels=by_share(is_largest=False), traits=("commutative",), on_bool=lambda a, b: bitwise_and(a, b),
     doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
@@ -120,8 +97,7 @@ minimum = binary(
     f64[2] [ 1. nan]
     >>> ad.grad(ad.minimum)(ad.tensor(2.0), 2.0)
     f64[] 0.5
-    """,
-)
+    """)
 relu = unary(
     "relu",
     lambda x: np.maximum(x, x.dtype.type(0)),

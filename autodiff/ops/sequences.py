@@ -1,6 +1,12 @@
 """Rows of numbers as samples, coefficients and signals: sums under curves, polynomials, convolutions, phases.
 
-All are made of other operations, so they fuse, and their derivatives follow.
+All are made of other operations, so they fuse, and their derivatives follow.  Two are for windows of a row:
+
+    slant      y[..., i, k] = x[..., i, i + k]
+    unslant    x[..., i, i + k] = y[..., i, k], zero elsewhere      the transpose of slant
+
+A row broadcast to n rows and slanted has its windows as columns, x[i + k], which nothing stores: a sum of products of
+them is a loop over windows that reads x.  In an array of places, which says the same to `take`, each must be checked.
 """
 
 from __future__ import annotations
@@ -11,30 +17,115 @@ from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+from codegen.lowering import Move
+
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
+from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, number
 from .arithmetic import add, divide, floor_divide, multiply, subtract
-from .comparison import equal, less, logical_and
+from .batching import with_examples
 from .complexes import conj, real_aval
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, stack
+from .logic import equal, less, logical_and
 from .padding import pad
-from .primitive import spread_to, zeros_of
+from .primitive import linear, spread_to, zeros_of
 from .promotion import common
-from .protocols import serves
 from .rearranging import diff
 from .reductions import summed
 from .scans import cumsum
 from .selection import where
 from .shaping import flip, reshaped
-from .slants import windows
 from .slicing import part
 
-__all__ = ["convolve", "correlate", "ediff1d", "gradient", "polyval", "trapezoid", "unwrap", "vander"]
+__all__ = [
+    "convolve", "correlate", "ediff1d", "gradient", "polyval", "slant", "trapezoid", "unslant", "unwrap", "vander",
+    "windows",
+]  # fmt: skip
 
+
+# ---------------------------------------------------------------- windows of a row
+
+def _slant_aval(x: Aval, *, count: int) -> Aval:
+    assert x.ndim > 1 and x.shape[-2] + count - 1 <= x.shape[-1], f"slant: no {count} from each diagonal on in {x}"
+    return x.with_shape((*x.shape[:-1], count))
+
+
+def _slant_reference(x: np.ndarray, *, count: int) -> np.ndarray:
+    rows, places = np.ogrid[: x.shape[-2], :count]
+    return x[..., rows, rows + places]
+
+
+def _slant_element(k, index, x, *, count):
+    *others, i, place = index
+    return x(*others, i, k.add(i, place))
+
+
+def _unslant_aval(y: Aval, *, extent: int) -> Aval:
+    assert y.ndim > 1 and y.shape[-2] + y.shape[-1] - 1 <= extent, f"unslant: {y} is not within {extent}"
+    return y.with_shape((*y.shape[:-1], extent))
+
+
+def _unslant_reference(y: np.ndarray, *, extent: int) -> np.ndarray:
+    x = np.zeros((*y.shape[:-1], extent), y.dtype)
+    rows, places = np.ogrid[: y.shape[-2], : y.shape[-1]]
+    x[..., rows, rows + places] = y
+    return x
+
+
+def _unslant_element(k, index, y, *, extent):
+    *others, i, place = index
+    ahead, count = k.sub(place, i), y.shape[-1]
+    inside = k.logical_and(k.ge(ahead, k.index(0)), k.lt(ahead, k.index(count)))
+    value = y(*others, i, k.minimum(k.maximum(ahead, k.index(0)), k.index(max(count - 1, 0))))
+    return k.select(inside, value, k.constant(0, like=value))
+
+
+def _slant_transpose(y_bar, y, x, *, count):
+    return (record(unslant, (y_bar,), (x.shape[-1],)),)
+
+
+def _unslant_transpose(x_bar, x, y, *, extent):
+    return (record(slant, (x_bar,), (y.shape[-1],)),)
+
+
+def _each(op, size, xs, mapped, **params):
+    """The last two axes are those of each example."""
+    return record(op, with_examples(size, xs, mapped), tuple(params.values()))
+
+
+slant = linear(
+    "slant",
+    _slant_reference,
+    infer=_slant_aval,
+    transpose=_slant_transpose,
+    lower=Move(_slant_element),
+    traits=("move",),
+    batch=_each,
+)
+
+#: Zeros, with each row from its diagonal on.
+unslant = linear(
+    "unslant",
+    _unslant_reference,
+    infer=_unslant_aval,
+    transpose=_unslant_transpose,
+    lower=Move(_unslant_element, free=False),
+    batch=_each,
+)
+
+
+def windows(x: Tensor, n: int) -> Tensor:
+    """All windows of n elements of a row, as columns.   T[m]  →  T[n,m-n+1]"""
+    (m,) = x.shape
+    return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
+
+
+# ---------------------------------------------------------------- samples and polynomials
 
 @function
 def trapezoid(y, x=None, dx=1.0, axis=-1):
@@ -287,7 +378,3 @@ def correlate(a, v, mode="valid"):
     if a.shape[0] >= v.shape[0]:
         return _slid(a, v, mode)
     return flip(_slid(v, a, mode))
-
-
-for _function in (convolve, correlate, ediff1d, gradient, polyval, trapezoid, unwrap, vander):
-    serves(_function, getattr(np, _function.__name__))

@@ -25,8 +25,8 @@ from .primitive import linear, spread_to, sum_to
 from .template import remembered
 
 __all__ = [
-    "broadcast_to", "expand_dims", "flip", "flipped", "matrix_transpose", "moveaxis", "ravel", "reshape", "reshaped",
-    "spread", "squeeze", "swapaxes", "transpose", "transposed",
+    "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
+    "transpose",
 ]
 
 # ---------------------------------------------------------------- reshape
@@ -62,7 +62,6 @@ _reshape = linear(
     infer=_reshape_aval,
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
-    params=("shape",),
     traits=("move",),
     batch=along(shapes=("shape",)),
 )
@@ -186,7 +185,6 @@ _transpose = linear(
     infer=_transpose_aval,
     transpose=lambda y_bar, y, x, *, axes: (transposed(y_bar, _inverse(axes)),),
     lower=Move(lambda k, index, x, *, axes: x(*[index[i] for i in _inverse(axes)])),
-    params=("axes",),
     traits=("move",),
     batch=lambda op, size, xs, mapped, *, axes: record(op, xs, ((0, *up(axes)),)),
 )
@@ -320,7 +318,6 @@ _broadcast_to = linear(
     infer=_broadcast_aval,
     transpose=lambda y_bar, y, x, *, shape: (sum_to(y_bar, x.shape),),
     lower=Move(_broadcast_element),
-    params=("shape",),
     traits=("move",),
     batch=_broadcast_batch,
 )
@@ -367,7 +364,6 @@ _flip = linear(
     infer=_flip_aval,
     transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
     lower=Move(_flip_element),
-    params=("axes",),
     traits=("move",),
     batch=along("axes"),
 )

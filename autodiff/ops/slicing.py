@@ -229,7 +229,6 @@ _slice = linear(
     infer=_slice_aval,
     transpose=_slice_transpose,
     lower=Move(_slice_element),
-    params=("axes", "steps", "shape"),
     traits=("move",),
     batch=_slice_batch,
 )
@@ -241,7 +240,6 @@ embed = linear(
     infer=_embed_aval,
     transpose=_embed_transpose,
     lower=Move(_embed_element, free=False),
-    params=("axes", "steps", "shape"),
     batch=_embed_batch,
 )
 
@@ -253,7 +251,6 @@ slice_update = primitive(
     vjp=_update_vjp,
     jvp=_update_jvp,
     lower=Move(_update_element, free=False),
-    params=("axes", "steps"),
     masks=True,
     batch=_update_batch,
 )

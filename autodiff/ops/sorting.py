@@ -11,14 +11,14 @@ from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
-from .along import take_along_axis
 from .arguments import axis_of, records
 from .arithmetic import add, multiply
 from .batching import along
-from .comparison import isnan
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to
+from .logic import isnan
 from .primitive import expect, primitive
+from .rows import take_along_axis
 from .shaping import reshaped
 from .template import remembered
 
@@ -47,7 +47,6 @@ _argsort = primitive(
     _reference,
     infer=_aval,
     lower=Order(),
-    params=("axis", "descending"),
     heavy=True,
     discrete=True,
     batch=along("axis"),

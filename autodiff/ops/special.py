@@ -22,17 +22,17 @@ from ..tensor import Tensor
 from .arguments import check_parts, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .arrays import on_arrays
-from .comparison import equal, greater, greater_equal, less, logical_and
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .inverse_error import erfinv
+from .logic import equal, greater, greater_equal, less, logical_and
 from .primitive import Operation, elementwise
 from .promotion import common
+from .protocols import counterparts
 from .selection import where
-from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
-from .special_normal import erfc, log_ndtr, ndtr
+from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
+from .special_series import i0, i0e, i1, i1e
 from .statistics import log_softmax, logsumexp, softmax
 
 __all__ = [
@@ -155,25 +155,17 @@ def _logit_slope(k: Any, x: Any) -> Any:
     return k.div(one, k.mul(x, k.sub(one, x)))
 
 
-logit_slope = unary(
-    "logit_slope",
-    on_arrays(_logit_slope),
-    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
-    lower=Map(_logit_slope),
+logit_slope = unary("logit_slope", on_arrays(_logit_slope),
+    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),), lower=Map(_logit_slope),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
-logit = unary(
-    "logit",
-    on_arrays(_logit),
-    partials=lambda y, x: (logit_slope(x),),
-    lower=Map(_logit),
+logit = unary("logit", on_arrays(_logit), partials=lambda y, x: (logit_slope(x),), lower=Map(_logit),
     doc="""log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]
 
     >>> import autodiff as ad
     >>> ad.special.logit([0.5, 0.0, 2.0])
     f64[3] [  0. -inf  nan]
-    """,
-)
+    """)
 
 
 def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
@@ -195,30 +187,22 @@ def _over(x: Tensor, y: Tensor) -> Tensor:
     return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
 
 
-xlogy = binary(
-    "xlogy",
-    on_arrays(_xlogy),
-    partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
+xlogy = binary("xlogy", on_arrays(_xlogy), partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
     lower=Map(_xlogy),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
     f64[2] [0. 0.]
-    """,
-)
-xlog1py = binary(
-    "xlog1py",
-    on_arrays(_xlog1py),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
-    lower=Map(_xlog1py),
+    """)
+xlog1py = binary("xlog1py", on_arrays(_xlog1py),
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))), lower=Map(_xlog1py),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
     f64[2] [0.e+00 1.e-20]
-    """,
-)
+    """)
 
 
 def _entr(k: Any, x: Any) -> Any:
@@ -232,18 +216,13 @@ def _entr_slope(x: Tensor) -> Tensor:
     return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
 
 
-entr = unary(
-    "entr",
-    on_arrays(_entr),
-    partials=lambda y, x: (lambda: _entr_slope(x),),
-    lower=Map(_entr),
+entr = unary("entr", on_arrays(_entr), partials=lambda y, x: (lambda: _entr_slope(x),), lower=Map(_entr),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.entr([0.5, 0.0, -1.0])
     f64[3] [0.34657359 0.               -inf]
-    """,
-)
+    """)
 
 #: Powers of two between which a quotient has all its digits.
 _PLAIN = {"f64": 1000, "f32": 120}
@@ -341,9 +320,7 @@ entropy_by_y = _entropy_slope(
 )
 
 
-rel_entr = binary(
-    "rel_entr",
-    on_arrays(_rel_entr),
+rel_entr = binary("rel_entr", on_arrays(_rel_entr),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     lower=Map(_rel_entr),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
@@ -353,11 +330,8 @@ rel_entr = binary(
     >>> import autodiff as ad
     >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
     f64[3] [0.34657359 0.                inf]
-    """,
-)
-kl_div = binary(
-    "kl_div",
-    on_arrays(_kl_div),
+    """)
+kl_div = binary("kl_div", on_arrays(_kl_div),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=0.0), lambda: entropy_by_y(x, y, more=0.0)),
     lower=Map(_kl_div),
     doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
@@ -365,5 +339,5 @@ kl_div = binary(
     >>> import autodiff as ad
     >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])
     f64[2] [0. 2.]
-    """,
-)
+    """)
+counterparts(("i0",), globals())

@@ -197,11 +197,8 @@ _polygamma_operation: Operation = elementwise(
     params=("n",),
 )
 
-gammaln = unary(
-    "gammaln",
-    on_arrays(_gammaln),
-    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
-    lower=Map(_gammaln),
+gammaln = unary("gammaln", on_arrays(_gammaln),
+    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),), lower=Map(_gammaln),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
@@ -209,13 +206,9 @@ gammaln = unary(
     >>> import autodiff as ad
     >>> ad.special.gammaln([1000.0, 0.0])
     f64[2] [5905.22042321           inf]
-    """,
-)
-gamma = unary(
-    "gamma",
-    on_arrays(_gamma),
-    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
-    lower=Map(_gamma),
+    """)
+gamma = unary("gamma", on_arrays(_gamma),
+    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),), lower=Map(_gamma),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
@@ -223,8 +216,7 @@ gamma = unary(
     >>> import autodiff as ad
     >>> ad.special.gamma([5.0, 0.5, -1.0])
     f64[3] [24.          1.77245385         nan]
-    """,
-)
+    """)
 
 #: The largest order: beyond it factorials leave the range of float32.
 _MOST = 30

@@ -1,26 +1,23 @@
-"""NumPy's other ways to put arrays side by side, and to take them apart: all are moves, free where they fuse."""
+"""NumPy's other ways to put arrays side by side, take them apart and turn them: all are moves, free where they fuse."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..custom import Function, function
 from ..errors import ShapeError, caller
-from ..tape import of_its_own
+from ..tape import another, of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed
 from .conversion import as_tensor, numbers_of
 from .forms import further
 from .joining import concatenate, split
-from .protocols import serves
-from .shaping import reshaped
-from .wider import joined_in
+from .numpy_parameters import joined_in
+from .shaping import flipped, reshaped, swapaxes
 
 __all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "hsplit",
-    "hstack", "vsplit", "vstack",
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "fliplr",
+    "flipud", "hsplit", "hstack", "rot90", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -226,16 +223,8 @@ def append(x, values, axis=None):
     return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
-for _function in (append, dsplit):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (array_split, column_stack, dstack, hsplit, hstack, vsplit, vstack):
-    serves(_function, getattr(np, _function.__name__))
-
-
 def _of_several(one: Function) -> None:
     """Let a function of one array take several, and give a tuple."""
-    serves(one, getattr(np, one.__name__))
-
     @further(one)
     def several(*tensors):
         return tuple(map(one, tensors))
@@ -253,3 +242,63 @@ for _function in (atleast_1d, atleast_2d, atleast_3d):
     _of_several(_function)
 for _function in (vstack, hstack):
     _of_dtype(_function)
+
+
+# ---------------------------------------------------------------- turning
+
+
+@function
+def rot90(x, k=1, axes=(0, 1)):
+    """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
+
+    Raises ShapeError when x has no such two axes.
+
+    >>> import autodiff as ad
+    >>> ad.rot90([[1, 2], [3, 4]])
+    i64[2,2]
+    [[2 4]
+     [1 3]]
+    """
+    x = as_tensor(x, "rot90", "x")
+    plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
+    if len({*plane}) != 2 or len(plane) != 2:
+        raise ShapeError(f"rot90: turns in the plane of two axes, not {axes!r:.40}\n  called at {caller()}")
+    first, second = plane
+    turns = integer(k, "rot90", "k") % 4
+    if turns == 2:
+        return flipped(x, tuple(sorted((first, second))))
+    if turns == 1:
+        return swapaxes(flipped(x, (second,)), first, second)
+    return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
+
+
+@function
+def flipud(x):
+    """x with its rows in reverse order.   T[m, ...]  →  T[m, ...]
+
+    Raises ShapeError for a 0-d x.
+
+    >>> import autodiff as ad
+    >>> ad.flipud([[1, 2], [3, 4]])
+    i64[2,2]
+    [[3 4]
+     [1 2]]
+    """
+    x = as_tensor(x, "flipud", "x")
+    return flipped(x, (axis_of("flipud", 0, x.aval),))
+
+
+@function
+def fliplr(x):
+    """x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]
+
+    Raises ShapeError for less than two axes.
+
+    >>> import autodiff as ad
+    >>> ad.fliplr([[1, 2], [3, 4]])
+    i64[2,2]
+    [[2 1]
+     [4 3]]
+    """
+    x = as_tensor(x, "fliplr", "x")
+    return flipped(x, (axis_of("fliplr", 1, x.aval),))

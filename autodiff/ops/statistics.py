@@ -1,4 +1,4 @@
-"""Means and spreads of values, and the exponential family: logsumexp, logaddexp, softmax, log_softmax.
+"""Means and spreads of values, and the exponential family: logsumexp, softmax, log_softmax.
 
 Nearly all are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
 are constants of the graph.
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import dtype_name
-from codegen.lowering import Map
 from codegen.symbols import as_float
 
 from ..custom import function
@@ -23,22 +22,20 @@ from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
 from .cancelling import by_size
-from .comparison import equal, greater, isfinite, isinf, less, logical_and, not_equal
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import binary, unary
-from .elementwise import exp, log, sigmoid
+from .declare import unary
+from .elementwise import exp, log
+from .extremes import max_
+from .logic import equal, greater, isfinite, less, logical_and, not_equal
 from .primitive import zero_of, zeros_of
 from .promotion import common
-from .reductions import max_, summed, unreduced
+from .reductions import summed, unreduced
 from .selection import where
 from .shaping import spread
 from .template import remembered
 
-__all__ = [
-    "floating", "in_range", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax",
-    "squared_size", "std", "var",
-]
+__all__ = ["log_softmax", "logsumexp", "mean", "softmax", "std", "var"]
 
 _F64 = np.dtype(np.float64)
 
@@ -184,19 +181,12 @@ def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root = unary(
-    "root",
-    np.sqrt,
-    partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
-    lower=Map(lambda k, x: k.sqrt(x)),
-    cancels=by_size(lambda x: (_number(0.5, x),)),
+root = unary("root", np.sqrt, partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
+    lower="sqrt", cancels=by_size(lambda x: (_number(0.5, x),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-log_of_sum = unary(
-    "log_of_sum",
-    np.log,
-    partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
-    lower=Map(lambda k, x: k.log(x)),
+log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
+    lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
 
@@ -244,35 +234,6 @@ def logsumexp(x, axis=None, *, keepdims=False):
     total = summed(exp(_shifted(x, top, axes)), axes)
     # log has derivative inf at 0, which would meet exp(-inf) = 0 as nan: there nothing changes the result.
     return unreduced(add(log_of_sum(total), top), x, axes, keepdims)
-
-
-def _logaddexp_scalar(k, a, b):
-    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
-    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
-    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
-
-
-def _share_of(a: Tensor, b: Tensor) -> Tensor:
-    """exp(a) / (exp(a) + exp(b)), which two equal infinities share evenly."""
-    both = logical_and(equal(a, b), isinf(a))
-    return sigmoid(where(both, zero_of(a.dtype), subtract(a, b)))
-
-
-logaddexp = binary(
-    "logaddexp",
-    np.logaddexp,
-    partials=lambda y, a, b: (lambda: _share_of(a, b), lambda: _share_of(b, a)),
-    lower=Map(_logaddexp_scalar),
-    traits=("commutative",),
-    doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
-
-    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
-
-    >>> import autodiff as ad
-    >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
-    f64[2] [1000.69314718    0.        ]
-    """,
-)
 
 
 @function

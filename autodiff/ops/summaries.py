@@ -12,25 +12,27 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer
 from .arithmetic import abs_, divide, multiply, subtract
-from .comparison import not_equal
 from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
-from .forms import computed_in, further, takes_as
-from .linalg_basic import diagonal
+from .diagonals import diagonal
+from .extremes import max_, min_
+from .forms import computed_in, further
+from .joining import stack
+from .logic import not_equal
+from .numpy_parameters import along_axes
 from .primitive import spread_to, zero_of
 from .promotion import common
-from .protocols import serves
-from .reductions import max_, min_, sum_, summed
-from .segments import segment_sum
+from .reductions import sum_, summed
+from .rows import segment_sum
 from .selection import where
-from .shaping import expand_dims, matrix_transpose, reshaped
+from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
-from .wider import along_axes
 
 __all__ = [
-    "average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "ptp", "vdot", "vecdot", "vecmat",
+    "average", "bincount", "corrcoef", "count_nonzero", "cov", "cross", "kron", "matvec", "ptp", "vdot", "vecdot",
+    "vecmat",
 ]  # fmt: skip
 
 
@@ -273,6 +275,56 @@ def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
     return along_axes(vecmat, (1, 2), (a, b), axes, dtype, casting)
 
 
+@function
+def cross(a, b, *, axis=-1):
+    """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
+
+    Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
+
+    axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
+
+    >>> import autodiff as ad
+    >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    f64[3] [0. 0. 1.]
+    """
+    a, b = common("cross", (("a", a), ("b", b)), "fic")
+    axis = -1 if axis is None else axis
+    rows = []
+    for name, x in (("a", a), ("b", b)):
+        along = axis_of("cross", axis, x.aval)
+        if x.shape[along] != 3:
+            raise ShapeError(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3\n  called at {caller()}")
+        x = moveaxis(x, along, -1)
+        rows.append([x[..., j] for j in range(3)])
+    (a0, a1, a2), (b0, b1, b2) = rows
+    pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
+    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
+
+
+@further(cross)
+def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = (moveaxis(as_tensor(x, "cross"), along, -1) for x, along in ((a, axisa), (b, axisb)))
+    return moveaxis(cross(a, b), -1, axisc)
+
+
+@function
+def kron(a, b):
+    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
+
+    >>> import autodiff as ad
+    >>> ad.kron([1, 10], [1, 2, 3])
+    i64[6] [ 1  2  3 10 20 30]
+    """
+    a, b = common("kron", (("a", a), ("b", b)), "fic")
+    rank = max(a.ndim, b.ndim)
+    m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
+    a = reshaped(a, tuple([n for extent in m for n in (extent, 1)]))
+    b = reshaped(b, tuple([n for extent in p for n in (1, extent)]))
+    return reshaped(multiply(a, b), tuple([i * j for i, j in zip(m, p, strict=True)]))
+
+
 # ---------------------------------------------------------------- counts
 
 
@@ -315,11 +367,3 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     if weights is None:
         weights = np.ones(x.shape, np.int64)
     return segment_sum(weights, x, length)
-
-
-for _function in (average, corrcoef, count_nonzero, cov, ptp, vdot):
-    serves(_function, getattr(np, _function.__name__))
-for _function in (matvec, vecdot, vecmat):
-    if hasattr(np, _function.__name__):  # from NumPy 2.0 and 2.2 on
-        serves(_function, getattr(np, _function.__name__))
-takes_as(bincount, np.bincount)

@@ -208,7 +208,7 @@ def remembered(
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         memory = _Memory(body, tensors, bounds)
-        made: Any = _RUNS[tensors](memory)
+        made: Any = _run(memory) if tensors else _run_without_tensors(memory)
         made.natively, made.tensors, made.templates = memory.natively, tensors, memory.templates
         made.is_remembered = True  # see `reads.is_library_function`
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
@@ -282,11 +282,11 @@ class _Memory:
         return template.program(len(xs), number_kind, keeps=False), template.tell
 
 
-def _of_none(memory: _Memory) -> Callable[..., Any]:
-    """A body without tensors, recorded again from its templates."""
-    body, again, templates = memory.body, memory.again, memory.templates
+def _run_without_tensors(memory: _Memory) -> Callable[..., Any]:
+    """A body without tensors, recorded again from its templates: no machine code stands in front of it."""
+    again, templates = memory.again, memory.templates
 
-    @wraps(body)
+    @wraps(memory.body)
     def run(*rest: Any, **keywords: Any) -> Any:
         static = None if config.watching else _static(rest, keywords)
         if static is None:
@@ -299,72 +299,27 @@ def _of_none(memory: _Memory) -> Callable[..., Any]:
     return run
 
 
-def _of_one(memory: _Memory) -> Callable[..., Any]:
-    """A body of one tensor."""
-    body, again, templates = memory.body, memory.again, memory.templates
+def _run(memory: _Memory) -> Callable[..., Any]:
+    """A body of tensors, recorded again from its templates."""
+    count, templates, again, called = memory.tensors, memory.templates, memory.again, memory.called
 
-    @wraps(body)
-    def run(x: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.watching or not (type(x) in _tensors or _is_tensor(x)):
-            return body(x, *rest, **keywords)
-        node, now = x.node, state.now
-        if node.value is None and node.number < now.start:
-            return body(x, *rest, **keywords)
+    @wraps(memory.body)
+    def of_tensors(*args: Any, **keywords: Any) -> Any:
+        xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
+        is_known = not config.watching and xs and (count != ITEMS or type(xs) in (list, tuple))
+        if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
+            return called(xs, rest, keywords)
         static = _static(rest, keywords) if rest or keywords else ()
-        if static is None:
-            return body(x, *rest, **keywords)
-        key = (node.kind.out, grad_mode.get(), now.literal, static)
-        template = templates.get(key)
-        return template.put(now, (x,)) if template else again(key, (x,), rest, keywords)
-
-    return run
-
-
-def _of_two(memory: _Memory) -> Callable[..., Any]:
-    """A body of two tensors."""
-    body, again, templates = memory.body, memory.again, memory.templates
-
-    @wraps(body)
-    def run(x1: Any, x2: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.watching or not (
-            (type(x1) in _tensors or _is_tensor(x1)) and (type(x2) in _tensors or _is_tensor(x2))
-        ):
-            return body(x1, x2, *rest, **keywords)
-        a, b, now = x1.node, x2.node, state.now
+        now, nodes = state.now, [x.node for x in xs]
         start = now.start
-        if (a.value is None and a.number < start) or (b.value is None and b.number < start):
-            return body(x1, x2, *rest, **keywords)
-        static = _static(rest, keywords) if rest or keywords else ()
-        if static is None:
-            return body(x1, x2, *rest, **keywords)
-        key = (a.kind.out, b.kind.out, grad_mode.get(), now.literal, static)
-        template = templates.get(key)
-        return template.put(now, (x1, x2)) if template else again(key, (x1, x2), rest, keywords)
-
-    return run
-
-
-def _of_items(memory: _Memory) -> Callable[..., Any]:
-    """A body of a sequence of tensors."""
-    body, again, templates = memory.body, memory.again, memory.templates
-
-    @wraps(body)
-    def run(xs: Any, *rest: Any, **keywords: Any) -> Any:
-        now = state.now
-        known = not config.watching and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
-        static = _static(rest, keywords) if known else None
-        nodes = [x.node for x in xs] if static is not None else []
-        if not nodes or any([n.value is None and n.number < now.start for n in nodes]):
-            return body(xs, *rest, **keywords)
+        if static is None or any([n.value is None and n.number < start for n in nodes]):
+            return called(xs, rest, keywords)
         key = (*[n.kind.out for n in nodes], grad_mode.get(), now.literal, static)
         template = templates.get(key)
         return template.put(now, tuple(xs)) if template else again(key, tuple(xs), rest, keywords)
 
-    return run
+    return of_tensors
 
-
-#: By how many tensors a body takes: written out, since they run at every call.
-_RUNS = {0: _of_none, 1: _of_one, 2: _of_two, ITEMS: _of_items}
 
 #: Classes of static arguments that are compared by value, and hold nothing else.
 _PLAIN = frozenset((bool, int, float, str, type(None)))

@@ -1,4 +1,4 @@
-"""Common methods of types that are linear in what they hold: scaling, sums of two of a kind.
+"""Common methods of types that are linear in what they hold: scaling, sums of two of a kind; and projection onto any.
 
 Also what joins kinds: a diagonal added to a symmetric or triangular matrix keeps the other's structure, and
 a multiple of the identity multiplies anything by its number.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from .. import ops, tree
 from ..custom import Function
-from ..tensor import Tensor
-from .base import NUMBER, check_inner, check_same
+from ..ops import dense, project, stop_gradient
+from ..tensor import AbstractTensor, Tensor
+from ..transforms import vjp
+from .base import NUMBER, check_inner, check_same, cotangent_of
 from .diagonal import Diagonal, UniformScaling
-from .symmetric import Symmetric
-from .triangular import LowerTriangular, UpperTriangular
+from .matrices import LowerTriangular, Symmetric, UpperTriangular
 
 __all__: list[str] = []
 
@@ -100,3 +101,15 @@ def _(x1, x2):
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return UniformScaling(ops.multiply(x1.scale, x2.scale), x1.n)
+
+
+# ---------------------------------------------------------------- projection: the cotangent of `dense`, pulled back
+
+
+@project.method(object, AbstractTensor)
+def _(g, like):
+    g = cotangent_of(g, like)
+    _, pullback = vjp(dense, like)
+    found = pullback(g)[0]
+    # A pullback's result depends on nodes that `vjp` made; what tracks is what came in.
+    return found if g.requires_grad or like.requires_grad else stop_gradient(found)

@@ -14,7 +14,7 @@ import numpy as np
 from .. import tree
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
 from ..ops import add_at, as_tensor, astype, index_update, spread_to, stop_gradient, where, zeros_like
-from ..ops.protocols import serves
+from ..ops.protocols import FUNCTIONS
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
@@ -158,7 +158,7 @@ def _as_array(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, Tensor) else x
 
 
-serves(_numpy_add_at, (np.add, "at"))
+FUNCTIONS[np.add, "at"] = _numpy_add_at
 
 _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 

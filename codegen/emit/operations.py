@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..kernel.functions import OF_ONE
 from ..kernel.nest import F64, I1, I32, Operation, ScalarType
 from .types import LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
@@ -21,13 +22,7 @@ __all__ = ["BEYOND", "ELEMENTARY", "SCALAR", "Writer", "extreme", "fastmath_flag
 _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
 
 #: MLIR's functions of one or two floats that `codegen.emit.math` writes.
-ELEMENTARY = {
-    "math." + name: name
-    for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "exp", "exp2",
-        "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
-    )
-} | {"math.powf": "pow", "arith.remf": "fmod"}  # fmt: skip
+ELEMENTARY = {f"math.{name}": name for name in (*OF_ONE, "atan2")} | {"math.powf": "pow", "arith.remf": "fmod"}
 
 _INTRINSICS = {
     "arith.maximumf": "maximum",

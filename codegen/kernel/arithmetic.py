@@ -245,22 +245,9 @@ class Arithmetic(Logic):
         _, safe = self._safe_divisor(as_value(y))
         return self.emit("arith.remsi", (as_value(x), safe), x.type)
 
-    def pow(self, x: Element, y: Element) -> Any:
-        """x to the power y.  Integers wrap; a negative exponent gives what 1 // x**-y truncated to zero would."""
-        if self.is_float(x):
-            return self._float2("math.powf", x, y)
-        x, y = as_value(x), as_value(y)
-        zero, one = self.constant(0, like=x), self.constant(1, like=x)
-        loop = self.open_loop(x.type.bits - 1, (as_value(one), x, y))
-        result, base, exponent = loop.carried
-        odd = self.ne(self.bit_and(exponent, one), zero)
-        result = self.select(odd, self.mul(result, base), result)
-        exponent = self.shift_right(exponent, one)
-        power = self.close_loop(loop, (result, self.mul(base, base), exponent))[0]
-        unit = self.select(self.eq(x, one), one, self.constant(0, like=x))
-        sign = self.select(self.eq(self.bit_and(y, one), zero), one, self.constant(-1, like=x))
-        unit = self.select(self.eq(x, self.constant(-1, like=x)), sign, unit)
-        return self.select(self.lt(y, zero), unit, power)
+    def pow(self, x: Element, y: Element) -> Value:
+        """x to the power y, of floats."""
+        return self._float2("math.powf", x, y)
 
     def maximum(self, x: Element, y: Element) -> Any:
         """The larger; nan when either is."""

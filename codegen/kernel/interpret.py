@@ -9,13 +9,13 @@ for looking at small cases: a scalar operation costs microseconds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..garbage import ignoring
+from .functions import OF_ONE, OF_TWO, ROUNDING
 from .nest import Block, Function, MemRef, Operation, ScalarType, Value
 
 __all__ = ["interpret"]
@@ -31,16 +31,6 @@ def _truncated_division(x, y):
     return quotient if (x < 0) == (y < 0) else -quotient
 
 
-def _of_math(function: Callable[[float], float]) -> Callable:
-    def of(x):
-        try:
-            return function(float(x))
-        except (ValueError, OverflowError):
-            return math.nan
-
-    return of
-
-
 _BINARY: dict[str, Callable] = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
     "arith.remf": np.fmod, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
@@ -50,16 +40,12 @@ _BINARY: dict[str, Callable] = {
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift, "arith.shrsi": np.right_shift,
     "arith.maxsi": np.maximum, "arith.minsi": np.minimum,
-    "math.atan2": np.arctan2, "math.copysign": np.copysign, "math.powf": np.power,
+    **{f"math.{name}": function for name, function in OF_TWO.items()},
 }
 _UNARY: dict[str, Callable] = {
-    "arith.negf": np.negative, "math.erf": _of_math(math.erf), "math.roundeven": np.rint, "math.absf": np.abs,
-    "math.acos": np.arccos, "math.acosh": np.arccosh, "math.asin": np.arcsin, "math.asinh": np.arcsinh,
-    "math.atan": np.arctan, "math.atanh": np.arctanh,
-    **{f"math.{name}": getattr(np, name) for name in (
-        "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "sin", "sinh",
-        "sqrt", "tan", "tanh", "trunc",
-    )},
+    "arith.negf": np.negative,
+    **{f"math.{name}": function for name, (_, function, _) in OF_ONE.items()},
+    **{f"math.{name}": function for name, function in ROUNDING.items()},
 }
 _CASTS = {
     "arith.index_cast", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extf", "arith.truncf",

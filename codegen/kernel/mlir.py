@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
+from .functions import OF_ONE
 from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
 from .mlir_writer import memref_of
@@ -44,13 +45,9 @@ __all__ = ["print_function", "print_module"]
 
 C_INTERFACE = "llvm.emit_c_interface"
 
-# fmt: off
 _C_FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
-    "exp", "exp2", "expm1", "floor", "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "round", "roundeven", "sin",
-    "sinh", "sqrt", "tan", "tanh", "trunc",
+    *OF_ONE, "atan2", "ceil", "copysign", "floor", "fma", "fmod", "pow", "round", "roundeven", "sqrt", "trunc",
 )
-# fmt: on
 
 #: Names of the C library that lowered text calls; a function of ours must not take one.
 _C_LIBRARY = frozenset(

@@ -14,8 +14,7 @@ The dialects used, all of them MLIR's own:
     arith    constant addf subf mulf divf remf negf maximumf minimumf cmpf addi subi muli divsi
              remsi floordivsi andi ori xori shli shrsi maxsi minsi cmpi select index_cast sitofp
              uitofp fptosi extf truncf extsi extui trunci bitcast
-    math     absf absi acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf exp exp2 expm1
-             floor fma log log10 log1p log2 powf roundeven sin sinh sqrt tan tanh trunc
+    math     absf absi atan2 ceil copysign floor fma powf roundeven sqrt trunc, and what `functions` has of one float
 
 Rules that builder, printer and emitter share:
 

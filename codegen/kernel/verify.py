@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from .functions import OF_ONE, OF_TWO, ROUNDING
 from .mlir_text import FASTMATH_FLAGS, generic_text, name_values
 from .nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
 
@@ -230,15 +231,8 @@ _RULES: dict[str, Rule] = {
         _names("arith", "addi subi muli divsi remsi floordivsi andi ori xori shli shrsi maxsi minsi"),
         _alike(2, INTEGERS),
     ),
-    **dict.fromkeys(
-        _names(
-            "math",
-            "absf acos acosh asin asinh atan atanh cbrt ceil cos cosh erf exp exp2 expm1 floor log log10 log1p log2 "
-            "roundeven sin sinh sqrt tan tanh trunc",
-        ),
-        _alike(1, FLOATS),
-    ),
-    **dict.fromkeys(_names("math", "atan2 copysign powf"), _alike(2, FLOATS)),
+    **{f"math.{name}": _alike(1, FLOATS) for name in (*OF_ONE, *ROUNDING)},
+    **{f"math.{name}": _alike(2, FLOATS) for name in OF_TWO},
     "math.fma": _alike(3, FLOATS),
     "math.absi": _alike(1, INTEGERS),
     "arith.cmpf": _compare(FLOATS, "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true"),

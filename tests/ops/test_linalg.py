@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops.linalg.substitution import substituted
+from autodiff.ops.linalg.matrices import substituted
 from codegen import compiler
 from codegen.passes.pipeline import optimize
 

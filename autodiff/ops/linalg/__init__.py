@@ -15,18 +15,15 @@ import numpy as np
 from ...errors import caller
 from ..contraction import matmul, outer, tensordot
 from ..forms import further
-from ..linalg_basic import norm
-from ..protocols import serves
-from ..rarer import cross
+from ..norms import norm
+from ..protocols import counterparts
 from ..shaping import matrix_transpose
-from ..summaries import vecdot
-from .derived import cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
+from ..summaries import cross, vecdot
+from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
-from .factorization import cholesky
-from .least_squares import lstsq
+from .factorization import cholesky, qr
 from .matrices import adjoint, hermitian_part, square
-from .orthogonal import qr
 from .singular import pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 
@@ -36,10 +33,9 @@ __all__ = [
     "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-for _function in (cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals):
-    _numpy = getattr(np.linalg, _function.__name__, None)
-    if _numpy is not None:  # svdvals is younger than the oldest NumPy we run with
-        serves(_function, _numpy)
+counterparts(("cross", "vecdot"), globals())  # which have more parameters there
+counterparts(__all__, globals(), np.linalg)
+
 
 
 # ---------------------------------------------------------------- what NumPy says of the matrices

@@ -1,10 +1,11 @@
-"""Functions made of products, norms and singular values: powers, chains of products, ranks, condition numbers."""
+"""Functions made of products, norms and singular values: powers, chains of products, ranks, least squares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,25 +13,29 @@ from ...custom import function
 from ...errors import ShapeError, caller
 from ...tensor import Tensor
 from ..arguments import axes_of, integer, listed
-from ..arithmetic import divide, multiply
-from ..comparison import greater
+from ..arithmetic import abs_, divide, multiply, subtract
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
-from ..linalg_basic import diagonal as any_diagonal
-from ..linalg_basic import norm
+from ..diagonals import diagonal as any_diagonal
+from ..extremes import max_
+from ..logic import greater
+from ..norms import norm
 from ..primitive import spread_to
 from ..promotion import common
-from ..protocols import serves
-from ..reductions import max_, sum_, unreduced
+from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, transposed
 from ..statistics import floating
 from .matrices import matrices, square
 from .norms import spectral_norm
-from .singular import svdvals
+from .singular import pinv, svdvals, tolerance
 from .solving import inv
 
-__all__ = ["cond", "diagonal", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "trace", "vector_norm"]
+__all__ = [
+    "LstsqResult", "cond", "diagonal", "lstsq", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "trace",
+    "vector_norm",
+]  # fmt: skip
+
 
 _I64 = np.dtype(np.int64)
 
@@ -205,8 +210,47 @@ def cond(x, p=None):
     x = square("cond", x, "fc")
     return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
 
+class LstsqResult(NamedTuple):
+    """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
 
-for _function in (cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm):
-    _numpy = getattr(np.linalg, _function.__name__, None)
-    if _numpy is not None:  # those of the Array API are younger than the oldest NumPy we run with
-        serves(_function, _numpy)
+    x: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+@function
+def lstsq(a, b, rcond=None) -> LstsqResult:
+    """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
+
+    a: T[..., m, n]  b: T[..., m, k] or T[m]  →  (x: T[..., n, k] or T[n], residuals: f[..., k], rank: i64[...],
+    singular_values: f[..., min(m, n)])
+
+    residuals   the sums of squares of b - a @ x: without an axis for a vector b
+    rcond       as of `pinv`; the gradient is that of matrices of the same rank
+
+    Raises ShapeError for matrices that do not fit.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
+    f64[1] [2.]
+    """
+    a, b = common("lstsq", (("a", a), ("b", b)), "fc")
+    a = matrices("lstsq", a)
+    is_vector = b.ndim == 1
+    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
+        raise ShapeError(
+            f"lstsq: {a.aval} and {b.aval} have no common size\n"
+            f"  called at {caller()}\n"
+            f"  the right-hand side has as many rows as the matrix: {a.shape[-2]}"
+        )
+    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
+    x = matmul(pinv(a, rcond), columns)
+    rest = abs_(subtract(columns, matmul(a, x)))
+    residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
+    s = svdvals(a)
+    bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
+    rank = summed(cast_to(greater(s, bound), np.dtype(np.int64)), (s.ndim - 1,))
+    if is_vector:
+        x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
+    return LstsqResult(x, residuals, rank, s)

@@ -1,25 +1,47 @@
-"""The Cholesky factor of a positive definite matrix, symmetric or Hermitian."""
+"""The Cholesky factor of a positive definite matrix, and the QR factorisation a = q r.
+
+QR is one operation for matrices with as many rows as columns, or more: its result has r below q, so a matrix is
+decomposed once.  Of a wider matrix the first columns are decomposed, and the rest of r is qᴴ times the others.
+
+    da r⁻¹ = q c + ...     c = qᴴ da r⁻¹     w = low(c) - low(c)ᴴ     dr = (c - w) r     dq = (da r⁻¹ - q c) + q w
+
+low(c) is c below its diagonal; of complex numbers w has the imaginary part of the diagonal too, since LAPACK's r has a
+real one.  Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010).
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple, NoReturn
+
 import numpy as np
 
-from codegen.lowering import Dense
+from codegen.ir import Aval
+from codegen.lowering import Call, Decompose, Dense
 
+from ...custom import function
+from ...errors import DispatchError, GradientError, caller
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
+from ..arithmetic import add, multiply, subtract
 from ..batching import along
+from ..complexes import real_part
 from ..contraction import matmul
-from ..primitive import primitive
-from ..triangles import halved_lower
-from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
+from ..conversion import cast_to
+from ..creation import eye
+from ..diagonals import halved_lower, lower_part, upper_part
+from ..joining import joined
+from ..primitive import expect, primitive, zeros_of
+from ..slicing import part
+from .matrices import adjoint, first_refused, hermitian_part, matrices, square, square_aval
 from .solving import solved_triangular
 
-__all__ = ["cholesky", "factored"]
+__all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
 
 
-def _reference(a: np.ndarray) -> np.ndarray:
+# ---------------------------------------------------------------- Cholesky
+
+def _cholesky_reference(a: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
@@ -34,7 +56,7 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
     return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
-def _jvp(dxs, y, a):
+def _cholesky_jvp(dxs, y, a):
     left = solved_triangular(y, dxs[0], True)
     both = adjoint(solved_triangular(y, adjoint(left), True))
     return matmul(y, halved_lower(both))
@@ -43,10 +65,10 @@ def _jvp(dxs, y, a):
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
 _cholesky = primitive(
     "cholesky",
-    _reference,
+    _cholesky_reference,
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
-    jvp=_jvp,
+    jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
     batch=along(),
     heavy=True,
@@ -78,3 +100,153 @@ def cholesky(a):
      [1. 2.]]
     """
     return factored(hermitian_part(square("cholesky", a, "fc")))
+
+
+# ---------------------------------------------------------------- columns that complete orthonormal ones
+
+def _complement_aval(q: Aval) -> Aval:
+    expect("complement", (q,), "fc")
+    *batch, m, k = q.shape
+    return q.with_shape((*batch, m, m - k))
+
+
+def _complement_reference(q: np.ndarray) -> np.ndarray:
+    is_sound = np.isfinite(q).all((-1, -2), keepdims=True)
+    found = np.linalg.qr(np.where(is_sound, q, q.dtype.type(0)), mode="complete")[0][..., q.shape[-1] :]
+    return np.where(is_sound, found, q.dtype.type(np.nan))
+
+
+def _refused(*_: object) -> NoReturn:
+    raise GradientError(
+        "the vectors that complete an orthonormal basis are any, and have no derivative\n"
+        f"  called at {caller()}\n"
+        "  svd(a, full_matrices=False) and qr(a) give those that have one"
+    )
+
+
+_complement = primitive(
+    "complement",
+    _complement_reference,
+    infer=_complement_aval,
+    vjp=_refused,
+    jvp=_refused,
+    lower=Call(),
+    batch=along(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def completed(q: Tensor) -> Tensor:
+    """Orthonormal columns with others beside them, as many as there are rows."""
+    m, k = q.shape[-2:]
+    return q if k == m else joined((q, record(_complement, (q,))), q.ndim - 1)
+
+
+# ---------------------------------------------------------------- QR
+
+def _qr_reference(a: np.ndarray) -> np.ndarray:
+    return np.concatenate(np.linalg.qr(a), axis=-2)
+
+
+def _qr_aval(a: Aval) -> Aval:
+    expect("qr", (a,), "fc")
+    *batch, m, n = a.shape
+    return a.with_shape((*batch, m + n, n))
+
+
+def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
+    """q, and r below it."""
+    rows, n = y.shape[-2:]
+    return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
+
+
+def _over(x: Tensor, r: Tensor) -> Tensor:
+    """x r⁻¹."""
+    return adjoint(solved_triangular(adjoint(r), adjoint(x), True, refuses=False))
+
+
+def _diagonal(x: Tensor) -> Tensor:
+    """The diagonal of each matrix, zeros beside it."""
+    return multiply(x, eye(x.shape[-1], dtype=x.dtype))
+
+
+def _real(x: Tensor) -> Tensor:
+    """The real part, in the same dtype."""
+    return cast_to(real_part(x), x.dtype)
+
+
+def _qr_vjp(y_bar, y, a):
+    (q_bar, r_bar), (q, r) = _apart(y_bar), _apart(y)
+    inside = subtract(matmul(r_bar, adjoint(r)), matmul(adjoint(q), q_bar))
+    above = upper_part(inside, 1)
+    symmetric = add(add(above, adjoint(above)), _real(_diagonal(inside)))
+    moved = add(q_bar, matmul(q, symmetric))
+    return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
+
+
+def _qr_jvp(dxs, y, a):
+    q, r = _apart(y)
+    moved = _over(dxs[0], r)
+    inside = matmul(adjoint(q), moved)
+    below = lower_part(inside, -1)
+    turn = subtract(below, adjoint(below))
+    if a.dtype.kind == "c":
+        turn = add(turn, subtract(_diagonal(inside), _real(_diagonal(inside))))
+    dq = add(moved, matmul(q, subtract(turn, inside)))
+    dr = matmul(subtract(inside, turn), r)
+    return joined((dq, upper_part(dr)), y.ndim - 2)
+
+
+_qr = primitive(
+    "qr",
+    _qr_reference,
+    infer=_qr_aval,
+    vjp=_qr_vjp,
+    jvp=_qr_jvp,
+    lower=Decompose("qr"),
+    batch=along(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+class QRResult(NamedTuple):
+    """Q @ R = a."""
+
+    Q: Tensor
+    R: Tensor
+
+
+@function
+def qr(a, mode="reduced"):
+    """Orthonormal columns Q and an upper triangle R with Q @ R = a.
+
+    a: T[..., m, n]  →  (Q: T[..., m, k], R: T[..., k, n])     k = min(m, n); integers and bool give float64
+
+    mode   "reduced"; "r" gives R alone; of "complete" k = m, the further columns of Q are any, the rows of R zeros, and
+           a gradient through such a Q is an error
+
+    The gradient is that of matrices whose first k columns are independent: nan where R has a zero on its diagonal.
+    Raises ShapeError for less than two axes, DispatchError for another mode.
+
+    >>> import autodiff as ad
+    >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)
+    f64[1,1] [[5.]]
+    """
+    if mode not in ("reduced", "r", "complete"):
+        raise DispatchError(
+            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}\n"
+            f"  called at {caller()}\n"
+            "  np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient"
+        )
+    a = matrices("qr", a)
+    m, n = a.shape[-2:]
+    if m >= n:
+        q, r = _apart(record(_qr, (a,)))
+    else:
+        q, first = _apart(record(_qr, (part(a, a.ndim - 1, 0, m),)))
+        r = joined((first, matmul(adjoint(q), part(a, a.ndim - 1, m, n))), a.ndim - 1)
+    if mode == "complete" and m > n:
+        q, r = completed(q), joined((r, zeros_of(r.aval.with_shape((*r.shape[:-2], m - n, n)))), a.ndim - 2)
+    return r if mode == "r" else QRResult(q, r)

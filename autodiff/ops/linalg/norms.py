@@ -2,7 +2,7 @@
 
     |a| = sum(g s)     d|a| = sum(g re diag(uᴴ da v))     for known slopes g: 1, or 0, or shared by equal values
 
-So the gradient is u diag(g) vᴴ, and its change has a limit where values are equal that do not share (see `spectral`).
+So the gradient is u diag(g) vᴴ, and its change has a limit where values are equal that do not share (see `eigen`).
 At a kink, where they share, or where a value that counts is 0, the gradient is one between its sides, as of `max` and
 `abs`, and second derivatives are nan.
 """
@@ -18,16 +18,16 @@ from codegen.ir import dtype_name
 from ...tape import constant, record
 from ...tensor import Tensor
 from ..arithmetic import add, divide, mul0, multiply
-from ..comparison import equal, logical_and, not_equal
 from ..complexes import conjugated, real_part
 from ..conversion import cast_to
+from ..logic import equal, logical_and, not_equal
 from ..primitive import spread_to, zero_of
 from ..reductions import summed
 from ..selection import where
 from ..shaping import reshaped
 from ..slicing import part
+from .eigen import Gaps, diagonal_row, identity, with_rule
 from .singular import apart, decomposition, moved_gradient, scaled_by
-from .spectral import Gaps, diagonal_row, identity, with_rule
 
 __all__ = ["spectral_norm"]
 

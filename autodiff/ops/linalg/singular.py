@@ -37,9 +37,7 @@ from ..joining import joined
 from ..primitive import expect, primitive
 from ..shaping import reshaped
 from ..slicing import part
-from .complement import completed
-from .matrices import adjoint, matrices
-from .spectral import (
+from .eigen import (
     Gaps,
     diagonal_of,
     diagonal_row,
@@ -50,6 +48,8 @@ from .spectral import (
     unknown,
     with_rule,
 )
+from .factorization import completed
+from .matrices import adjoint, matrices
 
 __all__ = [
     "SVDResult", "apart", "decomposition", "moved_gradient", "pinv", "scaled_by", "svd", "svdvals", "tolerance",
@@ -294,7 +294,6 @@ _pinv = primitive(
     vjp=_pinv_vjp,
     jvp=_pinv_jvp,
     lower=Call(),
-    params=("tolerance",),
     batch=along(),
     heavy=True,
     keeps_mask=False,

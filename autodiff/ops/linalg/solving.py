@@ -23,11 +23,10 @@ from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..creation import eye
+from ..diagonals import lower_part, upper_part
 from ..primitive import expect, primitive, spread_to
 from ..shaping import reshaped, transposed
-from ..triangles import lower_part, upper_part
-from .matrices import adjoint, first_refused, right_side, square, square_aval
-from .substitution import substituted
+from .matrices import adjoint, first_refused, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -231,7 +230,6 @@ _solve_lu = primitive(
     jvp=_solve_lu_jvp,
     lower=Dense("solve_lu"),
     batch=_batch,
-    params=("turned", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
@@ -275,7 +273,6 @@ _solve_triangular = primitive(
     jvp=_triangular_jvp,
     lower=Dense("triangular"),
     batch=_batch,
-    params=("lower", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
@@ -366,7 +363,6 @@ _inv = primitive(
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
-    params=("refuses",),
     batch=along(),
     heavy=True,
     keeps_mask=False,

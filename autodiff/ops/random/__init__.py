@@ -16,14 +16,16 @@ neither threads nor neighbours.  Keys, bits and uniform numbers are those of `ja
 No gradient flows to a key.  One flows to bounds, means and scales that the numbers are shifted and stretched by.
 """
 
-from .choosing import categorical, choice, permutation
 from .drawing import (
     bernoulli,
+    categorical,
+    choice,
     exponential,
     gumbel,
     laplace,
     logistic,
     normal,
+    permutation,
     randint,
     truncated_normal,
     uniform,

@@ -17,6 +17,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
+from ...kernel.functions import OF_ONE
 from ..target import Target
 from ..types import intrinsic_suffix, returned, struct_type, vector_type
 from .code import Code, Term
@@ -42,14 +43,9 @@ class _Functions(Mapping[str, Callable[..., Term]]):
         return len(self.homes)
 
 
-#: By file: MLIR's names, less the dialect.
-_FILES = {
-    "arc": "acos asin atan atan2", "cbrt": "cbrt", "erf": "erf", "exp": "exp exp2 expm1",
-    "hyperbolic": "acosh asinh atanh cosh sinh tanh", "log": "log log1p log2 log10", "power": "pow",
-    "remainder": "fmod", "trig": "cos sin tan",
-}  # fmt: skip
 FUNCTIONS = _Functions(
-    {name: f"{file}.{'pow_' if name == 'pow' else name}" for file, names in _FILES.items() for name in names.split()}
+    {name: f"{file}.{name}" for name, (file, _, _) in OF_ONE.items()}
+    | {"atan2": "arc.atan2", "fmod": "remainder.fmod", "pow": "power.pow_"}
 )
 #: And what is written only together with another one.
 _WRITERS = _Functions(FUNCTIONS.homes | {
@@ -76,7 +72,9 @@ _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 #: rather than branched on.  A loop that needs one for the next, and one of each of 10,000 sums, ns each, f64, Zen 4:
 #: log 31 and 9, so 20 and 8; pow 58 and 36, so 39 and 25; acosh 45 and 23, so 33 and 17; atan 26 and 19, so 25 and 10.
 #: Not so the others: exp 21 and 6, so 21 and 7; sin, tanh and sinh lose a quarter.
-_IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "log", "log1p", "log2", "log10", "pow"})
+_IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "pow"}).union(
+    name for name, (file, _, _) in OF_ONE.items() if file == "log"
+)
 
 #: (name, "f64" or "f32", lanes, whether it is called rather than inlined)
 Need = tuple[str, str, int, bool]

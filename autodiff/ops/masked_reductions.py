@@ -16,19 +16,19 @@ from ..errors import DTypeError, ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, kept, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import isnan, logical_and, logical_not
 from .conversion import as_tensor, cast_to, dtype_of
-from .extremes import nanmax, nanmean, nanmin, nansum
+from .extremes import max_, min_
 from .forms import further
 from .joining import joined
+from .logic import isnan, logical_and, logical_not
 from .primitive import spread_to
-from .products import prod
-from .reductions import all_, any_, max_, min_, sum_
+from .reductions import all_, any_, sum_
+from .scans import prod
 from .selection import where as choose
 from .shaping import moveaxis, reshaped
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
-__all__ = ["from_start", "included", "spread_of"]
+__all__ = ["as_floats", "extreme_of", "from_start", "included", "spread_of"]
 
 _BOOL = np.dtype(np.bool_)
 
@@ -78,12 +78,6 @@ def _sum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
     return from_start("sum", sum_(included("sum", x, where, 0), axis, dtype=dtype, keepdims=keepdims), initial, add)
 
 
-@further(nansum)
-def _nansum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    y = nansum(included("nansum", x, where, 0), axis, dtype=dtype, keepdims=keepdims)
-    return from_start("nansum", y, initial, add)
-
-
 @further(prod)
 def _prod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
     y = prod(included("prod", x, where, 1), axis, dtype=dtype, keepdims=keepdims)
@@ -111,7 +105,7 @@ def _least(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-def _extreme(function: Any, sign: int, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
+def extreme_of(function: Any, sign: int, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
     name = function.__name__
     x = as_tensor(x, name, "x")
     axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
@@ -135,28 +129,18 @@ def _extreme(function: Any, sign: int, x: Any, axis: Any, keepdims: bool, initia
 
 @further(max_)
 def _max(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return _extreme(max_, 1, x, axis, keepdims, initial, where)
+    return extreme_of(max_, 1, x, axis, keepdims, initial, where)
 
 
 @further(min_)
 def _min(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return _extreme(min_, -1, x, axis, keepdims, initial, where)
-
-
-@further(nanmax)
-def _nanmax(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return _extreme(nanmax, 1, x, axis, keepdims, initial, where)
-
-
-@further(nanmin)
-def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return _extreme(nanmin, -1, x, axis, keepdims, initial, where)
+    return extreme_of(min_, -1, x, axis, keepdims, initial, where)
 
 
 # ---------------------------------------------------------------- means and spreads
 
 
-def _float(name: str, x: Any, dtype: Any) -> Tensor:
+def as_floats(name: str, x: Any, dtype: Any) -> Tensor:
     x = as_tensor(x, name, "x")
     if dtype is None:
         return floating(x, name)
@@ -172,16 +156,10 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     mask = _mask("mean", x, where)
     if mask is None:
         return mean(x, axis, dtype=dtype, keepdims=keepdims)
-    x = _float("mean", x, dtype)
+    x = as_floats("mean", x, dtype)
     count = _counted(x, mask, axes_of("mean", axis, x.aval), keepdims)
     y = divide(_sum(x, axis, keepdims=keepdims, where=mask), count)
     return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
-
-
-@further(nanmean)
-def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
-    y = nanmean(included("nanmean", _float("nanmean", x, dtype), where, math.nan), axis, keepdims=keepdims)
-    return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
 def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -198,7 +176,7 @@ def spread_of(
     """
     if correction is not None and ddof:
         raise ValueError(f"{name}: ddof and correction are two names of one thing; give one\n  called at {caller()}")
-    x = _float(name, x, dtype)
+    x = as_floats(name, x, dtype)
     axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
     mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)
     if name.startswith("nan"):

@@ -1,7 +1,7 @@
 """Further parameters of functions that every program imports: those of NumPy's that their methods need not know.
 
 Imported with the first call that does not bind to a declaration (`forms`).  Each body takes all parameters of its
-function, in NumPy's order where it has one.
+function, in NumPy's order where it has one; of reductions see `masked_reductions`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .arithmetic import divide, subtract
 from .contraction import matmul
 from .conversion import as_tensor, astype
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
+from .diagonals import trace
 from .einsum import einsum
 from .forms import cast_by, computed_in, further
 from .joining import concatenate, stack
-from .linalg_basic import trace
 from .rearranging import meshgrid
 from .selection import clip
 from .selection import where as choose

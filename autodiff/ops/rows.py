@@ -1,4 +1,4 @@
-"""Reading and writing along one axis, with other numbers in each row.
+"""Rows by number: elements of each row along an axis, the segment a row is added to, the class a row has its one for.
 
     take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
     scatter_along its transpose
@@ -15,20 +15,21 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
+from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, records, reduced_shape
+from .arguments import axis_of, check_known, integer, records, reduced_shape
 from .batching import along
-from .conversion import as_tensor
-from .gathering import check_updates, index_tensor, within
-from .primitive import broadcast_avals, linear, spread_to
+from .conversion import as_tensor, cast_to, dtype_of
+from .creation import iota
+from .gathering import check_updates, index_tensor, scattered, within
+from .logic import equal
+from .primitive import broadcast_avals, expect, linear, spread_to
 from .shaping import reshaped
 from .template import Bounds, remembered
 
-__all__ = ["take_along_axis"]
-
-
+__all__ = ["one_hot", "segment_sum", "take_along_axis"]
 
 def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
     _check_along("take_along", x, index, axis)
@@ -87,7 +88,6 @@ _take_along = linear(
     infer=_along_aval,
     transpose=_along_transpose,
     lower=Move(_along_element, free=False),
-    params=("axis",),
     batch=along("axis"),
 )
 _scatter_along = linear(
@@ -96,7 +96,6 @@ _scatter_along = linear(
     infer=_scatter_along_aval,
     transpose=_scatter_along_transpose,
     lower=Scatter(_along_target),
-    params=("shape", "axis"),
     in_args=(1,),
     heavy=True,
     batch=along("axis", shapes=("shape",)),
@@ -138,3 +137,58 @@ def take_along_axis(x, indices, axis=-1):
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))
+
+def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> Bounds:
+    return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
+
+
+@function
+@remembered(2, _bounds_of_segments)
+def segment_sum(data, segment_ids, num_segments):
+    """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
+
+    data: T[k..., ...]  segment_ids: i64[k...]  →  T[num_segments, ...]     a segment without rows is zero
+
+    The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
+    Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
+
+    >>> import autodiff as ad
+    >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
+    f64[3] [4. 0. 2.]
+    """
+    data = as_tensor(data, "segment_sum", "data")
+    expect("segment_sum", (data.aval,), "fic")
+    n = integer(num_segments, "segment_sum", "the number of segments")
+    if n < 0:
+        raise ShapeError(f"segment_sum: {n} segments\n  called at {caller()}")
+    ids = index_tensor(segment_ids, "segment_sum", n)
+    if data.shape[: ids.ndim] != ids.shape:
+        raise ShapeError(
+            f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}\n  called at {caller()}"
+        )
+    return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
+
+
+@function
+@remembered(1)
+def one_hot(indices, classes, *, dtype=np.float64):
+    """A row of zeros with a single one for each index.
+
+    indices: i64[...]  →  dtype[..., classes]
+
+    An index outside of range(classes) gives zeros.
+    Raises DTypeError for indices that are no integers, ShapeError for a negative number of classes.
+
+    >>> import autodiff as ad
+    >>> ad.one_hot([2, 0, 5], 3)
+    f64[3,3]
+    [[0. 0. 1.]
+     [1. 0. 0.]
+     [0. 0. 0.]]
+    """
+    index = index_tensor(indices, "one_hot")
+    n = integer(classes, "one_hot", "the number of classes")
+    if n < 0:
+        raise ShapeError(f"one_hot: {n} classes\n  called at {caller()}")
+    places = iota((n,), 0)
+    return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))

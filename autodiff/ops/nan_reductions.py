@@ -1,0 +1,261 @@
+"""Reductions and running sums of all elements that are not nan: compositions, so they fuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..custom import function
+from ..tensor import Tensor
+from .arguments import axes_of
+from .arithmetic import add, divide, multiply
+from .conversion import as_tensor, cast_to, dtype_of
+from .extremes import max_, min_
+from .forms import further
+from .logic import isnan
+from .masked_reductions import as_floats, extreme_of, from_start, included, spread_of
+from .primitive import zero_of
+from .reductions import all_, sum_
+from .scans import cumprod, cumsum, prod
+from .selection import where
+from .statistics import root_of_squares
+from .template import remembered
+
+__all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+
+def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
+    """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
+    x = as_tensor(x, name, "x")
+    axes_of(name, axis, x.aval)
+    return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
+
+
+def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
+    """x with a value for each nan, and where they were (None: it can hold none)."""
+    if x.dtype.kind not in "fc":
+        return x, None
+    is_nan = isnan(x)
+    return where(is_nan, value, x), is_nan
+
+
+@function
+@remembered(1)
+def nansum(x, axis=None, *, dtype=None, keepdims=False):
+    """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
+
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.nansum([1.0, ad.nan])
+    f64[] 1.0
+    >>> ad.nansum([ad.nan])
+    f64[] 0.0
+    """
+    x = as_tensor(x, "nansum", "x")
+    axes = axes_of("nansum", axis, x.aval)
+    found, _ = _without(x, 0.0)
+    return sum_(found, axes, dtype=dtype, keepdims=keepdims)
+
+
+@further(nansum)
+def _nansum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
+    y = nansum(included("nansum", x, where, 0), axis, dtype=dtype, keepdims=keepdims)
+    return from_start("nansum", y, initial, add)
+
+
+@function
+@remembered(1)
+def nanmean(x, axis=None, *, keepdims=False):
+    """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
+
+    x: f[..., n, ...]  →  f[..., ...]
+
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
+    f64[3] [0.5 0.  0.5]
+    """
+    x = as_tensor(x, "nanmean", "x")
+    x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
+    axes = axes_of("nanmean", axis, x.aval)
+    found, is_nan = _without(x, 0.0)
+    assert is_nan is not None, "floats may be nan"
+    counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
+    return divide(sum_(found, axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
+
+
+@further(nanmean)
+def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
+    y = nanmean(included("nanmean", as_floats("nanmean", x, dtype), where, math.nan), axis, keepdims=keepdims)
+    return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
+
+
+def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, name, "x")
+    if x.dtype.kind != "f":
+        return extreme(x, axis, keepdims=keepdims)
+    axes = axes_of(name, axis, x.aval)
+    found, is_nan = _without(x, start)
+    y = extreme(found, axes, keepdims=keepdims)
+    return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
+
+
+@function
+@remembered(1)
+def nanmax(x, axis=None, *, keepdims=False):
+    """The largest element that is not nan, as `max` otherwise; nan where all are nan.
+
+    x: T[..., n, ...]  →  T[..., ...]
+
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.nanmax([1.0, ad.nan, 3.0])
+    f64[] 3.0
+    >>> ad.nanmax([ad.nan])
+    f64[] nan
+    """
+    return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
+
+
+@further(nanmax)
+def _nanmax(x, axis=None, *, keepdims=False, initial=None, where=True):
+    return extreme_of(nanmax, 1, x, axis, keepdims, initial, where)
+
+
+@function
+@remembered(1)
+def nanmin(x, axis=None, *, keepdims=False):
+    """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
+
+    x: T[..., n, ...]  →  T[..., ...]
+
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
+    f64[2] [ 1. nan]
+    """
+    return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)
+
+
+@further(nanmin)
+def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
+    return extreme_of(nanmin, -1, x, axis, keepdims, initial, where)
+
+
+@function
+def nanprod(x, axis=None, *, keepdims=False):
+    """The product of the elements that are not nan; nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
+
+    Raises ShapeError when x has no such axis.
+
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> import autodiff as ad
+    >>> ad.nanprod([2.0, ad.nan, 3.0])
+    f64[] 6.0
+    >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
+    f64[3] [3. 0. 2.]
+    """
+    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
+
+
+@further(nanprod)
+def _nanprod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
+    x = included("nanprod", _filled("nanprod", x, axis, 1.0), where, 1)
+    return from_start("nanprod", prod(x, axis, dtype=dtype, keepdims=keepdims), initial, multiply)
+
+
+@function
+def nancumsum(x, axis=None):
+    """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.nancumsum([2.0, ad.nan, 3.0])
+    f64[3] [2. 2. 5.]
+    """
+    return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
+
+
+@further(nancumsum)
+def _nancumsum(x, axis=None, *, dtype=None):
+    return cumsum(_filled("nancumsum", x, axis, 0.0), axis, dtype=dtype)
+
+
+@function
+def nancumprod(x, axis=None):
+    """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.nancumprod([2.0, ad.nan, 3.0])
+    f64[3] [2. 2. 6.]
+    """
+    return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
+
+
+@further(nancumprod)
+def _nancumprod(x, axis=None, *, dtype=None):
+    return cumprod(_filled("nancumprod", x, axis, 1.0), axis, dtype=dtype)
+
+
+@function
+def nanvar(x, axis=None, *, ddof=0, keepdims=False):
+    """The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.
+
+    x: f[..., n, ...]  →  f[..., ...]
+
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+
+    where, mean   as of `var`
+
+    >>> import autodiff as ad
+    >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
+    f64[] 2.0
+    """
+    return spread_of("nanvar", x, axis, None, ddof, None, keepdims, True, None)
+
+
+@further(nanvar)
+def _nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
+    return spread_of("nanvar", x, axis, dtype, ddof, correction, keepdims, where, mean)
+
+
+@function
+def nanstd(x, axis=None, *, ddof=0, keepdims=False):
+    """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
+
+    Raises ShapeError when x has no such axis.
+
+    where, mean   as of `var`
+
+    >>> import autodiff as ad
+    >>> ad.nanstd([1.0, ad.nan, 3.0])
+    f64[] 1.0
+    """
+    return root_of_squares(spread_of("nanstd", x, axis, None, ddof, None, keepdims, True, None))
+
+
+@further(nanstd)
+def _nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
+    return root_of_squares(spread_of("nanstd", x, axis, dtype, ddof, correction, keepdims, where, mean))

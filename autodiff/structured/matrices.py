@@ -1,0 +1,232 @@
+"""Matrices of which one triangle is read: symmetric ones, triangular ones, and those held by a Cholesky factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ops
+from ..ops import linalg
+from ..ops.diagonals import lower_part, upper_part
+from ..ops.linalg.determinant import SlogdetResult, log_det_factored
+from ..ops.linalg.factorization import factored
+from ..ops.linalg.matrices import right_side, symmetric_part
+from ..ops.linalg.matrices import square as floats
+from ..ops.linalg.solving import solved_factored
+from ..tape import grad_mode
+from ..tensor import Tensor
+from .base import PartOfSquare, check_inner, cotangent_of, of_rank, order_of
+
+__all__ = ["Cholesky", "LowerTriangular", "SelfAdjoint", "Symmetric", "UpperTriangular"]
+
+class SelfAdjoint(PartOfSquare):
+    """A type that stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
+
+    __slots__ = ()
+    part = staticmethod(symmetric_part)
+
+
+class Symmetric(SelfAdjoint):
+    """The symmetric part, (x + xᵀ) / 2, of a matrix.   f[n,n]  →  f[n,n]
+
+    `.matrix` is that part: x itself, to the last bit, where x is symmetric.  Its gradient is the symmetric part
+    of the dense gradient.
+    Raises ShapeError for anything but a square matrix.
+
+    >>> import autodiff as ad
+    >>> S = ad.Symmetric([[1.0, 4.0], [0.0, 1.0]])
+    >>> S.matrix
+    f64[2,2]
+    [[1. 2.]
+     [2. 1.]]
+    """
+
+    __slots__ = ()
+
+
+@ops.project.method(object, SelfAdjoint)
+def _(g, like):
+    return type(like)(symmetric_part(cotangent_of(g, like)))
+
+
+@ops.transpose.method(SelfAdjoint)
+def _(x, axes=None):
+    order_of(axes)
+    return x
+
+
+@ops.matrix_transpose.method(SelfAdjoint)
+def _(x):
+    return x
+
+
+@linalg.inv.method(Symmetric)
+def _(a):
+    return Symmetric(linalg.inv(a.matrix))
+
+
+@linalg.cholesky.method(Symmetric)
+def _(a):
+    return LowerTriangular(factored(linalg.matrices.square("cholesky", a.matrix)))
+
+class LowerTriangular(PartOfSquare):
+    """The lower triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
+
+    Elements of x above the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
+    Raises ShapeError for anything but a square matrix.
+
+    >>> import autodiff as ad
+    >>> L = ad.LowerTriangular([[2.0, 9.0], [1.0, 1.0]])
+    >>> ad.linalg.solve(L, [2.0, 3.0])
+    f64[2] [1. 2.]
+    """
+
+    __slots__ = ()
+    part = staticmethod(lower_part)
+
+
+class UpperTriangular(PartOfSquare):
+    """The upper triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
+
+    Elements of x below the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
+    Raises ShapeError for anything but a square matrix.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.solve(ad.UpperTriangular([[2.0, 1.0], [9.0, 1.0]]), [5.0, 1.0])
+    f64[2] [2. 1.]
+    """
+
+    __slots__ = ()
+    part = staticmethod(upper_part)
+
+
+_TRIANGULAR = LowerTriangular | UpperTriangular
+
+
+def _across(x: Any) -> type:
+    """The type of its transpose."""
+    return UpperTriangular if isinstance(x, LowerTriangular) else LowerTriangular
+
+
+@ops.project.method(object, _TRIANGULAR)
+def _(g, like):
+    return type(like)(type(like)(cotangent_of(g, like)).matrix)
+
+
+@ops.transpose.method(_TRIANGULAR)
+def _(x, axes=None):
+    return _across(x)(x.stored.T) if order_of(axes) else x
+
+
+@ops.matrix_transpose.method(_TRIANGULAR)
+def _(x):
+    return _across(x)(x.stored.T)
+
+
+@ops.diagonal.method(_TRIANGULAR)
+def _(x, offset=0, axis1=0, axis2=1):
+    return ops.diagonal(x.matrix if offset else x.stored, offset, axis1, axis2)
+
+
+@ops.trace.method(_TRIANGULAR)
+def _(x, offset=0, axis1=0, axis2=1):
+    return ops.trace(x.matrix if offset else x.stored, offset, axis1, axis2)
+
+
+def _product(x1: Any, x2: Any) -> Any:
+    check_inner("matmul", x1, x2)
+    return type(x1)(ops.matmul(x1.matrix, x2.matrix))
+
+
+@ops.matmul.method(LowerTriangular, LowerTriangular)
+def _(x1, x2):
+    return _product(x1, x2)
+
+
+@ops.matmul.method(UpperTriangular, UpperTriangular)
+def _(x1, x2):
+    return _product(x1, x2)
+
+
+@linalg.solve.method(_TRIANGULAR, Tensor)
+def _(a, b):
+    return linalg.solve_triangular(a.stored, b, lower=isinstance(a, LowerTriangular))
+
+
+@linalg.inv.method(_TRIANGULAR)
+def _(a):
+    identity = ops.eye(a.shape[0], dtype=a.dtype)
+    return type(a)(linalg.solve_triangular(a.stored, identity, lower=isinstance(a, LowerTriangular)))
+
+
+@linalg.det.method(_TRIANGULAR)
+def _(a):
+    return ops.prod(ops.diagonal(a.stored))
+
+
+@linalg.slogdet.method(_TRIANGULAR)
+def _(a):
+    d = ops.diagonal(a.stored)
+    return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
+
+class Cholesky(SelfAdjoint):
+    """A symmetric positive definite matrix that is factorised once.   f[n,n]  →  f[n,n]
+
+    `.matrix` is the symmetric part of x, `.factor` the L with L Lᵀ = matrix.  `ad.linalg.solve`, `inv`, `det` and
+    `slogdet` use the factor, and so do their gradients, which flow to the matrix itself: nothing is
+    factorised, and no factorisation is differentiated, a second time.
+    Raises ShapeError for anything but a square matrix; LinAlgError for one that is not positive definite, when
+    the factor is computed.
+
+    >>> import autodiff as ad
+    >>> C = ad.Cholesky([[4.0, 2.0], [2.0, 5.0]])
+    >>> ad.linalg.solve(C, [8.0, 12.0])
+    f64[2] [1. 2.]
+    """
+
+    __slots__ = ("_factors",)
+    _factors: dict[bool, Tensor]
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(floats("Cholesky", of_rank("Cholesky", x, 2)))
+
+    @property
+    def factor(self) -> LowerTriangular:
+        """The lower triangular factor."""
+        return LowerTriangular(self._lower())
+
+    def _lower(self) -> Tensor:
+        """The factor as a tensor; one that was made without gradients does not serve where they are tracked."""
+        made = getattr(self, "_factors", None)
+        if made is None:
+            made = self._factors = {}
+        mode = grad_mode.get()
+        if mode not in made:
+            made[mode] = factored(self.matrix)
+        return made[mode]
+
+
+@linalg.cholesky.method(Cholesky)
+def _(a):
+    return a.factor
+
+
+@linalg.solve.method(Cholesky, Tensor)
+def _(a, b):
+    matrix, b, restored = right_side("solve", a.matrix, b)
+    factor = ops.broadcast_to(ops.astype(a._lower(), matrix.dtype), matrix.shape)
+    return restored(solved_factored(matrix, factor, b))
+
+
+@linalg.inv.method(Cholesky)
+def _(a):
+    return Symmetric(solved_factored(a.matrix, a._lower(), ops.eye(a.shape[0], dtype=a.dtype)))
+
+
+@linalg.slogdet.method(Cholesky)
+def _(a):
+    return SlogdetResult(ops.ones((), dtype=a.dtype), log_det_factored(a.matrix, a._lower()))
+
+
+@linalg.det.method(Cholesky)
+def _(a):
+    return ops.exp(linalg.slogdet(a).logabsdet)
