@@ -19,12 +19,13 @@ from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
 
+from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
 from .every import STEPS, Member, members
 from .extremes import find_extreme
 from .joint import find_joint
-from .operations import ELEMENTARY, SCALAR
+from .operations import SCALAR
 from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
@@ -36,12 +37,10 @@ __all__ = ["LoopPlan", "plan_loop"]
 #: The elements from lane to lane of the two parts of complex numbers.
 _BOTH = 2
 
-#: Costs in additions, of a vector whose lanes fill one register; roughly.
-_COSTS = {"arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50}
-_COST_OF_A_FUNCTION, _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 24, 10, 3
-#: How long a result takes, in additions that could begin meanwhile.
-_LATENCIES = {"arith.divf": 13, "math.sqrt": 20}
-_LATENCY_OF_A_FUNCTION, _LATENCY = 48, 4
+#: In additions, as the costs of `kernel.instructions`.
+_COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
+#: What two functions cost less where one computes both.
+_SHARED = 12
 #: From here on functions are called: inlined they run .95 to 1 of the time, and take LLVM twice as long (a program of
 #: 60 operations and its gradient 125 ms against 87, of 100 204 against 81, of 500 1,420 against 500).
 _LARGE = 400
@@ -157,11 +156,11 @@ class _Planner:
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
             self._differs(operation.result, self._near_stride(operation, self._stride(operation)))
-            cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
+            cost = INSTRUCTIONS[name].cost
             if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
                 self.found.narrow += cost if width(operation) <= NARROW else 0
-                self.found.of_functions += cost if name in ELEMENTARY else 0
+                self.found.of_functions += cost if is_function(name) else 0
                 self._waits(operation)
 
     def _near_stride(self, operation: Operation, stride: Stride) -> Stride:
@@ -178,8 +177,7 @@ class _Planner:
         return VARYING
 
     def _waits(self, operation: Operation) -> None:
-        latency = _LATENCY_OF_A_FUNCTION if operation.name in ELEMENTARY else _LATENCIES.get(operation.name, _LATENCY)
-        after = latency + max([self.after.get(v, 0) for v in operation.operands])
+        after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
         self.after[operation.result] = after
         self.found.latency = max(self.found.latency, after)
 
@@ -222,8 +220,8 @@ class _Planner:
             if operations[0].result in self.found.strides:
                 results = tuple([o.result for o in operations])
                 self.found.joint.update(dict.fromkeys(operations, (name, x, results)))
-                self.found.cost -= _COST_OF_A_FUNCTION // 2
-                self.found.of_functions -= _COST_OF_A_FUNCTION // 2
+                self.found.cost -= _SHARED
+                self.found.of_functions -= _SHARED
 
     # ---- reductions ----
 

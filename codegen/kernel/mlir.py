@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
+from .instructions import INSTRUCTIONS
 from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
 from .mlir_writer import memref_of
@@ -44,18 +45,14 @@ __all__ = ["print_function", "print_module"]
 
 C_INTERFACE = "llvm.emit_c_interface"
 
-# fmt: off
-_C_FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
-    "exp", "exp2", "expm1", "floor", "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "round", "roundeven", "sin",
-    "sinh", "sqrt", "tan", "tanh", "trunc",
-)
-# fmt: on
-
-#: Names of the C library that lowered text calls; a function of ours must not take one.
+#: Names of the C library that lowered text may call; a function of ours must not take one.
+_OF_MATH = {i.name.partition(".")[2] for i in INSTRUCTIONS.values() if i.name.startswith("math.")} | {
+    i.llvm for i in INSTRUCTIONS.values() if i.sort == "function"
+}
 _C_LIBRARY = frozenset(
-    {*_C_FUNCTIONS, *(name + "f" for name in _C_FUNCTIONS), "malloc", "free", "aligned_alloc", "memcpy", "memset"}
-)
+    {*_OF_MATH, *[f"{name}f" for name in _OF_MATH], "round", "roundf", "malloc", "free", "aligned_alloc", "memcpy",
+     "memset"}
+)  # fmt: skip
 
 
 def print_module(

@@ -12,6 +12,7 @@ taken again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .arithmetic import Arithmetic
 from .logic import SCALAR_TYPES, Element, as_value
@@ -20,100 +21,45 @@ from .nest import Value
 __all__ = ["SCALAR_TYPES", "Element", "Scalar"]
 
 
+def _function(name: str, said: str) -> Callable[[Arithmetic, Element], Value]:
+    """The builder's method for a function of one float."""
+
+    def method(self: Arithmetic, x: Element) -> Value:
+        return self._float1(f"math.{name}", x)
+
+    method.__name__, method.__doc__ = name, said
+    return method
+
+
 class Scalar(Arithmetic):
     """Typed arithmetic on elements, appended to the loop being built: with the functions of floats, all of it."""
 
-    def sqrt(self, x: Element) -> Value:
-        """The square root."""
-        return self._float1("math.sqrt", x)
-
-    def cbrt(self, x: Element) -> Value:
-        """The cube root, also of negative numbers."""
-        return self._float1("math.cbrt", x)
-
-    def exp(self, x: Element) -> Value:
-        """e to the x."""
-        return self._float1("math.exp", x)
-
-    def exp2(self, x: Element) -> Value:
-        """2 to the x, whole for whole numbers from 0 on."""
-        return self._float1("math.exp2", x)
-
-    def expm1(self, x: Element) -> Value:
-        """exp(x) - 1 without cancellation."""
-        return self._float1("math.expm1", x)
-
-    def log(self, x: Element) -> Value:
-        """The natural logarithm."""
-        return self._float1("math.log", x)
-
-    def log1p(self, x: Element) -> Value:
-        """log(1 + x) without cancellation."""
-        return self._float1("math.log1p", x)
-
-    def log2(self, x: Element) -> Value:
-        """The logarithm to base 2, whole for powers of 2."""
-        return self._float1("math.log2", x)
-
-    def log10(self, x: Element) -> Value:
-        """The logarithm to base 10, whole for powers of 10."""
-        return self._float1("math.log10", x)
-
-    def sin(self, x: Element) -> Value:
-        """The sine."""
-        return self._float1("math.sin", x)
-
-    def cos(self, x: Element) -> Value:
-        """The cosine."""
-        return self._float1("math.cos", x)
-
-    def tan(self, x: Element) -> Value:
-        """The tangent."""
-        return self._float1("math.tan", x)
-
-    def tanh(self, x: Element) -> Value:
-        """The hyperbolic tangent."""
-        return self._float1("math.tanh", x)
-
-    def sinh(self, x: Element) -> Value:
-        """The hyperbolic sine."""
-        return self._float1("math.sinh", x)
-
-    def cosh(self, x: Element) -> Value:
-        """The hyperbolic cosine."""
-        return self._float1("math.cosh", x)
-
-    def asin(self, x: Element) -> Value:
-        """The inverse sine."""
-        return self._float1("math.asin", x)
-
-    def acos(self, x: Element) -> Value:
-        """The inverse cosine."""
-        return self._float1("math.acos", x)
-
-    def atan(self, x: Element) -> Value:
-        """The inverse tangent."""
-        return self._float1("math.atan", x)
-
-    def asinh(self, x: Element) -> Value:
-        """The inverse hyperbolic sine."""
-        return self._float1("math.asinh", x)
-
-    def acosh(self, x: Element) -> Value:
-        """The inverse hyperbolic cosine."""
-        return self._float1("math.acosh", x)
-
-    def atanh(self, x: Element) -> Value:
-        """The inverse hyperbolic tangent."""
-        return self._float1("math.atanh", x)
+    sqrt = _function("sqrt", "The square root.")
+    cbrt = _function("cbrt", "The cube root, also of negative numbers.")
+    exp = _function("exp", "e to the x.")
+    exp2 = _function("exp2", "2 to the x, whole for whole numbers from 0 on.")
+    expm1 = _function("expm1", "exp(x) - 1 without cancellation.")
+    log = _function("log", "The natural logarithm.")
+    log1p = _function("log1p", "log(1 + x) without cancellation.")
+    log2 = _function("log2", "The logarithm to base 2, whole for powers of 2.")
+    log10 = _function("log10", "The logarithm to base 10, whole for powers of 10.")
+    sin = _function("sin", "The sine.")
+    cos = _function("cos", "The cosine.")
+    tan = _function("tan", "The tangent.")
+    tanh = _function("tanh", "The hyperbolic tangent.")
+    sinh = _function("sinh", "The hyperbolic sine.")
+    cosh = _function("cosh", "The hyperbolic cosine.")
+    asin = _function("asin", "The inverse sine.")
+    acos = _function("acos", "The inverse cosine.")
+    atan = _function("atan", "The inverse tangent.")
+    asinh = _function("asinh", "The inverse hyperbolic sine.")
+    acosh = _function("acosh", "The inverse hyperbolic cosine.")
+    atanh = _function("atanh", "The inverse hyperbolic tangent.")
+    erf = _function("erf", "The error function.")
 
     def atan2(self, y: Element, x: Element) -> Value:
         """The angle of the point (x, y)."""
         return self._float2("math.atan2", y, x)
-
-    def erf(self, x: Element) -> Value:
-        """The error function."""
-        return self._float1("math.erf", x)
 
     def isinf(self, x: Element) -> Value:
         """True if the value is infinite."""
