@@ -18,7 +18,6 @@ from ..lowering import Fourier, Order
 from ..program import Gemm, HostCall, Program, Step
 from ..records import record
 from ..symbols import is_watched
-from .both import both_sides
 from .choose import choose
 from .complex import by_parts, seen
 from .inner import inner
@@ -40,7 +39,6 @@ __all__ = ["REWRITES", "Planned", "ends_of", "place", "plan", "planned", "rewrit
 
 #: The rewrites of an optimised graph before it is prepared and fused, in order.
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("both_sides", both_sides),
     ("separate", separate),
     ("by_parts", by_parts),
     ("choose", choose),

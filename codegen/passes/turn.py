@@ -6,34 +6,29 @@
 
 from __future__ import annotations
 
-from ..ir import Graph, Node, apply, inherit
+from collections import Counter
+
+from ..ir import Graph, Node, apply
 from ..lowering import Contract
+from .rebuild import rebuilt
 
 __all__ = ["turn"]
 
 
 def turn(graph: Graph) -> Graph:
     """Turn such products round."""
-    readers: dict[Node, int] = {output: 2 for output in graph.outputs}
-    found: set[Node] = set()
-    for node in graph.nodes:
-        for i in node.inputs:
-            readers[i] = readers.get(i, 0) + 1
-        if node.op.name == "transpose" and isinstance(node.inputs[0].op.lower, Contract):
-            found.add(node)
-    found = {node for node in found if readers[node.inputs[0]] == 1 and _swaps_last(node.keywords["axes"])}
-    if not found:
-        return graph
-    new: dict[Node, Node] = {}
-    for node in graph.nodes:
-        inputs = [new.get(i, i) for i in node.inputs]
-        if node in found:
-            (product,) = inputs
-            a, b = product.inputs
-            new[node] = apply(product.op, _swapped(node, b), _swapped(node, a))
-        elif any(i in new for i in node.inputs):
-            new[node] = Node(node.op, inputs, node.params, node.aval)
-    return inherit(graph, Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name), new)
+    readers = Counter([*[i for node in graph.nodes for i in node.inputs], *graph.outputs, *graph.outputs])
+
+    def visit(node: Node, original: Node) -> Node:
+        if node.op.name != "transpose" or not isinstance(node.inputs[0].op.lower, Contract):
+            return node
+        (product,) = node.inputs
+        if readers[original.inputs[0]] > 1 or not _swaps_last(node.keywords["axes"]):
+            return node
+        a, b = product.inputs
+        return apply(product.op, _swapped(node, b), _swapped(node, a))
+
+    return rebuilt(graph, visit)
 
 
 def _swaps_last(axes: tuple[int, ...]) -> bool:
