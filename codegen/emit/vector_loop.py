@@ -13,10 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
-from .divisors import by_inverse, has_inverse
 from .known import may_be_known, write_until_known
 from .loop_plan import LoopPlan
-from .marks import Mark, begun, mark_of, marked, marks_of, placed
 from .operations import BEYOND, SCALAR, extreme
 from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
@@ -34,8 +32,6 @@ __all__ = ["VectorLoop"]
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
-#: A loop whose length only the run knows repeats at least as often as counts.
-_MANY = 1 << 30
 
 
 class VectorLoop(VectorMemory):
@@ -48,13 +44,7 @@ class VectorLoop(VectorMemory):
         self.vectors: dict[Value, str] = {}
         self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
-        #: Of a divisor that does not change: see `divisors`.  And how often the present phase repeats, at least.
-        self.inverses: dict[Value, tuple[str, str, str]] = {}
-        self.repeats = 0
         self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
-        #: Places of extremes that the present loop carries as marks, and what they are in the present iteration.
-        self.marks: dict[Reduction, Mark] = {}
-        self.present: dict[str, str] = {}
         self._stored: set[Operation] = set()
         self.late: set[Operation] = set()
         self.stores: dict[Operation, tuple[str, str]] = {}
@@ -109,8 +99,7 @@ class VectorLoop(VectorMemory):
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str], *, may_be_long: bool) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
-        self.lanes, self.vectors, self.rows, self.hoisted, self.inverses = phase.lanes, {}, {}, [], {}
-        self.repeats = 0 if phase.is_straight else _MANY if phase.trips is None else phase.trips // phase.lanes
+        self.lanes, self.vectors, self.rows, self.hoisted = phase.lanes, {}, {}, []
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
@@ -119,8 +108,6 @@ class VectorLoop(VectorMemory):
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
-        # Of a few iterations marks would be as dear as places.
-        self.marks = marks_of(self) if may_be_long else {}
         write = self._in_runs if may_be_long and self._is_long(phase) else self.repeated
         if may_be_long and may_be_known(self, phase):
             results = write_until_known(self, phase, start, stop, partial)
@@ -166,47 +153,23 @@ class VectorLoop(VectorMemory):
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
         self.is_from_zero = start == "0"
         self.active = 0 if phase.is_masked else self.lanes
-        self.present = begun(self, counter, start) if self.marks else {}
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
         lines = body.lines
         is_short = len(lines) - header <= _LONG
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
-        end = f"ends.{number}" if self.marks else f"done.{number}"
-        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %{end}")
-        firsts = [
-            f"splat ({self.marks[r].type} -1)" if r in self.marks else first
-            for r, first in zip(plan.reductions, partial, strict=True)
-        ]
-        lines[header:header] = self.phis([counter, *phis], [start, *firsts], before, [after, *results], body.label)
-        if self.marks:
-            results = self._places(number, results, partial, counter, start)
+        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
+        lines[header:header] = self.phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
         return self.entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
 
     def phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
         """The head of a loop: its counter, and what it carries."""
-        types = ["i64", *[self._carried(r) for r in self.plan.reductions]]
+        types = ["i64", *[self.spelled(r.type) for r in self.plan.reductions]]
         return [
             f"  {name} = phi {type} [ {first}, %{before} ], [ {next}, %{last} ]"
             for name, type, first, next in zip(names, types, firsts, nexts, strict=True)
         ]
-
-    def _carried(self, reduction: Reduction) -> str:
-        """The type of what a loop carries."""
-        mark = self.marks.get(reduction)
-        return f"<{self.lanes} x {mark.type}>" if mark else self.spelled(reduction.type)
-
-    def _places(self, number: int, results: list[str], before: list[str], counter: str, start: str) -> list[str]:
-        """The carried values, behind the loop: of marks the places."""
-        marks, self.marks = self.marks, {}
-        self.body.start(f"ends.{number}")
-        found = [
-            placed(self, marks[r], result, first, counter, start) if r in marks else result
-            for r, result, first in zip(self.plan.reductions, results, before, strict=True)
-        ]
-        self.body.lines.append(f"  br label %done.{number}")
-        return found
 
     def entered(
         self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
@@ -320,7 +283,7 @@ class VectorLoop(VectorMemory):
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:
             return after
-        type = self._carried(reduction)
+        type = self.spelled(reduction.type)
         return self.value(f"select {self.spelled(I1)} {self.mask}, {type} {after}, {type} {before}")
 
     # ---- operations ----
@@ -340,8 +303,6 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
                 self._joint(operation)
-        elif name == "arith.select" and (mark := mark_of(self, operation)):
-            self.vectors[operation.result] = marked(self, operation, mark)
         elif name in BEYOND and operation.result in self.plan.partial:
             so_far, x = sorted(operation.operands, key=lambda v: v not in self.plan.partial)
             scalar = operation.result.type
@@ -356,9 +317,8 @@ class VectorLoop(VectorMemory):
                 operands[1] = self.value(
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )
-            special = quotient if is_by_doubles(operation, self.lanes) else None
-            special = by_inverse if has_inverse(self, operation) else special
-            self.vectors[operation.result] = (special or SCALAR[name])(self, operation, operands)
+            write = quotient if is_by_doubles(operation, self.lanes) else SCALAR[name]
+            self.vectors[operation.result] = write(self, operation, operands)
 
     def _joint(self, operation: Operation) -> None:
         """One call for the results of several operations."""

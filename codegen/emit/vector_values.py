@@ -68,10 +68,6 @@ class VectorValues(Writer):
         first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
         return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
 
-    def splat(self, type: ScalarType, name: str) -> str:
-        """A number of before the loop in all lanes."""
-        return self.spread(LLVM_TYPES[type], name, self.hoist)
-
     def hoist(self, instruction: str) -> str:
         """A line before the loop."""
         name = f"%t.{self.body.next_number()}"
