@@ -13,14 +13,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
-from .known import may_be_known, write_until_known
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
-from .runs import RUN
+from .runs import RUN, SEARCHED, is_long, is_open, may_be_known
 from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
 
@@ -108,35 +107,34 @@ class VectorLoop(VectorMemory):
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
-        write = self._in_runs if may_be_long and self._is_long(phase) else self.repeated
-        if may_be_long and may_be_known(self, phase):
-            results = write_until_known(self, phase, start, stop, partial)
+        is_searched = may_be_long and may_be_known(self.plan, phase, self.block)
+        if is_searched or (may_be_long and is_long(self.plan, phase)):
+            results = self._in_runs(phase, start, stop, partial, is_searched)
         else:
-            results = write(phase, start, stop, partial)
+            results = self.repeated(phase, start, stop, partial)
         body.lines[place:place] = self.hoisted
         return results
 
-    def _is_long(self, phase: Phase) -> bool:
-        """True if sums are of so many vectors that those of runs are added up by themselves."""
-        plan = self.plan
-        may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
-        return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
-
-    def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
-        """A loop over runs of iterations, what each adds up to entering the partial results: these are fewer additions
-        one after the other, by the square root of the run, and errors are by that of them."""
-        body, lanes = self.body, phase.lanes
+    def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str], is_searched: bool) -> list[str]:
+        """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `runs`)."""
+        body, lanes, reductions = self.body, phase.lanes, self.plan.reductions
         number, before, place = body.next_number(), body.label, len(body.lines)
         first, totals = f"%run.{number}", [f"%sum.{number}.{j}" for j in range(len(partial))]
+        length = (SEARCHED if is_searched else RUN) * lanes
         body.start(f"runs.{number}")
         header = len(body.lines)
         smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        end = body.value(f"add i64 {first}, {RUN * lanes}")
+        end = body.value(f"add i64 {first}, {length}")
         end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
-        run = Phase(lanes, RUN * lanes, phase.is_masked)
-        found = self.repeated(run, first, end, self._identities(lanes))
-        results = combined(self, self.plan.reductions, totals, found)
-        body.lines.append(f"  %more.{number} = icmp slt i64 {end}, {stop}")
+        results = self.repeated(
+            Phase(lanes, length, phase.is_masked), first, end, totals if is_searched else self._identities(lanes)
+        )
+        more = f"icmp slt i64 {end}, {stop}"
+        if is_searched:
+            more = f"and i1 {body.value(more)}, {is_open(body, reductions, results, lanes)}"
+        else:
+            results = combined(self, reductions, totals, results)
+        body.lines.append(f"  %more.{number} = {more}")
         body.lines.append(f"  br i1 %more.{number}, label %runs.{number}, label %done.{number}")
         phis = self.phis([first, *totals], [start, *partial], before, [end, *results], body.label)
         body.lines[header:header] = phis

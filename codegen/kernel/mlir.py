@@ -39,7 +39,7 @@ from .instructions import INSTRUCTIONS
 from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
 from .mlir_writer import memref_of
-from .nest import Block, Extent, Function, MemRef, Operation
+from .nest import Extent, Function, MemRef, every
 
 __all__ = ["print_function", "print_module"]
 
@@ -79,19 +79,12 @@ def _declarations(functions: Iterable[Function]) -> dict[str, str]:
     """Private declarations of all that the functions call, by name."""
     found: dict[str, str] = {}
     for function in functions:
-        called = {o.attributes["callee"]: o for o in _operations(function.body) if o.name == "func.call"}
+        called = {o.attributes["callee"]: o for o in every(function.body.operations) if o.name == "func.call"}
         for name, types in function.calls.items():
             results = [v.type for v in called[name].results] if name in called else []
             text = declare(name, types, results)
             assert found.setdefault(name, text) == text, f"one name, two signatures: {found[name]} and {text}"
     return dict(sorted(found.items()))
-
-
-def _operations(block: Block) -> Iterable[Operation]:
-    for operation in block.operations:
-        yield operation
-        for region in operation.regions:
-            yield from _operations(region)
 
 
 class _Entry(NestWriter):
