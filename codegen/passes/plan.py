@@ -26,7 +26,6 @@ from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
 from .sorts import sorts
 from .storage import Pack, place_buffers
-from .turn import turn
 
 if TYPE_CHECKING:
     from . import drafts
@@ -44,7 +43,6 @@ REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("choose", choose),
     ("sorts", sorts),
     ("inner", inner),
-    ("turn", turn),
 )
 
 
