@@ -193,7 +193,7 @@ class _Held(VectorLoop):
         outside, body.offsets = body.offsets, dict(body.offsets)
         body.names[self.outer_counter] = counter
         body._straight(found.before)
-        self.vectors, self.rows = {}, {}
+        self.vectors = {}
         self.now = dict(zip(found.loads, rows, strict=True))
         self._iteration("0", [])
         body.offsets = outside

@@ -22,20 +22,17 @@ from itertools import pairwise
 from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
-from .every import STEPS, Member, members
+from .every import STEPS
 from .extremes import find_extreme
+from .forms import Form, form_of, never_meet
 from .joint import find_joint
 from .operations import SCALAR
-from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
 from .strides import VARYING, Apart, Stride, multiple, summed
 from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]
-
-#: The elements from lane to lane of the two parts of complex numbers.
-_BOTH = 2
 
 #: In additions, as the costs of `kernel.instructions`.
 _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
@@ -54,12 +51,10 @@ class LoopPlan:
     partial     values on the way of a reduction: vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
-    pairs       loads or stores that are done together
     joint       operations that one function computes together: its name, of what, and its results in order
     rising      indices that rise by one from lane to lane, or stay
     near        the plan of an iteration away from edges
     held        of such a plan: what makes no difference there, with the counter that is not held back
-    members     loads that together read all elements between their own
     bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
     cost        of one iteration;   of_functions    what of it elementary functions cost
     latency     of its longest way from a load to a result, in the same units
@@ -71,12 +66,10 @@ class LoopPlan:
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
-    pairs: dict[Operation, Pair] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
     rising: set[Value] = field(default_factory=set)
     near: LoopPlan | None = None
     held: dict[Operation, Value] = field(default_factory=dict)
-    members: dict[Operation, Member] = field(default_factory=dict)
     bits: int = 8
     narrow: int = 0
     cost: int = 0
@@ -133,8 +126,6 @@ class _Planner:
                 self._operation(operation)
             self._ends()
             self._joint()
-            self._pairs()
-            self.found.members = members(self.block, self.found.places)
         except _Unfit:
             return None
         self.found.partial |= self.chains.keys()
@@ -310,19 +301,6 @@ class _Planner:
         """True if no iteration uses a place of another, though it uses several."""
         indices = [place[0] for place in places if len(place) == 1 and isinstance(place[0], Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
-
-    def _pairs(self) -> None:
-        """Accesses two elements apart from lane to lane whose neighbours are accessed too."""
-        accesses: dict[tuple[str, Value], list[Operation]] = {}
-        for operation, stride in self.found.places.items():
-            if stride == _BOTH and operation not in self.in_memory:
-                memory = operation.operands[operation.name == "memref.store"]
-                accesses.setdefault((operation.name, memory), []).append(operation)
-        for operations in accesses.values():
-            for pair in find_pairs(self.block, operations):
-                self.found.pairs |= {pair.low: pair, pair.high: pair}
-                if pair.low.name == "memref.store":
-                    self.found.cost -= 2 * (_COST_OF_A_GATHER - _BOTH)
 
     def _load(self, operation: Operation) -> None:
         if operation in self.in_memory:

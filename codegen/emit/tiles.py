@@ -253,7 +253,7 @@ class _Tiles(VectorLoop):
             body.offsets = dict(outside)
             body.names.update(row)
             self.turned = {value: vectors[number] for value, vectors in turned.items()}
-            self.vectors, self.rows = {}, {}
+            self.vectors = {}
             self._iteration(column, [])
         body.offsets = outside
         return []

@@ -41,10 +41,8 @@ class VectorLoop(VectorMemory):
         #: What is left over is done by, one by one.
         self.rest = rest or block
         self.vectors: dict[Value, str] = {}
-        self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
         self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
-        self._stored: set[Operation] = set()
         self.late: set[Operation] = set()
         self.stores: dict[Operation, tuple[str, str]] = {}
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
@@ -98,7 +96,7 @@ class VectorLoop(VectorMemory):
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str], *, may_be_long: bool) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
-        self.lanes, self.vectors, self.rows, self.hoisted = phase.lanes, {}, {}, []
+        self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
@@ -270,7 +268,6 @@ class VectorLoop(VectorMemory):
             ends.append((results, body.label))
             body.lines.append(f"  br label %both.{number}")
             self.vectors = {v: name for v, name in self.vectors.items() if v not in self.inside}
-            self.rows = {}
         body.start(f"both.{number}")
         (near_results, near_end), (edge_results, edge_end) = ends
         return [
