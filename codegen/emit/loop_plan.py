@@ -29,7 +29,7 @@ from .joint import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
-from .strides import VARYING, Apart, Stride, multiple, summed
+from .strides import VARYING, RunStride, Stride, multiple, summed
 from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]
@@ -100,7 +100,7 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     return plan
 
 
-class _Unfit(Exception):
+class _NotInVectors(Exception):
     """The iterations cannot run side by side."""
 
 
@@ -126,7 +126,7 @@ class _Planner:
                 self._operation(operation)
             self._ends()
             self._joint()
-        except _Unfit:
+        except _NotInVectors:
             return None
         self.found.partial |= self.chains.keys()
         return self.found
@@ -140,7 +140,7 @@ class _Planner:
         elif name == "memref.store":
             self._store(operation)
         elif name not in SCALAR:
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         elif operation.result in self.found.partial:
             self.found.cost += 1
         elif any(v in self.chains for v in operation.operands):
@@ -200,7 +200,7 @@ class _Planner:
                     if factor is not None:
                         return multiple(stride, factor)
                     if strides[j] == 0 and isinstance(stride, int):
-                        return Apart(value, stride)
+                        return RunStride(value, stride)
             case "arith.index_cast":
                 return strides[0] if operation.result.type.bits == 64 else VARYING
         return VARYING
@@ -225,9 +225,9 @@ class _Planner:
         reduction = self.found.reductions[number]
         # What rows add to a place in memory is added up in the order of the rows elsewhere: here that is free.
         if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         reduction.combine = operation
         self.chains[operation.result] = number
         self.found.cost += 1
@@ -238,11 +238,11 @@ class _Planner:
         last = self.block.operations[-1]
         uses = Counter(v for o in self.block.operations for v in o.operands if v in self.chains)
         if any(uses[value] != 1 for value in self.chains):
-            raise _Unfit("a partial result is used")
+            raise _NotInVectors("a partial result is used")
         for reduction, value in zip(self.found.reductions, last.operands, strict=False):
             is_extreme = reduction.better or reduction.is_place
             if not is_extreme and (self.chains.get(value) != reduction.carried or reduction.combine is None):
-                raise _Unfit("a carried value is no reduction")
+                raise _NotInVectors("a carried value is no reduction")
 
     def _extremes(self) -> None:
         """Pairs of carried values that are an extreme and its place."""
@@ -276,13 +276,13 @@ class _Planner:
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).
             if len(places) > 1 and not self.independent and not self._are_apart(places):
-                raise _Unfit("iterations may meet in memory")
+                raise _NotInVectors("iterations may meet in memory")
             return
         by_place: dict[tuple[Value | int, ...], list[Operation]] = {}
         for operation in operations:
             by_place.setdefault(_numbers(operation), []).append(operation)
         if len(by_place) > 1 and not _differ(by_place):
-            raise _Unfit("iterations meet in memory")
+            raise _NotInVectors("iterations meet in memory")
         for group in by_place.values():
             self._accumulated(group)
 
@@ -291,7 +291,7 @@ class _Planner:
         loads, stores = operations[::2], operations[1::2]
         names = {o.name for o in loads}, {o.name for o in stores}
         if len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
-            raise _Unfit("iterations meet in memory")
+            raise _NotInVectors("iterations meet in memory")
         number = len(self.found.reductions)
         self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
         self.in_memory |= dict.fromkeys(operations, number)
@@ -319,15 +319,15 @@ class _Planner:
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:
             if self.chains.get(operation.operands[0]) != self.in_memory[operation]:
-                raise _Unfit("what is stored is no reduction")
+                raise _NotInVectors("what is stored is no reduction")
             return
         if operation.operands[0] in self.chains:
-            raise _Unfit("a partial result is stored")
+            raise _NotInVectors("a partial result is stored")
         stride = self._place_stride(operation)
         if stride == 0:
-            raise _Unfit("all iterations store in one place")
+            raise _NotInVectors("all iterations store in one place")
         if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
-            raise _Unfit("iterations may meet in memory")
+            raise _NotInVectors("iterations may meet in memory")
         self._wide(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
 
@@ -344,10 +344,10 @@ class _Planner:
         for stride, extent in zip(reversed(strides), reversed(memory.shape), strict=True):
             if len(strides) > 1 and stride != 0:
                 if stride is VARYING or factor is None or total is VARYING:
-                    raise _Unfit("a stride that is not a number")
+                    raise _NotInVectors("a stride that is not a number")
                 total = summed(total, multiple(stride, factor))
                 if total is VARYING:
-                    raise _Unfit("a stride that is no multiple of one number")
+                    raise _NotInVectors("a stride that is no multiple of one number")
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total

@@ -26,7 +26,7 @@ from .every import STEPS
 from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
 from .phases import phases
-from .strides import Apart, Stride
+from .strides import RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_loop import VectorLoop
 
@@ -139,7 +139,7 @@ def _is_plain(loop: Operation, before: list[Operation]) -> bool:
 
 
 def _is_far(place: Stride) -> bool:
-    return isinstance(place, Apart) or (isinstance(place, int) and abs(place) > max(STEPS))
+    return isinstance(place, RunStride) or (isinstance(place, int) and abs(place) > max(STEPS))
 
 
 class _Tiles(VectorLoop):

@@ -17,7 +17,7 @@ from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .every import STEPS, load_every
 from .phases import DEAR
 from .rising import load_rising
-from .strides import VARYING, Apart, Stride
+from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_values import VectorValues
 
@@ -70,7 +70,7 @@ class VectorMemory(VectorValues):
         else:
             self.vectors[operation.result] = self._gather(memory, element, indices, stride)
 
-    def _one_by_one(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart) -> str:
+    def _one_by_one(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride) -> str:
         """Elements at the same distance.
 
         A gather is a program of the processor's own, which waits for what is not in the nearest cache: 1,000 times
@@ -84,7 +84,7 @@ class VectorMemory(VectorValues):
         return found.removeprefix(f"{vector} ")
 
     def _store_one_by_one(
-        self, name: str, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart
+        self, name: str, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
     ) -> None:
         """The lanes in use, each for itself."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
@@ -93,13 +93,13 @@ class VectorMemory(VectorValues):
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _apart(
-        self, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart
+        self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
     ) -> Iterator[str]:
         """The address of each lane in use, from one to the next."""
         body = self.body
         address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])
         distance = str(stride)
-        if isinstance(stride, Apart):
+        if isinstance(stride, RunStride):
             distance = body.value(f"mul i64 {body.names[stride.step]}, {stride.factor}")
         for lane in range(self.active):
             if lane:
