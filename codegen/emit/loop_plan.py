@@ -22,14 +22,13 @@ from itertools import pairwise
 from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
-from .every import STEPS
 from .extremes import find_extreme
 from .forms import Form, form_of, never_meet
 from .joint import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
-from .strides import VARYING, RunStride, Stride, multiple, summed
+from .strides import NEAR, VARYING, RunStride, Stride, multiple, summed
 from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]
@@ -314,7 +313,7 @@ class _Planner:
         if stride is VARYING and operation.operands[-1] in self.found.rising:
             self.found.cost += _COST_OF_A_RISING_LOAD
             return
-        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER
+        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in range(2, NEAR + 1) else _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from ..kernel.nest import Value
 from ..records import record
 
-__all__ = ["VARYING", "RunStride", "Stride", "multiple", "summed"]
+__all__ = ["NEAR", "VARYING", "RunStride", "Stride", "multiple", "summed"]
+
+#: Elements that are no further apart lie on few lines of the cache.
+NEAR = 4
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
 from ..records import record
-from .every import STEPS
 from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
 from .phases import phases
-from .strides import RunStride, Stride
+from .strides import NEAR, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_loop import VectorLoop
 
@@ -139,7 +138,7 @@ def _is_plain(loop: Operation, before: list[Operation]) -> bool:
 
 
 def _is_far(place: Stride) -> bool:
-    return isinstance(place, RunStride) or (isinstance(place, int) and abs(place) > max(STEPS))
+    return isinstance(place, RunStride) or (isinstance(place, int) and abs(place) > NEAR)
 
 
 class _Tiles(VectorLoop):

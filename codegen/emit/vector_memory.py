@@ -1,7 +1,7 @@
 """Loads and stores of a loop whose iterations run side by side.
 
     adjacent elements           one load, turned round where the loop goes backwards
-    every second of them        of whole vectors
+    every second of them        two, put together
     one place for all lanes     a number
     a known distance apart      one by one
     adjacent, or held back      `rising`
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
-from .every import STEPS, load_every
+from .every import load_every_second
 from .phases import DEAR
 from .rising import load_rising
 from .strides import VARYING, RunStride, Stride
@@ -57,9 +57,9 @@ class VectorMemory(VectorValues):
             self.body.load(operation)
         elif stride in (1, -1):
             self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
-        elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
+        elif stride == 2 and not self.mask and self.body.target.has_masks and self.lanes > 1:
             address = self._row_address(memory, element, indices, 1)
-            self.vectors[operation.result] = load_every(self, element, address, stride)
+            self.vectors[operation.result] = load_every_second(self, element, address)
         elif stride is not VARYING and self.active:
             self.vectors[operation.result] = self._one_by_one(memory, element, indices, stride)
         elif stride is VARYING and indices[-1] in self.plan.rising and not self.mask:
