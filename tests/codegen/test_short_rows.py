@@ -150,15 +150,6 @@ def test_columns_are_read_in_any_order_and_not_all_of_them(places, step, feature
         np.testing.assert_allclose(y, expected, rtol=1e-13, atol=1e-13)
 
 
-def test_columns_that_are_all_read_are_loaded_once():
-    def loads(places):
-        text = emit_module([weighted(places, 4)], WIDEST).split("\nloop.")[1].split("\ndone.")[0]
-        return len(re.findall(r"= load <\d+ x double>|masked\.load\.v", text))
-
-    assert loads((0, 1, 2, 3)) == 4
-    assert loads((0, 1, 2)) == 12
-
-
 def energy(x):
     apart = x[:, None, :] - x[None, :, :]
     return ad.sum(1.0 / ad.sqrt(ad.sum(apart * apart, axis=2) + 0.5))
