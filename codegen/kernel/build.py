@@ -93,7 +93,7 @@ class _Builder:
         self.is_done = True
         for root in group.tail:
             if root.stored:
-                self.elements.store(self.elements.at(root.node, _first(root.node)), root.node, _ZERO)
+                self.elements.store(self.elements.at(root.node, (_ZERO,) * root.node.aval.ndim), root.node, _ZERO)
         written = [self.elements.owner(r.node) for r in (*group.roots, *group.tail) if r.stored]
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
@@ -164,21 +164,19 @@ class _Builder:
             return
         self.cut = self.group.cuts.get(stage)
         tile = self.cut.tile if self.cut else None
-        parts, carried = self._parts(loops, roots, tile, top, rows)
+
+        def planned(run: int | None = None) -> tuple[list[Part], dict[Root, int]]:
+            """The loops, and from which one on a reduction is carried by them."""
+            parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
+            return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
+
+        parts, carried = planned()
         if self.group.inner is None and len(loops) > 1:
             together = self._rows_at_a_time(parts, roots, carried)
             if run := self.accumulators.run(loops[-2], loops[-1], together):
-                parts, carried = self._parts(loops, roots, tile, top, rows, run)
+                parts, carried = planned(run)
         self._open(parts, 0, roots, carried, top)
         self._keep(None)
-
-    def _parts(
-        self, loops: list[tuple[int, ...]], roots: list[Root], tile: int | None, top: bool, rows: int | None,
-        run: int | None = None,
-    ) -> tuple[list[Part], dict[Root, int]]:
-        """The loops, and from which one on a reduction is carried by them."""
-        parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
-        return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
 
     def _open(self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool) -> dict:
         """The loops from `level` on; gives the accumulators of the reductions they carry."""
@@ -242,7 +240,10 @@ class _Builder:
             for node in kept:
                 self.elements.at(node, self.positions.within(node.aval.shape))
         if apart:
-            places = {r: self._partials(r, part.extent, len(s)) for r, s in starts.items()}
+            places = {}
+            for root, s in starts.items():
+                dtypes = [root.node.inputs[0].aval.dtype, np.int64][: len(s)]
+                places[root] = [self.accumulators.temporary(Aval((part.extent,), dtype)) for dtype in dtypes]
             for root, memory in places.items():
                 for place, value in zip(memory, inside[root], strict=True):
                     k.store(value, place, loop.index)
@@ -274,11 +275,6 @@ class _Builder:
         """The reductions for which the iterations of the last loop but one share accumulators."""
         rows = set(parts[-2].axes)
         return [r for r in roots if r.is_reduction and rows <= self.positions.reduced(r)]
-
-    def _partials(self, root: Root, blocks: int, parts: int) -> list[Value]:
-        """Memory for the accumulators of all blocks."""
-        dtype = root.node.inputs[0].aval.dtype
-        return [self.accumulators.temporary(Aval((blocks,), np.int64 if j else dtype)) for j in range(parts)]
 
     def _combined(self, places: dict[Root, list[Value]], blocks: int) -> dict[Root, Accumulator]:
         """The accumulators of all blocks together, in an order that is always the same."""
@@ -396,11 +392,6 @@ class _Builder:
 
 
 _ZERO = constant_index(0)
-
-
-def _first(node: Node) -> tuple[Index, ...]:
-    """The index of the only element."""
-    return tuple([_ZERO] * node.aval.ndim)
 
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
