@@ -18,6 +18,7 @@ tile, which hand values on in memory that stays in the cache (see `group.Cut`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -251,10 +252,7 @@ class _Builder:
             self.accumulators.end(part.extent)
             return self._combined(places, part.extent)
         results: list[Value] = []
-        at = 0
-        for root, s in starts.items():
-            so_far = tuple(loop.carried[at : at + len(s)])
-            at += len(s)
+        for root, so_far in _taken_apart(starts, loop.carried).items():
             free = level == len(parts) - 1 or (level == len(parts) - 2 and is_short(parts[-1]))
             k.node = root.node
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
@@ -266,10 +264,10 @@ class _Builder:
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """The number of iterations of the last loop but one that are done together."""
-        if self.group.inner is not None or self.cut is not None:
-            return 1
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
-        return rows_at_a_time(parts, roots, entering, self.group.cost) if self._meeting(parts, entering) else 1
+        if self.group.inner is not None or self.cut is not None or not self._meeting(parts, entering):
+            return 1
+        return rows_at_a_time(parts, roots, entering, self.group.cost)
 
     def _meeting(self, parts: list[Part], roots: list[Root]) -> list[Root]:
         """The reductions for which the iterations of the last loop but one share accumulators."""
@@ -284,12 +282,9 @@ class _Builder:
             return {}
         loop = k.open_loop(blocks, [v for s in starts.values() for v in s], varies=True)
         results: list[Value] = []
-        at = 0
-        for root, memory in places.items():
-            so_far = tuple(loop.carried[at : at + len(memory)])
-            at += len(memory)
+        for root, so_far in _taken_apart(starts, loop.carried).items():
             k.node = root.node
-            block = tuple([k.load(place, loop.index, stable=False) for place in memory])
+            block = tuple([k.load(place, loop.index, stable=False) for place in places[root]])
             results.extend(combine(k, root.node.op.lower.monoid, so_far, block, free_order=True))
         return _taken_apart(starts, k.close_loop(loop, results))
 
@@ -396,8 +391,5 @@ _ZERO = constant_index(0)
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
     """The values that a loop carried, by root."""
-    found, at = {}, 0
-    for root, s in starts.items():
-        found[root] = tuple(values[at : at + len(s)])
-        at += len(s)
-    return found
+    left = iter(values)
+    return {root: tuple(islice(left, len(s))) for root, s in starts.items()}
