@@ -20,7 +20,7 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
 
 
 def rebuilt(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
-    """The same with `visit(node, original)`, the original being the graph's own; without what nothing reads then."""
+    """Rebuild by `visit(node, original)`, the original being the graph's own; drop nodes that nothing reads then."""
     found = _walked(graph, visit)
     return found if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
 
