@@ -313,7 +313,10 @@ class _Planner:
         if stride is VARYING and operation.operands[-1] in self.found.rising:
             self.found.cost += _COST_OF_A_RISING_LOAD
             return
-        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in range(2, NEAR + 1) else _COST_OF_A_GATHER
+        if isinstance(stride, int) and -1 <= stride <= NEAR:
+            self.found.cost += 1 if abs(stride) == 1 else 2 * stride
+        else:
+            self.found.cost += _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:
