@@ -42,7 +42,7 @@ _LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values
 _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 
 
-class _Whole(NamedTuple):
+class _OneFunction(NamedTuple):
     """A nest that is one function, and its kernels' pieces, which no threads share."""
 
     function: whole.Nest
@@ -50,7 +50,7 @@ class _Whole(NamedTuple):
 
 
 #: What runs of a nest, in order: nests that are one function, pieces of kernels in others, for which None stands.
-_Parts = list["_Whole | list[Piece] | None"]
+_Parts = list["_OneFunction | list[Piece] | None"]
 
 
 @record(frozen=True)
@@ -72,7 +72,7 @@ class Nest:
         """All that has to be compiled."""
         found: list[Function | Emitted] = []
         for part in self.parts:
-            if isinstance(part, _Whole):
+            if isinstance(part, _OneFunction):
                 found.append(part.function.emitted)
             elif part is not None:
                 found += [piece.function for piece in part]
@@ -113,14 +113,14 @@ def _steps(work: Control) -> list[Step]:
 
 def nest_of(work: Control, buffers: int) -> Nest:
     """The nest that was planned for a step on so many buffers.  Raises NotSymbolic where no text says what it is."""
-    taken = _Taken()
+    taken = _Amounts()
     made = taken.of(work)
     parts: _Parts = []
     taken.parts(work, buffers, parts)
     return Nest(work, made, taken.amounts, parts, tuple(taken.text))
 
 
-class _Taken:
+class _Amounts:
     """The amounts of a value and its text, as it is gone through."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class _Taken:
         function = whole.whole(work, buffers)
         if function is not None:
             pieces = [shared(k.function, k.extents) for k in kernels_in(work) or []]
-            found.append(_Whole(function, pieces))
+            found.append(_OneFunction(function, pieces))
             self.amounts += function.numbers
             self.text.append(function.emitted.text)
             return

@@ -52,7 +52,7 @@ class NotSymbolic(Exception):
 Conditions = dict[tuple[str, str, bool], None]
 
 
-class _Watching(threading.local):
+class _Collecting(threading.local):
     """Conditions of every `watched` that is going on in this thread; in how many of them equality is one, too."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Watching(threading.local):
         self.closely = 0
 
 
-_watching = _Watching()
+_watching = _Collecting()
 
 
 @contextmanager
@@ -83,6 +83,16 @@ def watched(closely: bool = False, alone: bool = False) -> Iterator[Conditions]:
 def is_watched() -> bool:
     """True while conditions are collected in this thread."""
     return bool(_watching.open)
+
+
+def _of_integers(compute: Callable[[Any, Any], Any]) -> Any:
+    """The method of an operator whose other operand is an integer."""
+    return lambda self, other: compute(self, other) if isinstance(other, int) else NotImplemented
+
+
+def _ordering(comparison: str) -> Any:
+    """The method of a comparison."""
+    return lambda self, other: _ordered(self, other, comparison)
 
 
 class Symbol(int):
@@ -109,48 +119,18 @@ class Symbol(int):
     def __bool__(self) -> bool:
         return _compared(self, "!=", True)
 
-    def __lt__(self, other: Any) -> bool:
-        return _ordered(self, other, "<")
-
-    def __le__(self, other: Any) -> bool:
-        return _ordered(self, other, "<=")
-
-    def __gt__(self, other: Any) -> bool:
-        return _ordered(self, other, ">")
-
-    def __ge__(self, other: Any) -> bool:
-        return _ordered(self, other, ">=")
-
-    def __add__(self, other: Any) -> Any:
-        return _sum(self, other) if isinstance(other, int) else NotImplemented
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return _sum(self, _product(other, -1)) if isinstance(other, int) else NotImplemented
-
-    def __rsub__(self, other: Any) -> Any:
-        return _sum(other, _product(self, -1)) if isinstance(other, int) else NotImplemented
-
-    def __mul__(self, other: Any) -> Any:
-        return _product(self, other) if isinstance(other, int) else NotImplemented
-
-    __rmul__ = __mul__
+    __lt__, __le__, __gt__, __ge__ = map(_ordering, ("<", "<=", ">", ">="))
+    __add__ = __radd__ = _of_integers(lambda a, b: _sum(a, b))
+    __sub__ = _of_integers(lambda a, b: _sum(a, _product(b, -1)))
+    __rsub__ = _of_integers(lambda a, b: _sum(b, _product(a, -1)))
+    __mul__ = __rmul__ = _of_integers(lambda a, b: _product(a, b))
+    __floordiv__ = _of_integers(lambda a, b: _quotient(a, b))
+    __rfloordiv__ = _of_integers(lambda a, b: _quotient(b, a))
+    __mod__ = _of_integers(lambda a, b: a - a // b * b)
+    __rmod__ = _of_integers(lambda a, b: b - b // a * a)
 
     def __neg__(self) -> Any:
         return _product(self, -1)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _quotient(self, other) if isinstance(other, int) else NotImplemented
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _quotient(other, self) if isinstance(other, int) else NotImplemented
-
-    def __mod__(self, other: Any) -> Any:
-        return self - self // other * other if isinstance(other, int) else NotImplemented
-
-    def __rmod__(self, other: Any) -> Any:
-        return other - other // self * self if isinstance(other, int) else NotImplemented
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

@@ -29,7 +29,7 @@ from .debug import PlaceOf, Places, ToldLines
 from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
-from .memory import Memory
+from .memory import MemoryWriter
 from .operations import SCALAR
 from .phases import phases
 from .runs import write_in_runs
@@ -72,7 +72,7 @@ def argument_names(function: Function) -> list[str]:
     return list(names)
 
 
-class Body(Memory):
+class Body(MemoryWriter):
     """Writes one function's operations as lines."""
 
     def __init__(self, function: Function, needs: Needs, target: Target) -> None:
@@ -334,9 +334,9 @@ class Body(Memory):
     _structured: ClassVar[dict[str, Callable]] = {
         "func.call": _call,
         "func.return": _return,
-        "memref.alloca": Memory.allocate,
-        "memref.load": Memory.load_from,
-        "memref.store": Memory.store_to,
+        "memref.alloca": MemoryWriter.allocate,
+        "memref.load": MemoryWriter.load_from,
+        "memref.store": MemoryWriter.store_to,
         "scf.for": _for,
         "scf.if": _if,
         "scf.parallel": _parallel,

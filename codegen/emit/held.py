@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import Block, Operation, Value, known_integer
 from ..records import record
-from .every import STEPS
 from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
 from .phases import Phase, phases
+from .strides import NEAR
 from .types import first_lanes
 from .vector_loop import VectorLoop
 
@@ -32,7 +32,7 @@ __all__ = ["write_held"]
 #: A loop of so many iterations is written out.
 _WRITTEN = 8
 #: Of shorter rows more fit into one vector where the loop around them is long: that is left to `unroll`.
-_SHORT, _LONG = max(STEPS), 16
+_SHORT, _LONG = NEAR, 16
 #: Registers that rows may take.
 _MOST = 12
 
@@ -193,7 +193,7 @@ class _Held(VectorLoop):
         outside, body.offsets = body.offsets, dict(body.offsets)
         body.names[self.outer_counter] = counter
         body._straight(found.before)
-        self.vectors, self.rows = {}, {}
+        self.vectors = {}
         self.now = dict(zip(found.loads, rows, strict=True))
         self._iteration("0", [])
         body.offsets = outside

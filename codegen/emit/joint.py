@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..kernel.instructions import function_of, is_function
 from ..kernel.nest import Operation, Value
 from .math import JOINT
-from .operations import ELEMENTARY
 
 __all__ = ["find_joint"]
 
 
 def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, list[Operation]]]:
     """The function, the number, and what is computed by it, in the order of its results."""
-    applied = {_function_of(o): o for o in operations if o.name in ELEMENTARY}
+    applied = {_function_of(o): o for o in operations if is_function(o.name)}
     for names, joint in JOINT.items():
         for name, x in applied:
             found = [applied.get((other, x)) for other in names]
@@ -29,7 +29,7 @@ def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, li
 
 def _function_of(operation: Operation) -> tuple[str, Value]:
     """The function that an operation computes, and its argument: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
-    name, x = ELEMENTARY[operation.name], operation.operands[0]
+    name, x = function_of(operation.name), operation.operands[0]
     is_negative, square = _sign_of(x)
     if name == "exp" and isinstance(square.owner, Operation) and square.owner.name == "arith.mulf":
         a, b = square.owner.operands

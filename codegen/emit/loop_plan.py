@@ -19,29 +19,24 @@ from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
 
+from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
-from .every import STEPS, Member, members
 from .extremes import find_extreme
+from .forms import Form, form_of, never_meet
 from .joint import find_joint
-from .operations import ELEMENTARY, SCALAR
-from .pairs import Form, Pair, find_pairs, form_of, never_meet
+from .operations import SCALAR
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
-from .strides import VARYING, Apart, Stride, multiple, summed
+from .strides import NEAR, VARYING, RunStride, Stride, multiple, summed
 from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]
 
-#: The elements from lane to lane of the two parts of complex numbers.
-_BOTH = 2
-
-#: Costs in additions, of a vector whose lanes fill one register; roughly.
-_COSTS = {"arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50}
-_COST_OF_A_FUNCTION, _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 24, 10, 3
-#: How long a result takes, in additions that could begin meanwhile.
-_LATENCIES = {"arith.divf": 13, "math.sqrt": 20}
-_LATENCY_OF_A_FUNCTION, _LATENCY = 48, 4
+#: In additions, as the costs of `kernel.instructions`.
+_COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
+#: What two functions cost less where one computes both.
+_SHARED = 12
 #: From here on functions are called: inlined they run .95 to 1 of the time, and take LLVM twice as long (a program of
 #: 60 operations and its gradient 125 ms against 87, of 100 204 against 81, of 500 1,420 against 500).
 _LARGE = 400
@@ -55,12 +50,10 @@ class LoopPlan:
     partial     values on the way of a reduction: vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
-    pairs       loads or stores that are done together
     joint       operations that one function computes together: its name, of what, and its results in order
     rising      indices that rise by one from lane to lane, or stay
     near        the plan of an iteration away from edges
     held        of such a plan: what makes no difference there, with the counter that is not held back
-    members     loads that together read all elements between their own
     bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
     cost        of one iteration;   of_functions    what of it elementary functions cost
     latency     of its longest way from a load to a result, in the same units
@@ -72,12 +65,10 @@ class LoopPlan:
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
-    pairs: dict[Operation, Pair] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
     rising: set[Value] = field(default_factory=set)
     near: LoopPlan | None = None
     held: dict[Operation, Value] = field(default_factory=dict)
-    members: dict[Operation, Member] = field(default_factory=dict)
     bits: int = 8
     narrow: int = 0
     cost: int = 0
@@ -108,7 +99,7 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     return plan
 
 
-class _Unfit(Exception):
+class _NotInVectors(Exception):
     """The iterations cannot run side by side."""
 
 
@@ -134,9 +125,7 @@ class _Planner:
                 self._operation(operation)
             self._ends()
             self._joint()
-            self._pairs()
-            self.found.members = members(self.block, self.found.places)
-        except _Unfit:
+        except _NotInVectors:
             return None
         self.found.partial |= self.chains.keys()
         return self.found
@@ -150,18 +139,18 @@ class _Planner:
         elif name == "memref.store":
             self._store(operation)
         elif name not in SCALAR:
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         elif operation.result in self.found.partial:
             self.found.cost += 1
         elif any(v in self.chains for v in operation.operands):
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
             self._differs(operation.result, self._near_stride(operation, self._stride(operation)))
-            cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
+            cost = INSTRUCTIONS[name].cost
             if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
                 self.found.narrow += cost if width(operation) <= NARROW else 0
-                self.found.of_functions += cost if name in ELEMENTARY else 0
+                self.found.of_functions += cost if is_function(name) else 0
                 self._waits(operation)
 
     def _near_stride(self, operation: Operation, stride: Stride) -> Stride:
@@ -178,8 +167,7 @@ class _Planner:
         return VARYING
 
     def _waits(self, operation: Operation) -> None:
-        latency = _LATENCY_OF_A_FUNCTION if operation.name in ELEMENTARY else _LATENCIES.get(operation.name, _LATENCY)
-        after = latency + max([self.after.get(v, 0) for v in operation.operands])
+        after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
         self.after[operation.result] = after
         self.found.latency = max(self.found.latency, after)
 
@@ -211,7 +199,7 @@ class _Planner:
                     if factor is not None:
                         return multiple(stride, factor)
                     if strides[j] == 0 and isinstance(stride, int):
-                        return Apart(value, stride)
+                        return RunStride(value, stride)
             case "arith.index_cast":
                 return strides[0] if operation.result.type.bits == 64 else VARYING
         return VARYING
@@ -222,8 +210,8 @@ class _Planner:
             if operations[0].result in self.found.strides:
                 results = tuple([o.result for o in operations])
                 self.found.joint.update(dict.fromkeys(operations, (name, x, results)))
-                self.found.cost -= _COST_OF_A_FUNCTION // 2
-                self.found.of_functions -= _COST_OF_A_FUNCTION // 2
+                self.found.cost -= _SHARED
+                self.found.of_functions -= _SHARED
 
     # ---- reductions ----
 
@@ -236,9 +224,9 @@ class _Planner:
         reduction = self.found.reductions[number]
         # What rows add to a place in memory is added up in the order of the rows elsewhere: here that is free.
         if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:
-            raise _Unfit(name)
+            raise _NotInVectors(name)
         reduction.combine = operation
         self.chains[operation.result] = number
         self.found.cost += 1
@@ -249,11 +237,11 @@ class _Planner:
         last = self.block.operations[-1]
         uses = Counter(v for o in self.block.operations for v in o.operands if v in self.chains)
         if any(uses[value] != 1 for value in self.chains):
-            raise _Unfit("a partial result is used")
+            raise _NotInVectors("a partial result is used")
         for reduction, value in zip(self.found.reductions, last.operands, strict=False):
             is_extreme = reduction.better or reduction.is_place
             if not is_extreme and (self.chains.get(value) != reduction.carried or reduction.combine is None):
-                raise _Unfit("a carried value is no reduction")
+                raise _NotInVectors("a carried value is no reduction")
 
     def _extremes(self) -> None:
         """Pairs of carried values that are an extreme and its place."""
@@ -287,13 +275,13 @@ class _Planner:
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).
             if len(places) > 1 and not self.independent and not self._are_apart(places):
-                raise _Unfit("iterations may meet in memory")
+                raise _NotInVectors("iterations may meet in memory")
             return
         by_place: dict[tuple[Value | int, ...], list[Operation]] = {}
         for operation in operations:
             by_place.setdefault(_numbers(operation), []).append(operation)
         if len(by_place) > 1 and not _differ(by_place):
-            raise _Unfit("iterations meet in memory")
+            raise _NotInVectors("iterations meet in memory")
         for group in by_place.values():
             self._accumulated(group)
 
@@ -302,7 +290,7 @@ class _Planner:
         loads, stores = operations[::2], operations[1::2]
         names = {o.name for o in loads}, {o.name for o in stores}
         if len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
-            raise _Unfit("iterations meet in memory")
+            raise _NotInVectors("iterations meet in memory")
         number = len(self.found.reductions)
         self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
         self.in_memory |= dict.fromkeys(operations, number)
@@ -312,19 +300,6 @@ class _Planner:
         """True if no iteration uses a place of another, though it uses several."""
         indices = [place[0] for place in places if len(place) == 1 and isinstance(place[0], Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
-
-    def _pairs(self) -> None:
-        """Accesses two elements apart from lane to lane whose neighbours are accessed too."""
-        accesses: dict[tuple[str, Value], list[Operation]] = {}
-        for operation, stride in self.found.places.items():
-            if stride == _BOTH and operation not in self.in_memory:
-                memory = operation.operands[operation.name == "memref.store"]
-                accesses.setdefault((operation.name, memory), []).append(operation)
-        for operations in accesses.values():
-            for pair in find_pairs(self.block, operations):
-                self.found.pairs |= {pair.low: pair, pair.high: pair}
-                if pair.low.name == "memref.store":
-                    self.found.cost -= 2 * (_COST_OF_A_GATHER - _BOTH)
 
     def _load(self, operation: Operation) -> None:
         if operation in self.in_memory:
@@ -338,20 +313,23 @@ class _Planner:
         if stride is VARYING and operation.operands[-1] in self.found.rising:
             self.found.cost += _COST_OF_A_RISING_LOAD
             return
-        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER
+        if isinstance(stride, int) and -1 <= stride <= NEAR:
+            self.found.cost += 1 if abs(stride) == 1 else 2 * stride
+        else:
+            self.found.cost += _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:
             if self.chains.get(operation.operands[0]) != self.in_memory[operation]:
-                raise _Unfit("what is stored is no reduction")
+                raise _NotInVectors("what is stored is no reduction")
             return
         if operation.operands[0] in self.chains:
-            raise _Unfit("a partial result is stored")
+            raise _NotInVectors("a partial result is stored")
         stride = self._place_stride(operation)
         if stride == 0:
-            raise _Unfit("all iterations store in one place")
+            raise _NotInVectors("all iterations store in one place")
         if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
-            raise _Unfit("iterations may meet in memory")
+            raise _NotInVectors("iterations may meet in memory")
         self._wide(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
 
@@ -368,10 +346,10 @@ class _Planner:
         for stride, extent in zip(reversed(strides), reversed(memory.shape), strict=True):
             if len(strides) > 1 and stride != 0:
                 if stride is VARYING or factor is None or total is VARYING:
-                    raise _Unfit("a stride that is not a number")
+                    raise _NotInVectors("a stride that is not a number")
                 total = summed(total, multiple(stride, factor))
                 if total is VARYING:
-                    raise _Unfit("a stride that is no multiple of one number")
+                    raise _NotInVectors("a stride that is no multiple of one number")
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total

@@ -11,13 +11,13 @@ from ..kernel.nest import Extent, MemRef, Operation, Value
 from .operations import Writer
 from .types import ALIGNMENT, LLVM_TYPES
 
-__all__ = ["Memory"]
+__all__ = ["MemoryWriter"]
 
 #: Scratch of a kernel starts on a cache line, so that vectors never straddle two.
 _SCRATCH_ALIGNMENT_BYTES = 64
 
 
-class Memory(Writer):
+class MemoryWriter(Writer):
     """Writes what operations do to memory.
 
     names     of values;  extents: the names of those that are known when the function runs

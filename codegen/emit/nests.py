@@ -22,11 +22,11 @@ Nothing in the text depends on how long a loop is, where values lie, or on large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..ir import Aval
-from ..kernel.nest import Block, Function, MemRef
+from ..kernel.nest import Function, MemRef, every
 from ..program import Branch, Kernel, Loop, Place, Program, Run, While, aligned, bodies
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
@@ -98,7 +98,7 @@ class _Writer(Text):
         lines, told = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
         if self.needs.place_of is not None:  # or else what is inlined into it loses its lines
             places = Places(self.name, self.needs.place_of)
-            nodes = (node for function, _, _ in self.kernels.values() for node in _nodes(function.body))
+            nodes = (o.node for function, _, _ in self.kernels.values() for o in every(function.body.operations))
             *lines, told = places.among(self.needs.metadata, places.around(lines, nodes))
         head = f"define internal i32 @{self.name}.body({inner}) noinline nounwind{told} {{\nentry:"
         text = "\n".join([head, *lines])
@@ -320,14 +320,6 @@ class _Writer(Text):
         for s, last in zip(states, loop.lasts, strict=True):
             if last is not None:
                 self.copy(self.at(last, s.aval, pointers), s.read, s.aval)
-
-
-def _nodes(block: Block) -> Iterator[Any]:
-    """The nodes of the operations of a function, in order."""
-    for operation in block.operations:
-        yield operation.node
-        for region in operation.regions:
-            yield from _nodes(region)
 
 
 def _entrance(name: str, buffers: int) -> str:

@@ -3,8 +3,8 @@
     template: MLIR operation, operands' names, type  ->  the right-hand side of one or more lines
 
 A template does not know how many lanes its operands have: the writer spells the types.  Most
-operations are one instruction or one intrinsic and stand in a table.  Elementary functions are
-calls of functions that `codegen.emit.math` writes into the module.  Nothing here ever sets `nnan`,
+operations are one instruction, one intrinsic, or a call of a function that `codegen.emit.math` writes
+into the module: which, `kernel.instructions` says.  Nothing here ever sets `nnan`,
 `ninf` or `fast`: with them exp(nan) becomes inf.
 """
 
@@ -12,61 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..kernel.functions import OF_ONE
+from ..kernel.instructions import INSTRUCTIONS
 from ..kernel.nest import F64, I1, I32, Operation, ScalarType
 from .types import LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
-__all__ = ["BEYOND", "ELEMENTARY", "SCALAR", "Writer", "extreme", "fastmath_flags"]
+__all__ = ["BEYOND", "SCALAR", "Writer", "extreme", "fastmath_flags"]
 
 #: In the order LLVM prints them.
 _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
-
-#: MLIR's functions of one or two floats that `codegen.emit.math` writes.
-ELEMENTARY = {f"math.{name}": name for name in (*OF_ONE, "atan2")} | {"math.powf": "pow", "arith.remf": "fmod"}
-
-_INTRINSICS = {
-    "arith.maximumf": "maximum",
-    "arith.minimumf": "minimum",
-    "math.absf": "fabs",
-    "math.ceil": "ceil",
-    "math.copysign": "copysign",
-    "math.floor": "floor",
-    "math.fma": "fma",
-    "math.roundeven": "roundeven",
-    "math.sqrt": "sqrt",
-    "math.trunc": "trunc",
-}
-
-_FLOAT_BINARY = {
-    "arith.addf": "fadd",
-    "arith.subf": "fsub",
-    "arith.mulf": "fmul",
-    "arith.divf": "fdiv",
-}
-
-_INTEGER_BINARY = {
-    "arith.addi": "add",
-    "arith.subi": "sub",
-    "arith.muli": "mul",
-    "arith.andi": "and",
-    "arith.ori": "or",
-    "arith.xori": "xor",
-    "arith.shli": "shl",
-    "arith.shrsi": "ashr",
-}
-
-_INTEGER_INTRINSICS = {"arith.maxsi": "smax", "arith.minsi": "smin"}
-
-_CASTS = {
-    "arith.bitcast": "bitcast",
-    "arith.extf": "fpext",
-    "arith.extsi": "sext",
-    "arith.extui": "zext",
-    "arith.sitofp": "sitofp",
-    "arith.truncf": "fptrunc",
-    "arith.trunci": "trunc",
-    "arith.uitofp": "uitofp",
-}
 
 
 class Writer:
@@ -117,13 +70,6 @@ def fastmath_flags(operation: Operation) -> str:
 
 def _instruction(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        return w.value(f"{opcode} {_type(w, operation)} {', '.join(operands)}")
-
-    return emit
-
-
-def _float_instruction(opcode: str) -> Emit:
-    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
         return w.value(f"{opcode}{fastmath_flags(operation)} {_type(w, operation)} {', '.join(operands)}")
 
     return emit
@@ -159,7 +105,7 @@ def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> st
 
 def _accumulated(name: str) -> Emit:
     """The extreme of two, by `extreme` where of two zeros either will do: the first is what was found so far."""
-    intrinsic = _intrinsic(_INTRINSICS[name])
+    intrinsic = _intrinsic(INSTRUCTIONS[name].llvm)
 
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
         if "nsz" not in operation.attributes.get("fastmath", ()):
@@ -201,10 +147,6 @@ def _fptosi(w: Writer, operation: Operation, operands: list[str]) -> str:
     return w.value(f"freeze {_type(w, operation)} {_cast('fptosi')(w, operation, operands)}")
 
 
-def _negf(w: Writer, operation: Operation, operands: list[str]) -> str:
-    return w.value(f"fneg{fastmath_flags(operation)} {_type(w, operation)} {operands[0]}")
-
-
 def _compare(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
         type = w.spelled(operation.operands[0].type)
@@ -217,13 +159,6 @@ def _select(w: Writer, operation: Operation, operands: list[str]) -> str:
     condition, then, otherwise = operands
     type = _type(w, operation)
     return w.value(f"select {w.spelled(I1)} {condition}, {type} {then}, {type} {otherwise}")
-
-
-def _absi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    type = _type(w, operation)
-    callee = w.declare(f"llvm.abs.{w.suffix(_scalar_type(operation))}", type, (type, "i1"))
-    # `false`: the absolute value of the smallest integer is itself, not poison.
-    return w.value(f"call {type} {callee}({type} {operands[0]}, i1 false)")
 
 
 def _is_divided_in_doubles(w: Writer, operation: Operation) -> bool:
@@ -292,14 +227,12 @@ def _type(w: Writer, operation: Operation) -> str:
     return w.spelled(_scalar_type(operation))
 
 
+_SORTS = {"opcode": _instruction, "intrinsic": _intrinsic, "function": _elementary, "cast": _cast}
+
 #: How every scalar operation is written: (writer, operation, names of operands) -> name of the result.
 SCALAR: dict[str, Emit] = {
-    **{name: _float_instruction(opcode) for name, opcode in _FLOAT_BINARY.items()},
-    **{name: _instruction(opcode) for name, opcode in _INTEGER_BINARY.items()},
-    **{name: _intrinsic(intrinsic) for name, intrinsic in (_INTRINSICS | _INTEGER_INTRINSICS).items()},
+    **{i.name: _SORTS[i.sort](i.llvm) for i in INSTRUCTIONS.values() if i.sort},
     **{name: _accumulated(name) for name in BEYOND},
-    **{name: _elementary(function) for name, function in ELEMENTARY.items()},
-    **{name: _cast(opcode) for name, opcode in _CASTS.items()},
     "arith.cmpf": _compare("fcmp"),
     "arith.cmpi": _compare("icmp"),
     "arith.constant": _constant,
@@ -307,8 +240,6 @@ SCALAR: dict[str, Emit] = {
     "arith.floordivsi": _floordivsi,
     "arith.fptosi": _fptosi,
     "arith.index_cast": _index_cast,
-    "arith.negf": _negf,
     "arith.remsi": _remsi,
     "arith.select": _select,
-    "math.absi": _absi,
 }

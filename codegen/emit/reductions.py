@@ -10,6 +10,7 @@ place stays, as it would have if the loop had run one by one.
 
 from __future__ import annotations
 
+from ..kernel.instructions import INSTRUCTIONS
 from ..kernel.nest import I1, I64, Operation, ScalarType, Value
 from ..records import record
 from .operations import BEYOND, SCALAR, Writer, extreme
@@ -17,11 +18,6 @@ from .types import LLVM_TYPES
 
 __all__ = ["Reduction", "collapsed", "combined", "halved", "is_free"]
 
-#: What changes nothing, by the operation.  For sums that is -0.0, since -0.0 + 0.0 is 0.0.
-_IDENTITIES = {
-    "arith.addf": -0.0, "arith.mulf": 1.0, "arith.maximumf": float("-inf"), "arith.minimumf": float("inf"),
-    "arith.addi": 0, "arith.muli": 1, "arith.andi": -1, "arith.ori": 0, "arith.xori": 0,
-}  # fmt: skip
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
 
@@ -30,7 +26,7 @@ def is_free(operation: Operation) -> bool:
     name = operation.name
     if name in ("arith.addf", "arith.mulf"):
         return "reassoc" in operation.attributes.get("fastmath", ())
-    return name in _IDENTITIES or name in _INTEGER_EXTREMES
+    return name in _INTEGER_EXTREMES or (name in INSTRUCTIONS and INSTRUCTIONS[name].identity is not None)
 
 
 @record(eq=False, slots=True)
@@ -71,8 +67,8 @@ class Reduction:
         if self.is_place:
             return 0
         name = self.combine.name if self.combine else ""
-        if name in _IDENTITIES:
-            return _IDENTITIES[name]
+        if name and (identity := INSTRUCTIONS[name].identity) is not None:
+            return identity
         seeks_greatest = "gt" in self.better or name == "arith.maxsi"
         if self.type.is_float:
             return float("-inf") if seeks_greatest else float("inf")

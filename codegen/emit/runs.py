@@ -6,23 +6,66 @@
 
 A chain of n additions errs by the square root of its length: the sum of 10,000 rows of four floats, 1,024 of which are
 one chain, by 2.0 of its last bit, and by .7 so.  What else the loop carries goes through both loops as it was.
+
+Loops of vectors (`vector_loop`) are done in runs for the same reason; and for another where they only find out whether
+`any` of their elements is true, or `all`: behind each run they look whether the rest changes nothing.  A look at every
+vector would take as long as the vector.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import INDEX, Block, Operation, ScalarType, Value
+from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value, every
+from .loop_plan import LoopPlan
 from .operations import SCALAR
+from .phases import Phase
+from .reductions import Reduction
 from .types import literal
 
 if TYPE_CHECKING:
     from .body import Body
 
-__all__ = ["RUN", "write_in_runs"]
+__all__ = ["RUN", "SEARCHED", "is_long", "is_open", "may_be_known", "write_in_runs"]
 
 #: So many iterations, or vectors, are added up by themselves where there are twice as many.
 RUN = 16
+
+#: So many vectors are searched before a look: of a million that are false the looks take a hundredth of the time.
+SEARCHED = 32
+
+#: What is known whatever follows, by the operation.
+_KNOWN = {"arith.ori": 0, "arith.andi": -1}
+
+
+def is_long(plan: LoopPlan, phase: Phase) -> bool:
+    """True if sums are of so many vectors that those of runs are added up by themselves."""
+    may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
+    return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
+
+
+def may_be_known(plan: LoopPlan, phase: Phase, block: Block) -> bool:
+    """True if a loop only finds out whether any or all of its elements are true, of two runs at least."""
+    ends = {r.store for r in plan.reductions}
+    return (
+        (phase.trips is None or phase.trips >= 2 * SEARCHED * phase.lanes)
+        and plan.near is None
+        and bool(plan.reductions)
+        and all([r.type is I1 and r.combine is not None and r.combine.name in _KNOWN for r in plan.reductions])
+        and not any([o.name == "memref.store" and o not in ends for o in block.operations])
+    )
+
+
+def is_open(body: Body, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
+    """The bit that says that one of these results may change still."""
+    found = "false"
+    for reduction, result in zip(reductions, results, strict=True):
+        assert reduction.combine is not None
+        bits = body.value(f"bitcast <{lanes} x i1> {result} to i{lanes}")
+        bits = body.value(f"icmp eq i{lanes} {bits}, {_KNOWN[reduction.combine.name]}")
+        found = body.value(f"or i1 {found}, {bits}")
+    return found
 
 
 def write_in_runs(body: Body, block: Block, lower: str, upper: str, initial: list[str]) -> list[str] | None:
@@ -63,5 +106,4 @@ def _addition(block: Block, j: int, carried: Value) -> Operation | None:
 
 
 def _uses(block: Block, value: Value) -> int:
-    inside = sum(_uses(region, value) for o in block.operations for region in o.regions)
-    return inside + sum(o.operands.count(value) for o in block.operations)
+    return sum(o.operands.count(value) for o in every(block.operations))

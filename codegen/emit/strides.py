@@ -1,7 +1,7 @@
 """By how much a value differs from lane to lane of a vector.
 
     a number      the same for all neighbours: 1 for a counter, 0 for what is no vector
-    Apart         a multiple of what only the run knows
+    RunStride         a multiple of what only the run knows
     VARYING       there is no pattern
 """
 
@@ -10,21 +10,24 @@ from __future__ import annotations
 from ..kernel.nest import Value
 from ..records import record
 
-__all__ = ["VARYING", "Apart", "Stride", "multiple", "summed"]
+__all__ = ["NEAR", "VARYING", "RunStride", "Stride", "multiple", "summed"]
+
+#: Elements that are no further apart lie on few lines of the cache.
+NEAR = 4
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None
 
 
 @record(frozen=True)
-class Apart:
+class RunStride:
     """A stride that only the run knows: `factor` times `step`, which is the same for all iterations."""
 
     step: Value
     factor: int
 
 
-Stride = int | Apart | None
+Stride = int | RunStride | None
 
 
 def summed(a: Stride, b: Stride) -> Stride:
@@ -33,13 +36,13 @@ def summed(a: Stride, b: Stride) -> Stride:
         return b if a == 0 else a
     if isinstance(a, int) and isinstance(b, int):
         return a + b
-    if isinstance(a, Apart) and isinstance(b, Apart) and a.step is b.step:
-        return multiple(Apart(a.step, 1), a.factor + b.factor)
+    if isinstance(a, RunStride) and isinstance(b, RunStride) and a.step is b.step:
+        return multiple(RunStride(a.step, 1), a.factor + b.factor)
     return VARYING
 
 
 def multiple(stride: Stride, factor: int) -> Stride:
     """The stride of a product."""
-    if isinstance(stride, Apart):
-        return Apart(stride.step, stride.factor * factor) if factor else 0
+    if isinstance(stride, RunStride):
+        return RunStride(stride.step, stride.factor * factor) if factor else 0
     return None if stride is None else stride * factor

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
 from ..records import record
-from .every import STEPS
 from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
 from .phases import phases
-from .strides import Apart, Stride
+from .strides import NEAR, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_loop import VectorLoop
 
@@ -139,7 +138,7 @@ def _is_plain(loop: Operation, before: list[Operation]) -> bool:
 
 
 def _is_far(place: Stride) -> bool:
-    return isinstance(place, Apart) or (isinstance(place, int) and abs(place) > max(STEPS))
+    return isinstance(place, RunStride) or (isinstance(place, int) and abs(place) > NEAR)
 
 
 class _Tiles(VectorLoop):
@@ -253,7 +252,7 @@ class _Tiles(VectorLoop):
             body.offsets = dict(outside)
             body.names.update(row)
             self.turned = {value: vectors[number] for value, vectors in turned.items()}
-            self.vectors, self.rows = {}, {}
+            self.vectors = {}
             self._iteration(column, [])
         body.offsets = outside
         return []

@@ -15,9 +15,9 @@ every third element is loaded.  ns per row of floats, so and by rows, Zen 4:
 
 from __future__ import annotations
 
+from ..kernel.instructions import is_function
 from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
 from .loop_plan import LoopPlan
-from .operations import ELEMENTARY
 
 __all__ = ["is_long", "pays", "unrolled"]
 
@@ -70,9 +70,9 @@ def _worth(block: Block, loops: list[Operation]) -> int:
     inside = [o for loop in loops for o in loop.regions[0].operations[:-1]]
     carried = {v for loop in loops for v in loop.regions[0].arguments[1:]}
     searches = any(o.name != "arith.addf" and not carried.isdisjoint(o.operands) for o in inside)
-    functions = any(o.name in ELEMENTARY or o.name in _SLOW for o in (*inside, *block.operations))
+    functions = any(is_function(o.name) or o.name in _SLOW for o in (*inside, *block.operations))
     if any(o.name == "memref.store" and not _is_scratch(o.operands[1]) for o in inside):
-        if any(o.name in ELEMENTARY for o in inside):
+        if any(is_function(o.name) for o in inside):
             return _STORED
         return _ADDED if any(map(_adds, (*inside, *block.operations))) else _STORED_CHEAP
     return min(_MOST, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)

@@ -13,16 +13,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
-from .divisors import by_inverse, has_inverse
-from .known import may_be_known, write_until_known
 from .loop_plan import LoopPlan
-from .marks import Mark, begun, mark_of, marked, marks_of, placed
 from .operations import BEYOND, SCALAR, extreme
 from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
-from .runs import RUN
+from .runs import RUN, SEARCHED, is_long, is_open, may_be_known
 from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
 
@@ -34,8 +31,6 @@ __all__ = ["VectorLoop"]
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
-#: A loop whose length only the run knows repeats at least as often as counts.
-_MANY = 1 << 30
 
 
 class VectorLoop(VectorMemory):
@@ -46,16 +41,8 @@ class VectorLoop(VectorMemory):
         #: What is left over is done by, one by one.
         self.rest = rest or block
         self.vectors: dict[Value, str] = {}
-        self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
-        #: Of a divisor that does not change: see `divisors`.  And how often the present phase repeats, at least.
-        self.inverses: dict[Value, tuple[str, str, str]] = {}
-        self.repeats = 0
         self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
-        #: Places of extremes that the present loop carries as marks, and what they are in the present iteration.
-        self.marks: dict[Reduction, Mark] = {}
-        self.present: dict[str, str] = {}
-        self._stored: set[Operation] = set()
         self.late: set[Operation] = set()
         self.stores: dict[Operation, tuple[str, str]] = {}
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
@@ -109,8 +96,7 @@ class VectorLoop(VectorMemory):
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str], *, may_be_long: bool) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
-        self.lanes, self.vectors, self.rows, self.hoisted, self.inverses = phase.lanes, {}, {}, [], {}
-        self.repeats = 0 if phase.is_straight else _MANY if phase.trips is None else phase.trips // phase.lanes
+        self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
@@ -119,37 +105,34 @@ class VectorLoop(VectorMemory):
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
-        # Of a few iterations marks would be as dear as places.
-        self.marks = marks_of(self) if may_be_long else {}
-        write = self._in_runs if may_be_long and self._is_long(phase) else self.repeated
-        if may_be_long and may_be_known(self, phase):
-            results = write_until_known(self, phase, start, stop, partial)
+        is_searched = may_be_long and may_be_known(self.plan, phase, self.block)
+        if is_searched or (may_be_long and is_long(self.plan, phase)):
+            results = self._in_runs(phase, start, stop, partial, is_searched)
         else:
-            results = write(phase, start, stop, partial)
+            results = self.repeated(phase, start, stop, partial)
         body.lines[place:place] = self.hoisted
         return results
 
-    def _is_long(self, phase: Phase) -> bool:
-        """True if sums are of so many vectors that those of runs are added up by themselves."""
-        plan = self.plan
-        may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
-        return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
-
-    def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
-        """A loop over runs of iterations, what each adds up to entering the partial results: these are fewer additions
-        one after the other, by the square root of the run, and errors are by that of them."""
-        body, lanes = self.body, phase.lanes
+    def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str], is_searched: bool) -> list[str]:
+        """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `runs`)."""
+        body, lanes, reductions = self.body, phase.lanes, self.plan.reductions
         number, before, place = body.next_number(), body.label, len(body.lines)
         first, totals = f"%run.{number}", [f"%sum.{number}.{j}" for j in range(len(partial))]
+        length = (SEARCHED if is_searched else RUN) * lanes
         body.start(f"runs.{number}")
         header = len(body.lines)
         smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        end = body.value(f"add i64 {first}, {RUN * lanes}")
+        end = body.value(f"add i64 {first}, {length}")
         end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
-        run = Phase(lanes, RUN * lanes, phase.is_masked)
-        found = self.repeated(run, first, end, self._identities(lanes))
-        results = combined(self, self.plan.reductions, totals, found)
-        body.lines.append(f"  %more.{number} = icmp slt i64 {end}, {stop}")
+        results = self.repeated(
+            Phase(lanes, length, phase.is_masked), first, end, totals if is_searched else self._identities(lanes)
+        )
+        more = f"icmp slt i64 {end}, {stop}"
+        if is_searched:
+            more = f"and i1 {body.value(more)}, {is_open(body, reductions, results, lanes)}"
+        else:
+            results = combined(self, reductions, totals, results)
+        body.lines.append(f"  %more.{number} = {more}")
         body.lines.append(f"  br i1 %more.{number}, label %runs.{number}, label %done.{number}")
         phis = self.phis([first, *totals], [start, *partial], before, [end, *results], body.label)
         body.lines[header:header] = phis
@@ -166,47 +149,23 @@ class VectorLoop(VectorMemory):
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
         self.is_from_zero = start == "0"
         self.active = 0 if phase.is_masked else self.lanes
-        self.present = begun(self, counter, start) if self.marks else {}
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
         lines = body.lines
         is_short = len(lines) - header <= _LONG
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
-        end = f"ends.{number}" if self.marks else f"done.{number}"
-        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %{end}")
-        firsts = [
-            f"splat ({self.marks[r].type} -1)" if r in self.marks else first
-            for r, first in zip(plan.reductions, partial, strict=True)
-        ]
-        lines[header:header] = self.phis([counter, *phis], [start, *firsts], before, [after, *results], body.label)
-        if self.marks:
-            results = self._places(number, results, partial, counter, start)
+        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
+        lines[header:header] = self.phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
         return self.entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
 
     def phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
         """The head of a loop: its counter, and what it carries."""
-        types = ["i64", *[self._carried(r) for r in self.plan.reductions]]
+        types = ["i64", *[self.spelled(r.type) for r in self.plan.reductions]]
         return [
             f"  {name} = phi {type} [ {first}, %{before} ], [ {next}, %{last} ]"
             for name, type, first, next in zip(names, types, firsts, nexts, strict=True)
         ]
-
-    def _carried(self, reduction: Reduction) -> str:
-        """The type of what a loop carries."""
-        mark = self.marks.get(reduction)
-        return f"<{self.lanes} x {mark.type}>" if mark else self.spelled(reduction.type)
-
-    def _places(self, number: int, results: list[str], before: list[str], counter: str, start: str) -> list[str]:
-        """The carried values, behind the loop: of marks the places."""
-        marks, self.marks = self.marks, {}
-        self.body.start(f"ends.{number}")
-        found = [
-            placed(self, marks[r], result, first, counter, start) if r in marks else result
-            for r, result, first in zip(self.plan.reductions, results, before, strict=True)
-        ]
-        self.body.lines.append(f"  br label %done.{number}")
-        return found
 
     def entered(
         self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
@@ -309,7 +268,6 @@ class VectorLoop(VectorMemory):
             ends.append((results, body.label))
             body.lines.append(f"  br label %both.{number}")
             self.vectors = {v: name for v, name in self.vectors.items() if v not in self.inside}
-            self.rows = {}
         body.start(f"both.{number}")
         (near_results, near_end), (edge_results, edge_end) = ends
         return [
@@ -320,7 +278,7 @@ class VectorLoop(VectorMemory):
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:
             return after
-        type = self._carried(reduction)
+        type = self.spelled(reduction.type)
         return self.value(f"select {self.spelled(I1)} {self.mask}, {type} {after}, {type} {before}")
 
     # ---- operations ----
@@ -340,8 +298,6 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
                 self._joint(operation)
-        elif name == "arith.select" and (mark := mark_of(self, operation)):
-            self.vectors[operation.result] = marked(self, operation, mark)
         elif name in BEYOND and operation.result in self.plan.partial:
             so_far, x = sorted(operation.operands, key=lambda v: v not in self.plan.partial)
             scalar = operation.result.type
@@ -356,9 +312,8 @@ class VectorLoop(VectorMemory):
                 operands[1] = self.value(
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )
-            special = quotient if is_by_doubles(operation, self.lanes) else None
-            special = by_inverse if has_inverse(self, operation) else special
-            self.vectors[operation.result] = (special or SCALAR[name])(self, operation, operands)
+            write = quotient if is_by_doubles(operation, self.lanes) else SCALAR[name]
+            self.vectors[operation.result] = write(self, operation, operands)
 
     def _joint(self, operation: Operation) -> None:
         """One call for the results of several operations."""

@@ -1,7 +1,7 @@
 """Loads and stores of a loop whose iterations run side by side.
 
     adjacent elements           one load, turned round where the loop goes backwards
-    every second of them        of whole vectors; both parts of complex numbers at once
+    every second of them        two, put together
     one place for all lanes     a number
     a known distance apart      one by one
     adjacent, or held back      `rising`
@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
-from .every import STEPS, load_every, load_rows, taken
-from .pairs import Pair
+from .every import load_every_second
 from .phases import DEAR
 from .rising import load_rising
-from .strides import VARYING, Apart, Stride
+from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_values import VectorValues
 
@@ -30,7 +29,6 @@ class VectorMemory(VectorValues):
 
     mask      of the lanes in use, "" for all
     whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
-    rows      vectors that several loads take their elements of, by the first of these
     active    how many lanes are in use, the first ones; 0 where only the run knows
     is_from_zero   True if the present loop begins at element 0
     updated   memory that the loop both reads and writes
@@ -38,7 +36,6 @@ class VectorMemory(VectorValues):
     """
 
     counter: Value
-    rows: dict[Operation, list[str]]
     mask: str
     whole: str
     active: int
@@ -46,7 +43,6 @@ class VectorMemory(VectorValues):
     updated: set[Value]
     late: set[Operation]
     stores: dict[Operation, tuple[str, str]]
-    _stored: set[Operation]
 
     def load(self, operation: Operation) -> None:
         memory, *indices = operation.operands
@@ -57,15 +53,13 @@ class VectorMemory(VectorValues):
         assert isinstance(memory.type, MemRef)
         element = memory.type.element
         stride = self.plan.places[operation]
-        if operation in self.plan.pairs:
-            if operation.result not in self.vectors:
-                self._load_pair(operation, self.plan.pairs[operation])
-        elif stride == 0:
+        if stride == 0:
             self.body.load(operation)
         elif stride in (1, -1):
             self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
-        elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
-            self.vectors[operation.result] = self._load_steps(operation, memory, element, stride)
+        elif stride == 2 and not self.mask and self.body.target.has_masks and self.lanes > 1:
+            address = self._row_address(memory, element, indices, 1)
+            self.vectors[operation.result] = load_every_second(self, element, address)
         elif stride is not VARYING and self.active:
             self.vectors[operation.result] = self._one_by_one(memory, element, indices, stride)
         elif stride is VARYING and indices[-1] in self.plan.rising and not self.mask:
@@ -76,7 +70,7 @@ class VectorMemory(VectorValues):
         else:
             self.vectors[operation.result] = self._gather(memory, element, indices, stride)
 
-    def _one_by_one(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart) -> str:
+    def _one_by_one(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride) -> str:
         """Elements at the same distance.
 
         A gather is a program of the processor's own, which waits for what is not in the nearest cache: 1,000 times
@@ -90,7 +84,7 @@ class VectorMemory(VectorValues):
         return found.removeprefix(f"{vector} ")
 
     def _store_one_by_one(
-        self, name: str, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart
+        self, name: str, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
     ) -> None:
         """The lanes in use, each for itself."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
@@ -99,13 +93,13 @@ class VectorMemory(VectorValues):
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _apart(
-        self, memory: Value, element: ScalarType, indices: list[Value], stride: int | Apart
+        self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
     ) -> Iterator[str]:
         """The address of each lane in use, from one to the next."""
         body = self.body
         address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])
         distance = str(stride)
-        if isinstance(stride, Apart):
+        if isinstance(stride, RunStride):
             distance = body.value(f"mul i64 {body.names[stride.step]}, {stride.factor}")
         for lane in range(self.active):
             if lane:
@@ -125,7 +119,7 @@ class VectorMemory(VectorValues):
 
     def branching_row(self, operation: Operation) -> tuple[str, str] | None:
         """The load of adjacent elements without the mask and under it, where the loop branches by that; else None."""
-        if operation.name != "memref.load" or operation in self.plan.pairs or operation in self.plan.in_memory:
+        if operation.name != "memref.load" or operation in self.plan.in_memory:
             return None
         memory, *indices = operation.operands
         if self.plan.places[operation] != 1 or self._has_room(memory, indices):
@@ -169,69 +163,6 @@ class VectorMemory(VectorValues):
             self.line(f"br label %on.{number}")
         body.start(f"on.{number}")
         return found
-
-    def _load_pair(self, first: Operation, pair: Pair) -> None:
-        """Both of two neighbours: of whole vectors every second element."""
-        memory, *indices = first.operands
-        element = first.operands[0].type.element
-        type, lanes = self.spelled(element), self.lanes
-        halves = []
-        for address, mask in self._halves(memory, element, indices, is_high=first is pair.high):
-            if mask:
-                halves.append(self._masked_load(type, element, address, mask))
-            else:
-                halves.append(self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}"))
-        for j, load in enumerate((pair.low, pair.high)):
-            order = ", ".join(f"i32 {place}" for place in range(j, 2 * lanes, 2))
-            both = f"{type} {halves[0]}, {type} {halves[1]}"
-            self.vectors[load.result] = self.value(f"shufflevector {both}, <{lanes} x i32> <{order}>")
-
-    def _store_pair(self, last: Operation, pair: Pair) -> None:
-        """Both of two neighbours: two vectors of alternate elements."""
-        _, memory, *indices = last.operands
-        element = memory.type.element
-        type, bits = self.spelled(element), self.spelled(I1)
-        both = ", ".join(f"{type} {self.vector(store.operands[0])}" for store in (pair.low, pair.high))
-        for j, (address, mask) in enumerate(self._halves(memory, element, indices, is_high=last is pair.high)):
-            half = self.value(f"shufflevector {both}, <{self.lanes} x i32> <{self._alternate(j)}>")
-            if mask:
-                callee = self.declare(
-                    f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits)
-                )
-                self.line(f"call void {callee}({type} {half}, ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask})")
-            else:
-                self.line(f"store {type} {half}, ptr {address}, align {ALIGNMENT[element]}")
-
-    def _halves(
-        self, memory: Value, element: ScalarType, indices: list[Value], *, is_high: bool
-    ) -> list[tuple[str, str]]:
-        """The places of the two vectors that hold both neighbours of each lane, and their masks ("" for none)."""
-        address = self._row_address(memory, element, indices, 1)
-        bits, found = self.spelled(I1), []
-        for j in range(2):
-            place = j * self.lanes - is_high
-            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {place}") if place else address
-            mask = self.mask and self.value(
-                f"shufflevector {bits} {self.mask}, {bits} {self.mask}, <{self.lanes} x i32> <{self._alternate(j)}>"
-            )
-            found.append((at, mask))
-        return found
-
-    def _alternate(self, half: int) -> str:
-        """Lanes of two vectors in turn: the first or the second half of all."""
-        places = range(half * self.lanes, (half + 1) * self.lanes)
-        return ", ".join(f"i32 {place // 2 + self.lanes * (place % 2)}" for place in places)
-
-    def _load_steps(self, operation: Operation, memory: Value, element: ScalarType, stride: int) -> str:
-        """Every second element, or third, ...; where others read those between them, of vectors loaded once for all."""
-        address = self._row_address(memory, element, operation.operands[1:], 1)
-        member = self.plan.members.get(operation)
-        if member is None:
-            return load_every(self, element, address, stride)
-        if member.first not in self.rows:
-            start = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {-member.column}")
-            self.rows[member.first] = load_rows(self, element, start, stride)
-        return taken(self, element, self.rows[member.first], member.column)
 
     def _masked_load(self, type: str, element: ScalarType, address: str, mask: str) -> str:
         return self.value(self._masked(type, element, address, mask))
@@ -281,13 +212,6 @@ class VectorMemory(VectorValues):
         value, memory, *indices = operation.operands
         assert isinstance(memory.type, MemRef)
         if operation in self.plan.in_memory:
-            return
-        if operation in self.plan.pairs:
-            self._stored ^= {operation}
-            pair = self.plan.pairs[operation]
-            if {pair.low, pair.high} <= self._stored:
-                self._stored -= {pair.low, pair.high}
-                self._store_pair(operation, pair)
             return
         element = memory.type.element
         type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import Writer
-from .strides import VARYING, Apart
+from .strides import VARYING, RunStride
 from .types import LLVM_TYPES, steps
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class VectorValues(Writer):
             return self.value(f"add {self.spelled(type)} {first}, {self.offsets(stride, LLVM_TYPES[type])}")
         return self.spread(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
 
-    def offsets(self, stride: int | Apart, type: str = "i64") -> str:
+    def offsets(self, stride: int | RunStride, type: str = "i64") -> str:
         """By how much each lane is beyond the first."""
         if isinstance(stride, int):
             return steps(type, self.lanes, stride)
@@ -67,10 +67,6 @@ class VectorValues(Writer):
         vector = f"<{self.lanes} x {type}>"
         first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
         return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
-
-    def splat(self, type: ScalarType, name: str) -> str:
-        """A number of before the loop in all lanes."""
-        return self.spread(LLVM_TYPES[type], name, self.hoist)
 
     def hoist(self, instruction: str) -> str:
         """A line before the loop."""

@@ -52,7 +52,7 @@ _MANY = 16
 
 
 @record(eq=False, slots=True)
-class _Reduction:
+class _Gathered:
     """A reduction with accumulators in memory.
 
     type     of the accumulators
@@ -104,7 +104,7 @@ class Accumulators:
         self.positions = positions
         self.nodes: set[Node] = set()
         self.written: list[Node | Temporary] = []
-        self._reductions: dict[Root, _Reduction] = {}
+        self._reductions: dict[Root, _Gathered] = {}
         # The block of rows that the loops stand in.
         self._block = _ZERO
         self._outermost: tuple[int, ...] = ()
@@ -128,7 +128,7 @@ class Accumulators:
             type, avals = F64, [root.node.aval.with_dtype(np.dtype(np.float64))]
             last = self.temporary(avals[0])
         places = [*[self.temporary(a) for a in avals[:-1]], last]
-        reduction = _Reduction(root, type, monoid, tuple(places), blocks)
+        reduction = _Gathered(root, type, monoid, tuple(places), blocks)
         if in_blocks:
             reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
         fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
@@ -155,7 +155,7 @@ class Accumulators:
             accumulator = tuple([self.k.cast(x, "f64") for x in accumulator])
         self._combine(reduction, reduction.runs or reduction.of_block, self._at(reduction), accumulator)
 
-    def _at(self, reduction: _Reduction) -> Index:
+    def _at(self, reduction: _Gathered) -> Index:
         """The place of the accumulator for the present element."""
         at = self.positions.kept(reduction.root)
         return at.plus(self._block.times(reduction.size)) if reduction.blocks else at
@@ -194,7 +194,7 @@ class Accumulators:
         for r, at in self._of_run():
             self._combine(r, r.of_block, at, tuple([self.k.load(memory, at, stable=False) for memory in r.runs]))
 
-    def _of_run(self) -> Iterator[tuple[_Reduction, Index]]:
+    def _of_run(self) -> Iterator[tuple[_Gathered, Index]]:
         """Each reduction that is done in runs, and where they are; within a loop over its accumulators, if many."""
         for r in self._reductions.values():
             if r.runs and not r.inside:
@@ -232,7 +232,7 @@ class Accumulators:
                 _give_back(k, r.places[0], lost, loop.index)
                 k.close_loop(loop)
 
-    def _lost(self, r: _Reduction, blocks: int) -> Value | None:
+    def _lost(self, r: _Gathered, blocks: int) -> Value | None:
         """Memory for what rounding takes from each sum of many blocks; None where it is little, or nothing."""
         if typical(blocks) < _MANY or r.monoid != "add" or not r.type.is_float or r.type is not type_of(r.root):
             return None
@@ -276,14 +276,14 @@ class Accumulators:
         of_numbers = all([r.node.aval.size == 1 for r in meeting])
         return rows_in_block(typical(group.total // extent), cost, of_numbers=of_numbers)
 
-    def _in_blocks(self) -> list[_Reduction]:
+    def _in_blocks(self) -> list[_Gathered]:
         return [r for r in self._reductions.values() if r.blocks]
 
     def _meets(self, root: Root, axes: tuple[int, ...]) -> bool:
         """True if iterations over these axes add to the same accumulators."""
         return not self.positions.reduced(root).isdisjoint(axes)
 
-    def _combine(self, reduction: _Reduction, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
+    def _combine(self, reduction: _Gathered, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
         self.k.node = reduction.root.node
         k = self.k
         so_far = tuple([k.load(memory, at, stable=False) for memory in places])

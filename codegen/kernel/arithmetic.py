@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from ..symbols import is_sure, larger, smaller
@@ -22,6 +23,16 @@ _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
 _LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
 #: For the extremes of many elements only: of two zeros either will do.
 _EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
+
+
+def _rounding(name: str, said: str) -> Callable[[Arithmetic, Element], Any]:
+    """The builder's method for a way of rounding."""
+
+    def method(self: Arithmetic, x: Element) -> Any:
+        return self._float1(f"math.{name}", x) if self.is_float(x) else x
+
+    method.__name__, method.__doc__ = name, said
+    return method
 
 
 class Arithmetic(Logic):
@@ -263,35 +274,18 @@ class Arithmetic(Logic):
             return self.emit("arith.maximumf" if is_greatest else "arith.minimumf", (best, x), x.type, _EITHER_ZERO)
         return self.maximum(best, x) if is_greatest else self.minimum(best, x)
 
-    def accumulate(self, total: Value, x: Value) -> Value:
-        """total + x where the order of additions is free: only for the accumulators of sums."""
+    def accumulate(self, total: Value, x: Value, *, product: bool = False) -> Value:
+        """total + x, or total * x, where the order is free: only for what loops carry."""
         if x.type.is_float:
-            return self.emit("arith.addf", (total, x), x.type, _REASSOCIATE)
-        return self.add(total, x)
-
-    def accumulate_product(self, total: Value, x: Value) -> Value:
-        """total * x where the order of multiplications is free."""
-        if x.type.is_float:
-            return self.emit("arith.mulf", (total, x), x.type, _REASSOCIATE)
-        return self.mul(total, x)
+            return self.emit("arith.mulf" if product else "arith.addf", (total, x), x.type, _REASSOCIATE)
+        return self.mul(total, x) if product else self.add(total, x)
 
     # ------------------------------------------------------------ rounding and signs
 
-    def floor(self, x: Element) -> Any:
-        """Rounded down; integers stay."""
-        return self._rounding("math.floor", x)
-
-    def ceil(self, x: Element) -> Any:
-        """Rounded up; integers stay."""
-        return self._rounding("math.ceil", x)
-
-    def trunc(self, x: Element) -> Any:
-        """Rounded toward zero; integers stay."""
-        return self._rounding("math.trunc", x)
-
-    def roundeven(self, x: Element) -> Any:
-        """Rounded to the nearest, halves to even; integers stay."""
-        return self._rounding("math.roundeven", x)
+    floor = _rounding("floor", "Rounded down; integers stay.")
+    ceil = _rounding("ceil", "Rounded up; integers stay.")
+    trunc = _rounding("trunc", "Rounded toward zero; integers stay.")
+    roundeven = _rounding("roundeven", "Rounded to the nearest, halves to even; integers stay.")
 
     def copysign(self, x: Element, y: Element) -> Value:
         """|x| with the sign of y."""
@@ -307,9 +301,6 @@ class Arithmetic(Logic):
         assert self.is_float(x) and x.type is y.type, f"{name} takes two floats of one type"
         attributes = self.fastmath if name == "arith.divf" else None
         return self.emit(name, (as_value(x), as_value(y)), x.type, attributes)
-
-    def _rounding(self, name: str, x: Element) -> Any:
-        return self._float1(name, x) if self.is_float(x) else x
 
     def _index_product(self, x: Index, y: Index) -> Index:
         if y.is_constant:

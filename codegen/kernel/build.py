@@ -18,6 +18,7 @@ tile, which hand values on in memory that stays in the cache (see `group.Cut`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class _Builder:
         self.is_done = True
         for root in group.tail:
             if root.stored:
-                self.elements.store(self.elements.at(root.node, _first(root.node)), root.node, _ZERO)
+                self.elements.store(self.elements.at(root.node, (_ZERO,) * root.node.aval.ndim), root.node, _ZERO)
         written = [self.elements.owner(r.node) for r in (*group.roots, *group.tail) if r.stored]
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
@@ -164,21 +165,19 @@ class _Builder:
             return
         self.cut = self.group.cuts.get(stage)
         tile = self.cut.tile if self.cut else None
-        parts, carried = self._parts(loops, roots, tile, top, rows)
+
+        def planned(run: int | None = None) -> tuple[list[Part], dict[Root, int]]:
+            """The loops, and from which one on a reduction is carried by them."""
+            parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
+            return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
+
+        parts, carried = planned()
         if self.group.inner is None and len(loops) > 1:
             together = self._rows_at_a_time(parts, roots, carried)
             if run := self.accumulators.run(loops[-2], loops[-1], together):
-                parts, carried = self._parts(loops, roots, tile, top, rows, run)
+                parts, carried = planned(run)
         self._open(parts, 0, roots, carried, top)
         self._keep(None)
-
-    def _parts(
-        self, loops: list[tuple[int, ...]], roots: list[Root], tile: int | None, top: bool, rows: int | None,
-        run: int | None = None,
-    ) -> tuple[list[Part], dict[Root, int]]:
-        """The loops, and from which one on a reduction is carried by them."""
-        parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
-        return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
 
     def _open(self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool) -> dict:
         """The loops from `level` on; gives the accumulators of the reductions they carry."""
@@ -242,7 +241,10 @@ class _Builder:
             for node in kept:
                 self.elements.at(node, self.positions.within(node.aval.shape))
         if apart:
-            places = {r: self._partials(r, part.extent, len(s)) for r, s in starts.items()}
+            places = {}
+            for root, s in starts.items():
+                dtypes = [root.node.inputs[0].aval.dtype, np.int64][: len(s)]
+                places[root] = [self.accumulators.temporary(Aval((part.extent,), dtype)) for dtype in dtypes]
             for root, memory in places.items():
                 for place, value in zip(memory, inside[root], strict=True):
                     k.store(value, place, loop.index)
@@ -250,10 +252,7 @@ class _Builder:
             self.accumulators.end(part.extent)
             return self._combined(places, part.extent)
         results: list[Value] = []
-        at = 0
-        for root, s in starts.items():
-            so_far = tuple(loop.carried[at : at + len(s)])
-            at += len(s)
+        for root, so_far in _taken_apart(starts, loop.carried).items():
             free = level == len(parts) - 1 or (level == len(parts) - 2 and is_short(parts[-1]))
             k.node = root.node
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
@@ -265,20 +264,15 @@ class _Builder:
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """The number of iterations of the last loop but one that are done together."""
-        if self.group.inner is not None or self.cut is not None:
-            return 1
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
-        return rows_at_a_time(parts, roots, entering, self.group.cost) if self._meeting(parts, entering) else 1
+        if self.group.inner is not None or self.cut is not None or not self._meeting(parts, entering):
+            return 1
+        return rows_at_a_time(parts, roots, entering, self.group.cost)
 
     def _meeting(self, parts: list[Part], roots: list[Root]) -> list[Root]:
         """The reductions for which the iterations of the last loop but one share accumulators."""
         rows = set(parts[-2].axes)
         return [r for r in roots if r.is_reduction and rows <= self.positions.reduced(r)]
-
-    def _partials(self, root: Root, blocks: int, parts: int) -> list[Value]:
-        """Memory for the accumulators of all blocks."""
-        dtype = root.node.inputs[0].aval.dtype
-        return [self.accumulators.temporary(Aval((blocks,), np.int64 if j else dtype)) for j in range(parts)]
 
     def _combined(self, places: dict[Root, list[Value]], blocks: int) -> dict[Root, Accumulator]:
         """The accumulators of all blocks together, in an order that is always the same."""
@@ -288,12 +282,9 @@ class _Builder:
             return {}
         loop = k.open_loop(blocks, [v for s in starts.values() for v in s], varies=True)
         results: list[Value] = []
-        at = 0
-        for root, memory in places.items():
-            so_far = tuple(loop.carried[at : at + len(memory)])
-            at += len(memory)
+        for root, so_far in _taken_apart(starts, loop.carried).items():
             k.node = root.node
-            block = tuple([k.load(place, loop.index, stable=False) for place in memory])
+            block = tuple([k.load(place, loop.index, stable=False) for place in places[root]])
             results.extend(combine(k, root.node.op.lower.monoid, so_far, block, free_order=True))
         return _taken_apart(starts, k.close_loop(loop, results))
 
@@ -398,15 +389,7 @@ class _Builder:
 _ZERO = constant_index(0)
 
 
-def _first(node: Node) -> tuple[Index, ...]:
-    """The index of the only element."""
-    return tuple([_ZERO] * node.aval.ndim)
-
-
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
     """The values that a loop carried, by root."""
-    found, at = {}, 0
-    for root, s in starts.items():
-        found[root] = tuple(values[at : at + len(s)])
-        at += len(s)
-    return found
+    left = iter(values)
+    return {root: tuple(islice(left, len(s))) for root, s in starts.items()}

@@ -15,14 +15,10 @@ from .dense_job import WRITTEN_OUT, Job
 from .dense_loops import order_below
 from .dense_small import Rows
 from .index import Index
-from .matrices import Matrix, Place, each, fold, read, set_to_identity, write
+from .matrices import Matrix, each, fold, read, set_to_identity, write
 from .nest import F32, Value
 
 __all__ = ["DETERMINANTS"]
-
-#: Rows up to which a product of matrices is written out for each column: the columns are side by side in vectors.
-_ROWS = 16
-
 
 def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
     """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""
@@ -188,81 +184,6 @@ def _write_of_finite(job: Job, y: Matrix, found: Rows, given: Rows) -> None:
     write(y, [[f.add(x, nothing) for x in row] for row in found])
 
 
-def _adjugate_change(job: Job, b: Index) -> Value | None:
-    """d (trace(e x) x - x e x) with the determinant d and the inverse x, for each change e below the other.
-
-    Of a few rows by minors.  Where a pivot is small beside the largest (the rounding grows with the square of their
-    ratio), or d near the ends of the range, the reference decides.
-    """
-    k, f, n = job.k, job.f, job.n
-    count = job.rows(1) // n
-    a, e, y = job.input(0, b), job.input(1, b), job.output(b, count * n, n)
-    if n <= dense_small.ADJUGATE:
-        rows = read(a, n, n)
-        with each(k, 0, count, apart=True) as c:
-            changes = read(e.below(c, n), n, n)
-            pairs = [list(zip(*both, strict=True)) for both in zip(rows, changes, strict=True)]
-            found = dense_small.adjugate(dense_small.WithChange(f), n, pairs)
-            _write_of_finite(job, y.below(c, n), [[x[1] for x in row] for row in found], [*rows, *changes])
-        return None
-    factors, inverse, moved = (job.scratch(b, n) for _ in range(3))
-    set_to_identity(inverse, n)
-    sign = dense_loops.lu(f, n, a, factors, job.places(), inverse, n)
-    dense_loops.substitute(f, n, factors, inverse, n, lower=True, unit=True)
-    dense_loops.substitute(f, n, factors, inverse, n, lower=False)
-
-    def step(i: Index, found: list[Value]) -> list[Value]:
-        *parts, least, largest, shortest, longest = found
-        x = factors.get(i, i)
-        product = f.times(f.joined(parts), x)
-        bounds = [(least, largest, f.size(x)), (shortest, longest, f.size(product))]
-        return [*f.parts(product), *[g for low, high, s in bounds for g in (k.minimum(low, s), k.maximum(high, s))]]
-
-    far = [f.real(np.inf), f.real(0.0)]
-    *parts, least, largest, shortest, longest = fold(k, 0, n, [*f.parts(f.from_real(sign)), *far, *far], step)
-    determinant = f.joined(parts)
-    with each(k, 0, count) as c:
-        of_one = y.below(c, n)
-        _product_of_matrices(job, e.below(c, n), inverse, moved)
-        first = f.parts(f.number(0.0))
-        trace = f.joined(fold(k, 0, n, first, lambda i, t: f.parts(f.add(f.joined(t), moved.get(i, i)))))
-
-        def changed(i: Place, j: Place, total: Any, trace: Any = trace) -> Any:
-            return f.times(determinant, f.minus(f.times(trace, inverse.get(i, j)), total))
-
-        _product_of_matrices(job, inverse, moved, of_one, changed)
-    is_regular = k.gt(least, k.mul(largest, f.real(2.0**-4 if f.type is F32 else 2.0**-12)))
-    bits = 50 if f.type is F32 else 480
-    is_safe = k.logical_and(k.gt(shortest, f.real(2.0**-bits)), k.lt(longest, f.real(2.0**bits)))
-    return k.logical_and(is_regular, is_safe)
-
-
-def _product_of_matrices(
-    job: Job, a: Matrix, x: Matrix, y: Matrix, finish: Callable[[Place, Place, Any], Any] | None = None
-) -> None:
-    """y = a x, of square ones; or finish(i, j, of each of its elements)."""
-    k, f, n = job.k, job.f, job.n
-    if n <= _ROWS:
-        with each(k, 0, n, apart=True) as t:
-            column = [x.get(p, t) for p in range(n)]
-            for row in range(n):
-                total = f.times(a.get(row, 0), column[0])
-                for q in range(1, n):
-                    total = f.plus(total, f.times(a.get(row, q), column[q]))
-                y.put(finish(row, t, total) if finish else total, row, t)
-        return
-    with each(k, 0, n) as i:
-        with each(k, 0, n, apart=True) as t:
-            y.put(f.number(0.0), i, t)
-        with each(k, 0, n) as p:
-            factor = a.get(i, p)
-            with each(k, 0, n, apart=True) as t:
-                y.put(f.plus(y.get(i, t), f.times(factor, x.get(p, t))), i, t)
-        if finish:
-            with each(k, 0, n, apart=True) as t:
-                y.put(finish(i, t, y.get(i, t)), i, t)
-
-
 def _times(job: Job, y: Matrix, low: int, high: int, factor: Any) -> None:
     """Some of the numbers of a matrix, as they lie in memory, times another."""
     flat = Matrix(y.f, y.memory, y.start, 0)
@@ -276,5 +197,4 @@ DETERMINANTS: dict[str, Callable[[Job, Index], Value | None]] = {
     "log_abs": _log_abs,
     "log_of_factor": _log_of_factor,
     "adjugate": _adjugate,
-    "adjugate_change": _adjugate_change,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from .fields import Reals, root_of
 from .nest import Value
 
-__all__ = ["ADJUGATE", "Rows", "WithChange", "adjugate", "cholesky", "lu", "substitute"]
+__all__ = ["ADJUGATE", "Rows", "adjugate", "cholesky", "lu", "substitute"]
 
 Rows = list[list[Any]]
 
@@ -98,27 +98,3 @@ def adjugate(f: Reals, n: int, a: Rows) -> Rows:
 
     found = [[minor(without(j), without(i)) for j in rows] for i in rows]
     return [[f.negative(x) if (i + j) % 2 else x for j, x in enumerate(row)] for i, row in enumerate(found)]
-
-
-class WithChange(Reals):
-    """Numbers beside their changes, as pairs: what an adjugate is made of, so that its change is found with it."""
-
-    def __init__(self, f: Reals) -> None:
-        super().__init__(f.k, f.type)
-        self.f = f
-
-    def number(self, value: float) -> Any:
-        return self.f.number(value), self.f.number(0.0)
-
-    def add(self, x: Any, y: Any) -> Any:
-        return self.f.add(x[0], y[0]), self.f.add(x[1], y[1])
-
-    def minus(self, x: Any, y: Any) -> Any:
-        return self.f.minus(x[0], y[0]), self.f.minus(x[1], y[1])
-
-    def negative(self, x: Any) -> Any:
-        return self.f.negative(x[0]), self.f.negative(x[1])
-
-    def times(self, x: Any, y: Any) -> Any:
-        f = self.f
-        return f.times(x[0], y[0]), f.add(f.times(x[0], y[1]), f.times(x[1], y[0]))

@@ -20,18 +20,14 @@ from ..ir.op import CONSTANT
 from ..lowering import Map, Move
 from ..records import record
 from .index import Atom, Index, constant_index, flatten, unflatten
+from .instructions import INSTRUCTIONS
 from .nest import INDEX, ScalarType, Status, Value
 from .scalar import SCALAR_TYPES, Element, Scalar
 
 __all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index", "rows_apart", "rows_kept"]
 
-#: Prices in units of one addition, from the measured time per element of vectorised loops.
-_WEIGHTS = {
-    "arith.divf": 4, "math.sqrt": 5, "arith.remf": 30, "arith.divsi": 10, "arith.remsi": 10,
-    "arith.floordivsi": 12, "math.absf": 1, "math.floor": 1, "math.ceil": 1, "math.trunc": 1,
-    "math.roundeven": 1, "math.copysign": 1, "math.fma": 1, "math.powf": 60, "scf.for": 100,
-}
-_WEIGHT_OF_A_FUNCTION = 16
+#: The price of a loop inside of an element, in additions.
+_A_LOOP = 100
 
 #: From here on a value is dearer to compute again than to store and load.
 HEAVY = 12
@@ -244,12 +240,11 @@ class _Probe(Scalar):
         return found
 
     def emit(self, name: str, operands: tuple[Value, ...], type: ScalarType, attributes: dict | None = None) -> Value:
-        default = _WEIGHT_OF_A_FUNCTION if name.startswith("math.") else 1
-        self.weight += _WEIGHTS.get(name, default)
+        self.weight += INSTRUCTIONS[name].price
         return super().emit(name, operands, type, attributes)
 
     def open_loop(self, *args, **keywords):
-        self.weight += _WEIGHTS["scf.for"]
+        self.weight += _A_LOOP
         return super().open_loop(*args, **keywords)
 
     def value_of(self, index: Index) -> Value:

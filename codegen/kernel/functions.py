@@ -1,7 +1,7 @@
 """The functions of one float that kernels have: the dialect `math` of MLIR, what each is, and NumPy's function for it.
 
-The scalar builder, its check, the interpreter and the emitters take their names from here; `codegen.emit.math` writes
-them, in files of its own.
+The scalar builder, the instructions and the emitters take their names from here; `codegen.emit.math` writes them, in
+files of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["OF_ONE", "OF_TWO", "ROUNDING"]
+__all__ = ["OF_ONE"]
 
 
 def _erf(x: float) -> float:
@@ -41,9 +41,4 @@ OF_ONE: dict[str, tuple[str, Callable, str]] = {
     "sinh": ("hyperbolic", np.sinh, "The hyperbolic sine."),
     "tan": ("trig", np.tan, "The tangent."),
     "tanh": ("hyperbolic", np.tanh, "The hyperbolic tangent."),
-}
-OF_TWO: dict[str, Callable] = {"atan2": np.arctan2, "copysign": np.copysign, "powf": np.power}
-#: Functions of one float that processors have: LLVM's intrinsics.
-ROUNDING: dict[str, Callable] = {
-    "absf": np.abs, "ceil": np.ceil, "floor": np.floor, "roundeven": np.rint, "sqrt": np.sqrt, "trunc": np.trunc,
 }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..garbage import ignoring
-from .functions import OF_ONE, OF_TWO, ROUNDING
+from .instructions import INSTRUCTIONS
 from .nest import Block, Function, MemRef, Operation, ScalarType, Value
 
 __all__ = ["interpret"]
@@ -26,31 +26,6 @@ _DTYPES = {
 }
 
 
-def _truncated_division(x, y):
-    quotient = abs(int(x)) // abs(int(y))
-    return quotient if (x < 0) == (y < 0) else -quotient
-
-
-_BINARY: dict[str, Callable] = {
-    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
-    "arith.remf": np.fmod, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
-    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
-    "arith.divsi": _truncated_division, "arith.floordivsi": lambda x, y: int(x) // int(y),
-    "arith.remsi": lambda x, y: int(x) - int(y) * _truncated_division(x, y),
-    "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
-    "arith.shli": np.left_shift, "arith.shrsi": np.right_shift,
-    "arith.maxsi": np.maximum, "arith.minsi": np.minimum,
-    **{f"math.{name}": function for name, function in OF_TWO.items()},
-}
-_UNARY: dict[str, Callable] = {
-    "arith.negf": np.negative,
-    **{f"math.{name}": function for name, (_, function, _) in OF_ONE.items()},
-    **{f"math.{name}": function for name, function in ROUNDING.items()},
-}
-_CASTS = {
-    "arith.index_cast", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extf", "arith.truncf",
-    "arith.extsi", "arith.extui", "arith.trunci",
-}
 _RELATIONS: dict[str, Callable] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }
@@ -141,17 +116,14 @@ def _scalar(operation: Operation, operands: list[Any]) -> Any:
         return holds | np.isnan(operands).any() if name == "arith.cmpf" and predicate[0] == "u" else holds
     if name == "arith.select":
         return operands[1] if operands[0] else operands[2]
-    if name == "math.fma":
-        x, y, z = operands
-        return as_type(x * y + z)
     if name == "arith.bitcast":
         return np.asarray(operands[0]).view(as_type)[()]
-    if name in _CASTS:
+    numpy = INSTRUCTIONS[name].numpy
+    if numpy is None:  # a cast
         if name == "arith.trunci" and type.name == "i1":
             return np.bool_(int(operands[0]) & 1)
         return np.asarray(operands[0]).astype(as_type)[()]
-    function = _BINARY.get(name) or _UNARY[name]
-    result = function(*operands)
+    result = numpy(*operands)
     if isinstance(result, int):
         bits = type.bits
         result = (result + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..symbols import SymbolicFloat
@@ -18,12 +19,21 @@ SCALAR_TYPES: dict[str, ScalarType] = {"bool": I1, "i32": I32, "i64": I64, "f32"
 _NAMES = {type: name for name, type in SCALAR_TYPES.items()}
 
 # Attributes are compared by identity when operations are shared, so there is one dict per meaning.
-_FLOAT_PREDICATES = {name: {"predicate": p} for name, p in zip(
-    ("lt", "le", "gt", "ge", "eq", "ne"), ("olt", "ole", "ogt", "oge", "oeq", "une"), strict=True)}
-_INT_PREDICATES = {name: {"predicate": p} for name, p in zip(
-    ("lt", "le", "gt", "ge", "eq", "ne"), ("slt", "sle", "sgt", "sge", "eq", "ne"), strict=True)}
-_BOOL_PREDICATES = {name: {"predicate": p} for name, p in zip(
-    ("lt", "le", "gt", "ge", "eq", "ne"), ("ult", "ule", "ugt", "uge", "eq", "ne"), strict=True)}
+_RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_OF_FLOATS, _OF_INTEGERS, _OF_BOOLS = (
+    {relation: {"predicate": predicate} for relation, predicate in zip(_RELATIONS, predicates.split(), strict=True)}
+    for predicates in ("olt ole ogt oge oeq une", "slt sle sgt sge eq ne", "ult ule ugt uge eq ne")
+)
+
+
+def _comparison(relation: str, said: str) -> Callable[[Logic, Element, Element], Value]:
+    """The builder's method for a comparison."""
+
+    def method(self: Logic, x: Element, y: Element) -> Value:
+        return self._compare(relation, x, y)
+
+    method.__name__, method.__doc__ = relation, said
+    return method
 
 
 class Logic(Body):
@@ -84,29 +94,12 @@ class Logic(Body):
 
     # ------------------------------------------------------------ comparisons and logic
 
-    def lt(self, x: Element, y: Element) -> Value:
-        """x < y; False for nan."""
-        return self._compare("lt", x, y)
-
-    def le(self, x: Element, y: Element) -> Value:
-        """x <= y; False for nan."""
-        return self._compare("le", x, y)
-
-    def gt(self, x: Element, y: Element) -> Value:
-        """x > y; False for nan."""
-        return self._compare("gt", x, y)
-
-    def ge(self, x: Element, y: Element) -> Value:
-        """x >= y; False for nan."""
-        return self._compare("ge", x, y)
-
-    def eq(self, x: Element, y: Element) -> Value:
-        """x == y; False for nan."""
-        return self._compare("eq", x, y)
-
-    def ne(self, x: Element, y: Element) -> Value:
-        """x != y; True for nan."""
-        return self._compare("ne", x, y)
+    lt = _comparison("lt", "x < y; False for nan.")
+    le = _comparison("le", "x <= y; False for nan.")
+    gt = _comparison("gt", "x > y; False for nan.")
+    ge = _comparison("ge", "x >= y; False for nan.")
+    eq = _comparison("eq", "x == y; False for nan.")
+    ne = _comparison("ne", "x != y; True for nan.")
 
     def logical_and(self, x: Element, y: Element) -> Value:
         """Both; of numbers: both nonzero."""
@@ -220,8 +213,8 @@ class Logic(Body):
                 return self.literal(known, I1)
         x, y = self._plain(x), self._plain(y)
         if x.type.is_float:
-            return self.emit("arith.cmpf", (x, y), I1, _FLOAT_PREDICATES[relation])
-        predicates = _BOOL_PREDICATES if x.type is I1 else _INT_PREDICATES
+            return self.emit("arith.cmpf", (x, y), I1, _OF_FLOATS[relation])
+        predicates = _OF_BOOLS if x.type is I1 else _OF_INTEGERS
         return self.emit("arith.cmpi", (x, y), I1, predicates[relation])
 
     def _safe_shift(self, x: Element, y: Element) -> tuple[Value, Value]:

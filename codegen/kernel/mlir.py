@@ -35,24 +35,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
-from .functions import OF_ONE
+from .instructions import INSTRUCTIONS
 from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
 from .mlir_writer import memref_of
-from .nest import Block, Extent, Function, MemRef, Operation
+from .nest import Extent, Function, MemRef, every
 
 __all__ = ["print_function", "print_module"]
 
 C_INTERFACE = "llvm.emit_c_interface"
 
-_C_FUNCTIONS = (
-    *OF_ONE, "atan2", "ceil", "copysign", "floor", "fma", "fmod", "pow", "round", "roundeven", "sqrt", "trunc",
-)
-
-#: Names of the C library that lowered text calls; a function of ours must not take one.
+#: Names of the C library that lowered text may call; a function of ours must not take one.
+_OF_MATH = {i.name.partition(".")[2] for i in INSTRUCTIONS.values() if i.name.startswith("math.")} | {
+    i.llvm for i in INSTRUCTIONS.values() if i.sort == "function"
+}
 _C_LIBRARY = frozenset(
-    {*_C_FUNCTIONS, *(name + "f" for name in _C_FUNCTIONS), "malloc", "free", "aligned_alloc", "memcpy", "memset"}
-)
+    {*_OF_MATH, *[f"{name}f" for name in _OF_MATH], "round", "roundf", "malloc", "free", "aligned_alloc", "memcpy",
+     "memset"}
+)  # fmt: skip
 
 
 def print_module(
@@ -79,19 +79,12 @@ def _declarations(functions: Iterable[Function]) -> dict[str, str]:
     """Private declarations of all that the functions call, by name."""
     found: dict[str, str] = {}
     for function in functions:
-        called = {o.attributes["callee"]: o for o in _operations(function.body) if o.name == "func.call"}
+        called = {o.attributes["callee"]: o for o in every(function.body.operations) if o.name == "func.call"}
         for name, types in function.calls.items():
             results = [v.type for v in called[name].results] if name in called else []
             text = declare(name, types, results)
             assert found.setdefault(name, text) == text, f"one name, two signatures: {found[name]} and {text}"
     return dict(sorted(found.items()))
-
-
-def _operations(block: Block) -> Iterable[Operation]:
-    for operation in block.operations:
-        yield operation
-        for region in operation.regions:
-            yield from _operations(region)
 
 
 class _Entry(NestWriter):

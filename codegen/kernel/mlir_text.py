@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..garbage import ignoring
+from .instructions import INSTRUCTIONS
 from .nest import F32, F64, I1, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
 
 __all__ = ["constant_text", "declare", "generic_text", "name_values", "print_function"]
@@ -41,15 +42,10 @@ __all__ = ["constant_text", "declare", "generic_text", "name_values", "print_fun
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
 
 #: Printed as `op %x : from to to`.
-CASTS = frozenset(
-    "arith." + name
-    for name in (
-        "index_cast", "sitofp", "uitofp", "fptosi", "extf", "truncf", "extsi", "extui", "trunci", "bitcast",
-    )
-)  # fmt: skip
+_CASTS = frozenset([i.name for i in INSTRUCTIONS.values() if i.sort == "cast"])
 
 # Float operations of arith that take no flags in MLIR 19.
-_WITHOUT_FASTMATH = CASTS | {"arith.select", "arith.constant"}
+_WITHOUT_FASTMATH = _CASTS | {"arith.select", "arith.constant"}
 
 _LOOP_NAMES = "ijklmnpq"
 
@@ -178,7 +174,7 @@ class _Printer:
         name, operands = operation.name, operation.operands
         if name == "arith.constant":
             return " " + constant_text(operation.attributes["value"], operation.result.type)
-        if name in CASTS:
+        if name in _CASTS:
             return f" {self._list(operands)} : {operands[0].type} to {operation.result.type}"
         if name in ("arith.cmpf", "arith.cmpi"):
             predicate = operation.attributes["predicate"]

@@ -61,7 +61,7 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
     if monoid == "add":
         return (k.accumulate(x, y) if free_order else k.add(x, y),)
     if monoid == "mul":
-        return (k.accumulate_product(x, y) if free_order else k.mul(x, y),)
+        return (k.accumulate(x, y, product=True) if free_order else k.mul(x, y),)
     if monoid in ("max", "min"):
         return (k.accumulate_extreme(x, y, is_greatest=monoid == "max"),)
     return ((k.logical_or if monoid == "any" else k.logical_and)(x, y),)

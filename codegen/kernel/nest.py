@@ -11,10 +11,7 @@ The dialects used, all of them MLIR's own:
     func     func return call
     scf      for (iter_args) parallel if yield reduce
     memref   load store alloca
-    arith    constant addf subf mulf divf remf negf maximumf minimumf cmpf addi subi muli divsi
-             remsi floordivsi andi ori xori shli shrsi maxsi minsi cmpi select index_cast sitofp
-             uitofp fptosi extf truncf extsi extui trunci bitcast
-    math     absf absi atan2 ceil copysign floor fma powf roundeven sqrt trunc, and what `functions` has of one float
+    arith, math     scalar instructions: all of `instructions`
 
 Rules that builder, printer and emitter share:
 
@@ -36,7 +33,7 @@ Rules that builder, printer and emitter share:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
@@ -45,7 +42,7 @@ from ..records import field, record
 __all__ = [
     "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
     "Block", "Extent", "Function", "MemRef", "Operation", "ScalarType", "Status", "Value",
-    "is_parallel", "known_integer",
+    "every", "is_parallel", "known_integer",
 ]
 
 
@@ -165,6 +162,14 @@ class Block:
     def __init__(self, argument_types: Iterable[Type] = ()) -> None:
         self.arguments = [Value(t, self) for t in argument_types]
         self.operations: list[Operation] = []
+
+
+def every(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """These operations, each before those in its regions."""
+    for operation in operations:
+        yield operation
+        for region in operation.regions:
+            yield from every(region.operations)
 
 
 @record()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from .functions import OF_ONE, OF_TWO, ROUNDING
+from .instructions import FLOATS, INSTRUCTIONS, INTEGERS
 from .mlir_text import FASTMATH_FLAGS, generic_text, name_values
 from .nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
 
@@ -44,14 +44,7 @@ def _expect(condition: bool, why: str) -> None:
 
 # ---- the types of an operation, by its name ------------------------------------------------------
 
-FLOATS = (F32, F64)
-INTEGERS = (INDEX, I1, I8, I32, I64)
-
 Rule = Callable[[Operation], None]
-
-
-def _names(dialect: str, names: str) -> list[str]:
-    return [f"{dialect}.{name}" for name in names.split()]
 
 
 def _counts(operation: Operation, operands: int, results: int, regions: int = 0) -> None:
@@ -225,16 +218,7 @@ def _call(operation: Operation) -> None:
 _TERMINATORS = ("scf.yield", "scf.reduce", "func.return")
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_names("arith", "addf subf mulf divf remf maximumf minimumf"), _alike(2, FLOATS)),
-    **dict.fromkeys(_names("arith", "negf"), _alike(1, FLOATS)),
-    **dict.fromkeys(
-        _names("arith", "addi subi muli divsi remsi floordivsi andi ori xori shli shrsi maxsi minsi"),
-        _alike(2, INTEGERS),
-    ),
-    **{f"math.{name}": _alike(1, FLOATS) for name in (*OF_ONE, *ROUNDING)},
-    **{f"math.{name}": _alike(2, FLOATS) for name in OF_TWO},
-    "math.fma": _alike(3, FLOATS),
-    "math.absi": _alike(1, INTEGERS),
+    **{i.name: _alike(i.operands, i.kinds) for i in INSTRUCTIONS.values() if i.numpy},
     "arith.cmpf": _compare(FLOATS, "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true"),
     "arith.cmpi": _compare(INTEGERS, "eq ne slt sle sgt sge ult ule ugt uge"),
     "arith.constant": _constant,
@@ -243,13 +227,13 @@ _RULES: dict[str, Rule] = {
         lambda a, b: (a is INDEX and _is_integer(b)) or (b is INDEX and _is_integer(a)), "index to an integer, or back"
     ),
     **dict.fromkeys(
-        _names("arith", "sitofp uitofp"), _cast(lambda a, b: _is_integer(a) and b.is_float, "an integer to a float")
+        ("arith.sitofp", "arith.uitofp"), _cast(lambda a, b: _is_integer(a) and b.is_float, "an integer to a float")
     ),
     "arith.fptosi": _cast(lambda a, b: a.is_float and _is_integer(b), "a float to an integer"),
     "arith.extf": _cast(lambda a, b: a is F32 and b is F64, "f32 to f64"),
     "arith.truncf": _cast(lambda a, b: a is F64 and b is F32, "f64 to f32"),
     **dict.fromkeys(
-        _names("arith", "extsi extui"),
+        ("arith.extsi", "arith.extui"),
         _cast(lambda a, b: _is_integer(a) and _is_integer(b) and a.bits < b.bits, "an integer to a wider one"),
     ),
     "arith.trunci": _cast(

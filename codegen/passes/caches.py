@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..kernel.nest import Block, Function, Operation
+from ..kernel.nest import Function, every
 from ..symbols import Symbol
 
 __all__ = ["is_beyond_caches", "let_past_caches"]
@@ -38,21 +38,8 @@ def let_past_caches(function: Function, sizes: Sequence[int]) -> None:
         return
     arguments = function.arguments
     large = {arguments[j] for j in function.writes if sizes[j] * _PARTS >= FAR}
-    loads, stores = _accesses(function.body)
-    large -= {o.operands[0] for o in loads}
-    for store in stores:
-        if store.operands[1] in large:
+    accesses = list(every(function.body.operations))
+    large -= {o.operands[0] for o in accesses if o.name == "memref.load"}
+    for store in accesses:
+        if store.name == "memref.store" and store.operands[1] in large:
             store.attributes = {**store.attributes, "nontemporal": True}
-
-
-def _accesses(block: Block) -> tuple[list[Operation], list[Operation]]:
-    """The loads and the stores."""
-    loads, stores, blocks = [], [], [block]
-    while blocks:
-        for operation in blocks.pop().operations:
-            blocks += operation.regions
-            if operation.name == "memref.load":
-                loads.append(operation)
-            elif operation.name == "memref.store":
-                stores.append(operation)
-    return loads, stores

@@ -328,7 +328,6 @@ _RULES: dict[str, Rule] = {
     "power_static": _power_static,
     **dict.fromkeys(("power", "lower_power"), _power),
     "where": lambda node, inputs: _chosen(node, *inputs),
-    "either": lambda node, inputs: _chosen(node, *inputs),
     "equal": _equal("is_equal"),
     "not_equal": _equal("differs"),
     "real": lambda node, inputs: inputs[0].re,

@@ -14,7 +14,7 @@ from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import Op
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..program import Branch, Loop, Place, Program, Run, While
-from .both import inlined
+from .rebuild import inlined
 
 __all__ = ["draft_nest"]
 

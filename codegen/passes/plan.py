@@ -18,7 +18,6 @@ from ..lowering import Fourier, Order
 from ..program import Gemm, HostCall, Program, Step
 from ..records import record
 from ..symbols import is_watched
-from .both import both_sides
 from .choose import choose
 from .complex import by_parts, seen
 from .inner import inner
@@ -27,7 +26,6 @@ from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
 from .sorts import sorts
 from .storage import Pack, place_buffers
-from .turn import turn
 
 if TYPE_CHECKING:
     from . import drafts
@@ -40,13 +38,11 @@ __all__ = ["REWRITES", "Planned", "ends_of", "place", "plan", "planned", "rewrit
 
 #: The rewrites of an optimised graph before it is prepared and fused, in order.
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("both_sides", both_sides),
     ("separate", separate),
     ("by_parts", by_parts),
     ("choose", choose),
     ("sorts", sorts),
     ("inner", inner),
-    ("turn", turn),
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..ir import Graph, Node, inherit
 
-__all__ = ["rebuild"]
+__all__ = ["inlined", "rebuild", "rebuilt"]
 
 
 def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
@@ -16,6 +16,16 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
     the node, one seen before (an input included), or a new one of the same aval that reads such;
     what a new one reads may be new as well.
     """
+    return _walked(graph, lambda node, original: visit(node))
+
+
+def rebuilt(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
+    """Rebuild by `visit(node, original)`, the original being the graph's own; drop nodes that nothing reads then."""
+    found = _walked(graph, visit)
+    return found if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
+
+
+def _walked(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
     replaced: dict[Node, Node] = {}
     placed = set(graph.inputs)
     nodes: list[Node] = []
@@ -27,7 +37,7 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
                     inputs = [replaced.get(i, i) for i in node.inputs]
                     current = Node(node.op, inputs, node.params, node.aval)
                     break
-        current = visit(current)
+        current = visit(current, node)
         if current is not node:
             replaced[node] = current
         if current not in placed:
@@ -54,3 +64,11 @@ def _place_inputs(node: Node, placed: set[Node], nodes: list[Node]) -> None:
         if node not in placed:
             placed.add(node)
             nodes.append(node)
+
+
+def inlined(graph: Graph, inputs: Sequence[Node]) -> list[Node]:
+    """The outputs of a graph on these inputs."""
+    new = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        new[node] = Node(node.op, [new[i] for i in node.inputs], node.params, node.aval, graph.origins_of(node))
+    return [new[o] for o in graph.outputs]

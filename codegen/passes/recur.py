@@ -21,9 +21,8 @@ from ..ir.op import CONSTANT, Op
 from ..lowering import Call, Nest
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
-from .both import inlined
-from .counting import counted
 from .pipeline import optimize
+from .rebuild import inlined, rebuilt
 
 __all__ = ["RESULT", "results_together", "separate"]
 
@@ -45,31 +44,26 @@ def separate(graph: Graph) -> Graph:
     readers = graph.readers()
     whole = {n for n in nests if n in graph.outputs or any("part" not in r.op.traits for r in readers[n])}
     trimmed: dict[tuple, tuple[Nested, list[int]]] = {}
-    found: dict[Node, Nested] = {}
-    given: dict[Node, list[Node]] = {}
-    new: dict[Node, Node] = {}
-    for node in graph.nodes:
-        inputs = [new.get(i, i) for i in node.inputs]
+    found: dict[Node, tuple[Nested, list[Node]]] = {}
+
+    def visit(node: Node, original: Node) -> Node:
         if isinstance(node.op.lower, Nest):
             # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
-            known = {k: i for k, i in enumerate(inputs) if i.op is CONSTANT and i.aval.dtype.kind == "i"}
+            known = {k: i for k, i in enumerate(node.inputs) if i.op is CONSTANT and i.aval.dtype.kind == "i"}
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
                    *[(k, i.params) for k, i in known.items()])  # fmt: skip
             if key not in trimmed:
                 trimmed[key] = _trimmed(_knowing(node.op.lower.control(**node.keywords), known))
-            found[node], reads = trimmed[key]
-            nested, values = found[node], [inputs[k] for k in reads]
-            given[node] = values
-            if isinstance(nested, Recurrence) and node not in whole:
-                nested, values = counted(nested, values)
+            nested, reads = trimmed[key]
+            values = [node.inputs[k] for k in reads]
+            found[original] = nested, values
             read, starts = _in_place(values)
-            new[node] = Node(RESULT, read, (nested, starts, None), node.aval)
-        elif "part" in node.op.traits and node.inputs[0] in found and node.inputs[0] not in whole:
-            (vector,) = node.inputs
-            new[node] = _result(found[vector], inputs[0], node, given[vector])
-        elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-            new[node] = Node(node.op, inputs, node.params, node.aval)
-    return inherit(graph, Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name), new)
+            return Node(RESULT, read, (nested, starts, None), node.aval)
+        if "part" in node.op.traits and (vector := original.inputs[0]) in found and vector not in whole:
+            return _result(*found[vector], node)
+        return node
+
+    return rebuilt(graph, visit)
 
 
 def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
@@ -78,17 +72,15 @@ def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
     return [i.inputs[0] if "part" in i.op.traits else i for i in inputs], tuple(starts)
 
 
-def _result(nested: Nested, vector: Node, part: Node, given: Sequence[Node]) -> Node:
-    """The result that a part of the vector is: an input, where steps hand on their elements."""
-    start = part.keywords["start"]
+def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
+    """The result that a part of a vector is: an input, where steps hand on their elements."""
+    (vector,), start = part.inputs, part.keywords["start"]
     found = zip(nested.results, nested.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
-    if isinstance(nested, Recurrence) and number >= nested.carried:
+    if isinstance(nested, Recurrence) and nested.carried <= number < len(nested.body.outputs):
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
-        if number < len(nested.body.outputs) and (output := nested.body.outputs[number]) in elements:
+        if (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
-        if vector.params[0] is not nested:
-            number += 1  # after the number of the step, which is a state too
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 

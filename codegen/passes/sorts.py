@@ -12,11 +12,11 @@ from collections import Counter
 
 import numpy as np
 
-from ..ir import Aval, Graph, Node, inherit
+from ..ir import Aval, Graph, Node
 from ..ir.op import Op, derived
 from ..lowering import TABLE_BYTES, Order
 from ..symbols import typical
-from .rebuild import rebuild
+from .rebuild import rebuilt
 
 __all__ = ["room_of", "sorts"]
 
@@ -32,11 +32,10 @@ def sorts(graph: Graph) -> Graph:
     if not any(isinstance(node.op.lower, Order) for node in graph.nodes):
         return graph
     readers = Counter([*[x for node in graph.nodes for x in node.inputs], *graph.outputs])
-    recorded = iter(graph.nodes)
     alone: set[Node] = set()
 
-    def sorted_(node: Node) -> Node:
-        if readers[next(recorded)] == 1 and isinstance(node.op.lower, Order):
+    def sorted_(node: Node, original: Node) -> Node:
+        if readers[original] == 1 and isinstance(node.op.lower, Order):
             alone.add(node)
         if node.op.name != "take_along" or node.inputs[1] not in alone:
             return node
@@ -47,8 +46,7 @@ def sorts(graph: Graph) -> Graph:
             return node
         return Node(derived(_sort, order.op), order.inputs, order.params, node.aval)
 
-    found = rebuild(graph, sorted_)
-    return graph if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
+    return rebuilt(graph, sorted_)
 
 
 def room_of(node: Node) -> Aval | None:

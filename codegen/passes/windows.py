@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
-from .rebuild import rebuild
+from .rebuild import rebuilt
 
 __all__ = ["windows"]
 
@@ -36,13 +36,12 @@ def windows(graph: Graph) -> Graph:
     sums = _sums(graph)
     if not sums:
         return graph
-    nodes = iter(graph.nodes)
 
-    def visit(node: Node) -> Node:
-        spine = sums.get(next(nodes))
+    def visit(node: Node, original: Node) -> Node:
+        spine = sums.get(original)
         return node if spine is None else _gathered(node, _terms(node, spine))
 
-    return rebuild(graph, visit)
+    return rebuilt(graph, visit)
 
 
 def _sums(graph: Graph) -> dict[Node, list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from ..kernel.instructions import is_function
 from ..kernel.nest import Function, MemRef, Operation, Value
 from ..lowering import Decompose, Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, Gemm, HostCall, Kernel, Program, every_step
@@ -29,8 +30,6 @@ ORDERED = 100
 
 #: What an element of a decomposition counts for each of its columns: eigh of 60 rows takes .4 ms.
 DECOMPOSED = 4
-
-_CHEAP = frozenset({"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"})
 
 
 def operations_of(program: Program) -> int:
@@ -96,7 +95,7 @@ def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]
             inside = sum(operations_of_block(region.operations, known) for region in operation.regions)
             total += 1 + inside * _trips(operation, known)
         else:
-            total += ELEMENTARY if name.startswith("math.") and name not in _CHEAP else 1
+            total += ELEMENTARY if is_function(name) else 1
     return total
 
 

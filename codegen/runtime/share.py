@@ -19,10 +19,22 @@ which code a kernel is does not depend on what it is called with.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
 from ..emit.tiles import reads_across
-from ..kernel.nest import I32, INDEX, Block, Extent, Function, MemRef, Operation, Value, is_parallel, known_integer
+from ..kernel.nest import (
+    I32,
+    INDEX,
+    Block,
+    Extent,
+    Function,
+    MemRef,
+    Operation,
+    Value,
+    every,
+    is_parallel,
+    known_integer,
+)
 from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
@@ -212,14 +224,9 @@ def _are_independent(
     return True
 
 
-def _values_of(operations: Sequence[Operation]) -> Iterator[Value]:
+def _values_of(operations: Sequence[Operation]) -> set[Value]:
     """Every value that the operations read, those in their regions too."""
-    stack = list(operations)
-    while stack:
-        operation = stack.pop()
-        yield from operation.operands
-        for region in operation.regions:
-            stack.extend(region.operations)
+    return {v for o in every(operations) for v in o.operands}
 
 
 def _returns_zero(end: Operation) -> bool:
@@ -294,7 +301,7 @@ def _part(
     more: tuple[Value, ...] = (),
 ) -> Piece:
     """A function of some of the same arguments and some more: these operations, and before them what they need."""
-    needed = set(_values_of([*run, *ending]))
+    needed = _values_of([*run, *ending])
     before = []
     for operation in reversed(pure):
         if operation.result in needed:
@@ -306,7 +313,7 @@ def _part(
 def _whole(function: Function) -> Piece:
     """All of a kernel, without the arguments that it does not need."""
     operations = function.body.operations
-    piece = _of(function, set(_values_of(operations)), operations, function.name)
+    piece = _of(function, _values_of(operations), operations, function.name)
     has_all = len(piece.memory) + len(piece.indices) == len(function.arguments)
     return replace(piece, function=function) if has_all else piece
 

@@ -7,7 +7,7 @@ from nest_tools import Nest
 
 import autodiff as ad
 from codegen import compiler
-from codegen.emit.pairs import find_pairs, form_of, never_meet
+from codegen.emit.forms import form_of, never_meet
 from codegen.ir import parse
 from codegen.kernel.nest import F64, INDEX, MemRef
 
@@ -356,7 +356,7 @@ def test_the_host_is_given_complex_arrays_between_native_steps_and_inside_loops(
     np.testing.assert_allclose(g, 2 * 8 * np.abs(z) ** 2 * 2 * z, rtol=1e-12)
 
 
-# ---------------------------------------------------------------- neighbours
+# ---------------------------------------------------------------- places
 
 
 def test_places_are_told_apart_as_sums_of_products():
@@ -366,22 +366,7 @@ def test_places_are_told_apart_as_sums_of_products():
         after = k.op("arith.addi", double, k.index(1))
         far = k.op("arith.addi", double, k.index(4))
         moved = k.op("arith.addi", double, k.n)
-        a, b, c = k.load(k.x, after), k.load(k.x, double), k.load(k.x, moved)
     assert form_of(after).constant == 1 and form_of(after).terms == form_of(double).terms
     assert never_meet([double, after], i, {i})
     assert not never_meet([double, far], i, {i})
     assert not never_meet([double, moved], i, {i})
-    loads = [v.owner for v in (a, b, c)]
-    (pair,) = find_pairs(block_of(k, loads[0]), loads)
-    assert (pair.low, pair.high) == (b.owner, a.owner)
-
-
-def block_of(k, operation):
-    """The block of a nest that an operation stands in."""
-    waiting = [k.top]
-    while waiting:
-        block = waiting.pop()
-        if operation in block.operations:
-            return block
-        waiting += [region for o in block.operations for region in o.regions]
-    raise AssertionError("no such operation")

@@ -1,0 +1,132 @@
+"""Scalar instructions, of the dialects arith and math: all that the compiler knows of one is its record here.
+
+    interpreter (`interpret`)            NumPy's function
+    check, printer (`verify`, `mlir_text`)  how many operands of which types
+    emitter (`emit.operations`)          LLVM's word, and what sort of word that is
+    fusion, loops, cost of a call        what an element costs
+    reductions (`emit.reductions`)       what changes nothing
+
+What no other instruction has (a comparison's predicate, a quotient rounded down) stands where it is needed, by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..records import record
+from .functions import OF_ONE
+from .nest import F32, F64, I1, I8, I32, I64, INDEX, ScalarType
+
+__all__ = ["FLOATS", "INSTRUCTIONS", "INTEGERS", "Instruction", "function_of", "is_function"]
+
+FLOATS = (F32, F64)
+INTEGERS = (INDEX, I1, I8, I32, I64)
+
+#: Prices of an elementary function, as `Instruction` has them.
+_A_FUNCTION = {"price": 16, "cost": 24, "latency": 48}
+
+
+@record(frozen=True)
+class Instruction:
+    """One instruction.
+
+    name       MLIR's                                  llvm      LLVM's word
+    sort       of that word: "opcode", "intrinsic", "function" (written by `emit.math`), "cast"; "" for one apart
+    operands   how many                                kinds     the types that all operands and the result are one of
+    numpy      the function of NumPy scalars; None for one whose operands and result are of several types
+    price      of an element computed again, in additions, from the measured time of loops in vectors
+    cost       of a vector that fills a register, in additions
+    latency    how long its result takes, in additions that could begin meanwhile
+    identity   the number with which it changes nothing: where partial results in any order begin
+    """
+
+    name: str
+    operands: int
+    kinds: tuple[ScalarType, ...]
+    numpy: Callable[..., Any] | None
+    sort: str
+    llvm: str
+    price: int = 1
+    cost: int = 1
+    latency: int = 4
+    identity: float | int | None = None
+
+
+def _truncated_division(x: Any, y: Any) -> int:
+    quotient = abs(int(x)) // abs(int(y))
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def _integers(name: str, numpy: Callable[..., Any], llvm: str, sort: str = "opcode", **more: Any) -> Instruction:
+    return Instruction(f"arith.{name}", 2, INTEGERS, numpy, sort, llvm, **more)
+
+
+def _rounding(name: str, numpy: Callable[..., Any], llvm: str = "") -> Instruction:
+    return Instruction(f"math.{name}", 1, FLOATS, numpy, "intrinsic", llvm or name)
+
+
+def _function(name: str, numpy: Callable[..., Any], operands: int = 1) -> Instruction:
+    return Instruction(f"math.{name}", operands, FLOATS, numpy, "function", name, **_A_FUNCTION)
+
+
+def _cast(name: str, llvm: str = "") -> Instruction:
+    return Instruction(f"arith.{name}", 1, (), None, "cast", llvm or name)
+
+
+#: By MLIR's name.
+INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in (
+    Instruction("arith.addf", 2, FLOATS, np.add, "opcode", "fadd", identity=-0.0),  # -0.0 + 0.0 is 0.0
+    Instruction("arith.subf", 2, FLOATS, np.subtract, "opcode", "fsub"),
+    Instruction("arith.mulf", 2, FLOATS, np.multiply, "opcode", "fmul", identity=1.0),
+    Instruction("arith.divf", 2, FLOATS, np.divide, "opcode", "fdiv", price=4, cost=5, latency=13),
+    Instruction("arith.remf", 2, FLOATS, np.fmod, "function", "fmod", price=30, cost=24, latency=48),
+    Instruction("arith.negf", 1, FLOATS, np.negative, "opcode", "fneg"),
+    Instruction("arith.maximumf", 2, FLOATS, np.maximum, "intrinsic", "maximum", identity=-math.inf),
+    Instruction("arith.minimumf", 2, FLOATS, np.minimum, "intrinsic", "minimum", identity=math.inf),
+    _integers("addi", np.add, "add", identity=0),
+    _integers("subi", np.subtract, "sub"),
+    _integers("muli", np.multiply, "mul", identity=1),
+    _integers("divsi", _truncated_division, "sdiv", "", price=10, cost=40),
+    _integers("remsi", lambda x, y: int(x) - int(y) * _truncated_division(x, y), "srem", "", price=10, cost=40),
+    _integers("floordivsi", lambda x, y: int(x) // int(y), "sdiv", "", price=12, cost=50),
+    _integers("andi", np.bitwise_and, "and", identity=-1),
+    _integers("ori", np.bitwise_or, "or", identity=0),
+    _integers("xori", np.bitwise_xor, "xor", identity=0),
+    _integers("shli", np.left_shift, "shl"),
+    _integers("shrsi", np.right_shift, "ashr"),
+    _integers("maxsi", np.maximum, "smax", "intrinsic"),
+    _integers("minsi", np.minimum, "smin", "intrinsic"),
+    _rounding("absf", np.abs, "fabs"),
+    _rounding("ceil", np.ceil),
+    _rounding("floor", np.floor),
+    _rounding("roundeven", np.rint),
+    _rounding("trunc", np.trunc),
+    Instruction("math.copysign", 2, FLOATS, np.copysign, "intrinsic", "copysign"),
+    Instruction("math.fma", 3, FLOATS, lambda x, y, z: x * y + z, "intrinsic", "fma"),
+    Instruction("math.sqrt", 1, FLOATS, np.sqrt, "intrinsic", "sqrt", price=5, cost=6, latency=20),
+    Instruction("math.powf", 2, FLOATS, np.power, "function", "pow", price=60, cost=24, latency=48),
+    _function("atan2", np.arctan2, 2),
+    *[_function(name, numpy) for name, (_, numpy, _) in OF_ONE.items()],
+    Instruction("arith.cmpf", 2, FLOATS, None, "", "fcmp"),
+    Instruction("arith.cmpi", 2, INTEGERS, None, "", "icmp"),
+    Instruction("arith.select", 3, INTEGERS + FLOATS, None, "", "select"),
+    Instruction("arith.constant", 0, INTEGERS + FLOATS, None, "", ""),
+    *[_cast(name) for name in ("index_cast", "sitofp", "uitofp", "fptosi", "bitcast")],
+    _cast("extf", "fpext"), _cast("truncf", "fptrunc"),
+    _cast("extsi", "sext"), _cast("extui", "zext"), _cast("trunci", "trunc"),
+)}  # fmt: skip
+
+
+def is_function(name: str) -> bool:
+    """True if an operation is an elementary function, which `emit.math` writes."""
+    found = INSTRUCTIONS.get(name)
+    return found is not None and found.sort == "function"
+
+
+def function_of(name: str) -> str:
+    """The elementary function that an operation is, as `emit.math` calls it; "" for any other operation."""
+    return INSTRUCTIONS[name].llvm if is_function(name) else ""
