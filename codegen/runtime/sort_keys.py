@@ -35,26 +35,17 @@ from ..native import (
 )
 from .sort_networks import network_of
 
-__all__ = ["ends_of", "most_of", "part_of", "sort_of", "vector_on"]
-
-#: Vectors that are sorted in registers, at most.
-LARGEST = 8
-
+__all__ = ["ends_of", "part_of", "sort_of", "vector_on"]
 
 def vector_on(features, kind):
     """The vector of keys of a type on such a machine."""
     return vector[kind, 8 * Target.of(features).vector_bytes // kind.bits]
 
 
-def most_of(V):
-    """The number of keys that are sorted in registers, at most."""
-    return LARGEST * V.lanes
-
-
-def sort_of(V, part, back):
-    """`sort` for keys in vectors V; `back(keys, flips)` gives what is written of a vector of them."""
-    K, most, largest = V.item, most_of(V), (1 << V.item.bits - 1) - 1
-    few = few_of(V, back)
+def sort_of(V, part, back, most):
+    """`sort` for keys in vectors V, at most `most` of them by a network; `back(keys, flips)` gives what is written."""
+    K, largest = V.item, (1 << V.item.bits - 1) - 1
+    few = few_of(V, back, most)
     middle, halfway = pivots_of(V)
 
     @native(inline=False)
@@ -88,10 +79,10 @@ def sort_of(V, part, back):
     return sort
 
 
-def few_of(V, back):
+def few_of(V, back, most):
     """`few` for keys in vectors V."""
-    K, lanes, most, largest = V.item, V.lanes, most_of(V), (1 << V.item.bits - 1) - 1
-    sort_4, sort_8 = network_of(V, 4), network_of(V, LARGEST)
+    K, lanes, largest, has_16 = V.item, V.lanes, (1 << V.item.bits - 1) - 1, most > 8 * V.lanes
+    sort_4, sort_8, sort_16 = network_of(V, 4), network_of(V, 8), network_of(V, 16)
 
     @native(inline=True)
     def fill_up(rows: ptr[K], n: u64, end: i64) -> void:
@@ -114,9 +105,12 @@ def few_of(V, back):
         if n <= 4 * lanes:
             fill_up(rows, n, 4 * lanes)
             sort_4(ptr[V](rows))
-        else:
-            fill_up(rows, n, most)
+        elif n <= 8 * lanes:
+            fill_up(rows, n, 8 * lanes)
             sort_8(ptr[V](rows))
+        elif has_16:
+            fill_up(rows, n, most)
+            sort_16(ptr[V](rows))
         if last >= 0:
             for k in range(0, n, lanes):
                 to = k if k < last else last
