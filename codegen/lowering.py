@@ -27,8 +27,8 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "BUCKETS", "DENSE_ROWS", "PIECES", "TABLE_BYTES", "Call", "Contract", "Decompose", "Dense", "Fourier", "Lowering",
-    "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
+    "BUCKETS", "COLUMNS", "DENSE_ROWS", "PIECES", "TABLE_BYTES", "Call", "Contract", "Decompose", "Dense", "Fourier",
+    "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
 
@@ -151,6 +151,9 @@ class Order(Call):
 #: bytes before the keys in its workspace: a key for each bucket, and for each piece where these end, and a flag.
 PIECES, BUCKETS = 128, 64
 TABLE_BYTES = 8 * (BUCKETS + PIECES * BUCKETS + PIECES)
+
+#: Columns that are sorted together: a line of the cache has so many f32 numbers.
+COLUMNS = 16
 
 
 @record(frozen=True)

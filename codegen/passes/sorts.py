@@ -20,9 +20,6 @@ from .rebuild import rebuilt
 
 __all__ = ["room_of", "sorts"]
 
-#: Rows of so few elements are ordered several at a time (`runtime.order_beside_ir`), which is faster.
-_SHORT = 96
-
 #: From so many elements on threads share a row.
 LONG = 1 << 15
 
@@ -42,7 +39,7 @@ def sorts(graph: Graph) -> Graph:
         x, order = node.inputs
         axis = order.keywords["axis"]
         is_sort = order.inputs == (x,) and node.keywords["axis"] == axis and x.aval.dtype.kind in "fib"
-        if not is_sort or typical(x.aval.shape[axis]) <= _SHORT:
+        if not is_sort:
             return node
         return Node(derived(_sort, order.op), order.inputs, order.params, node.aval)
 
@@ -52,7 +49,7 @@ def sorts(graph: Graph) -> Graph:
 def room_of(node: Node) -> Aval | None:
     """The workspace of a sort of one long row, which threads share.
 
-    Its table holds where pieces of the row are cut into buckets (`runtime.sort_long_ir`).
+    Its table holds where pieces of the row are cut into buckets (`runtime.order_long`).
     """
     if not isinstance(node.op.lower, Order) or not node.op.lower.of_elements or node.aval.dtype.kind == "b":
         return None

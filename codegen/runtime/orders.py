@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
-from ..modes import processor
 from ..records import record
 from . import engine, objects
 from .ahead import Ahead
@@ -18,12 +17,9 @@ from .launcher import Share
 
 if TYPE_CHECKING:
     from ..native import Translation
-    from . import flush_ir, order_rows, sort_columns_ir, sort_ir
+    from . import order_rows
 else:
-    flush_ir = later("codegen.runtime.flush_ir")
     order_rows = later("codegen.runtime.order_rows")
-    sort_columns_ir = later("codegen.runtime.sort_columns_ir")
-    sort_ir = later("codegen.runtime.sort_ir")
 
 __all__ = ["Order", "begin", "is_native", "orders_of", "text_of"]
 
@@ -71,8 +67,7 @@ def orders_of(node: Node, buffers: int) -> list[Order]:
         return _long(code, n, flip)
     extents = (n, inner, flip)
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
-        # Columns are sorted side by side.
-        least = sort_columns_ir.COLUMNS if of_elements and inner > 1 else 1
+        least = lowering.COLUMNS if inner > 1 else 1
         share = Share(rows, max(1, min(max(least, _CHUNK // (ORDERED * n)), rows // 2)))
         return [Order(code, "order", extents, share)]
     return [Order(code, "order", (*extents, 0, rows), None)]
@@ -98,10 +93,10 @@ def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
 
 
 def text_of(node: Node, module: Translation) -> str:
-    """The module of the functions that `orders_of` names for a node; what is native Python goes into a module."""
+    """The text of a module with the functions that `orders_of` names for a node."""
     return _text(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements, module)
 
 
 def _text(dtype: str, of_elements: bool, module: Translation) -> str:
-    text = sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_rows.text(module, dtype)
-    return flush_ir.exactly(text, processor())
+    routines = order_rows.elements if of_elements else order_rows.numbers
+    return module.text(routines(dtype, engine.target_features()))

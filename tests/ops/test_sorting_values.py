@@ -9,10 +9,10 @@ import pytest
 import autodiff as ad
 from codegen import compiler
 from codegen.ir import parse
+from codegen.lowering import COLUMNS
+from codegen.native import Translation
 from codegen.passes.sorts import LONG
-from codegen.runtime import engine, objects
-from codegen.runtime.sort_columns_ir import COLUMNS
-from codegen.runtime.sort_ir import sort_ir
+from codegen.runtime import engine, objects, order_rows
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}
 
@@ -55,10 +55,13 @@ def many(dtype, shape, rng):
 
 def stable(x, axis, descending):
     """The sort by NumPy."""
+    return np.take_along_axis(x, stable_order(x, axis, descending), axis)
+
+
+def stable_order(x, axis, descending):
     if not descending:
-        return np.sort(x, axis, kind="stable")
-    order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
-    return np.take_along_axis(x, order, axis)
+        return np.argsort(x, axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
 
 
 def same_bits(found, expected):
@@ -66,9 +69,13 @@ def same_bits(found, expected):
     assert found.tobytes() == expected.tobytes()
 
 
-def run(code, x, axis, descending):
+def text_of(name, features, *, of_elements=True):
+    return Translation().text((order_rows.elements if of_elements else order_rows.numbers)(name, features))
+
+
+def run(code, x, axis, descending, *, of_elements=True):
     """`order` of a module, called as a step is."""
-    out = np.empty_like(x)
+    out = np.empty_like(x) if of_elements else np.empty(x.shape, np.int64)
     n, inner = x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
     pointers = (ctypes.c_void_p * 2)(x.ctypes.data, out.ctypes.data)
     extents = (ctypes.c_int64 * 5)(n, inner, -1 if descending else 0, 0, x.size // n if n else 0)
@@ -82,22 +89,31 @@ def run(code, x, axis, descending):
 def test_a_sort_for_each_kind_of_machine_is_the_stable_one_of_numpy(name, features, rng):
     if features == "avx2" and "+avx2" not in engine.target_features().split(","):
         pytest.skip("this machine has no AVX2")
-    code = objects.compiled(sort_ir(name, FEATURES[features]))
+    sort = objects.compiled(text_of(name, FEATURES[features]))
+    argsort = objects.compiled(text_of(name, FEATURES[features], of_elements=False))
     for (shape, axis), descending in itertools.product(SHAPES, (False, True)):
         for x in many(DTYPES[name], shape, rng):
             x = np.ascontiguousarray(x)
-            same_bits(run(code, x, axis, descending), stable(x, axis, descending))
+            same_bits(run(sort, x, axis, descending), stable(x, axis, descending))
+            order = run(argsort, x, axis, descending, of_elements=False)
+            np.testing.assert_array_equal(order, stable_order(x, axis, descending))
 
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_sort_without_memory_is_right_too(name, rng):
     nothing = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda size: None)
-    text = sort_ir(name, engine.target_features()).replace("@PyMem_RawMalloc(", "@no_memory(")
-    code = objects.compiled(text, {"no_memory": ctypes.cast(nothing, ctypes.c_void_p).value})
+    imports = {"no_memory": ctypes.cast(nothing, ctypes.c_void_p).value}
+    sort, argsort = [
+        text_of(name, engine.target_features(), of_elements=wanted).replace("@PyMem_RawMalloc(", "@no_memory(")
+        for wanted in (True, False)
+    ]
+    sort, argsort = objects.compiled(sort, imports), objects.compiled(argsort, imports)
     for (shape, axis), descending in itertools.product((((300,), 0), ((200, 3), 0)), (False, True)):
         for x in many(DTYPES[name], shape, rng):
             x = np.ascontiguousarray(x)
-            same_bits(run(code, x, axis, descending), stable(x, axis, descending))
+            same_bits(run(sort, x, axis, descending), stable(x, axis, descending))
+            order = run(argsort, x, axis, descending, of_elements=False)
+            np.testing.assert_array_equal(order, stable_order(x, axis, descending))
 
 
 @pytest.mark.parametrize("descending", [False, True])

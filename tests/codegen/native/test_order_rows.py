@@ -1,4 +1,4 @@
-"""The order of elements as plain Python: keys, counting, insertion and sorting by bytes, of random rows with ties."""
+"""Sorts as plain Python: the same source as the machine's, for each kind of machine, of random rows with ties."""
 
 from __future__ import annotations
 
@@ -7,43 +7,54 @@ import pytest
 
 from codegen.native import local, u64
 from codegen.native.structs import Pointer
-from codegen.runtime.order_rows import KINDS, alone, keys_of, sorters
+from codegen.runtime.order_keys import KINDS
+from codegen.runtime.order_rows import elements, numbers
+
+MACHINES = {"avx512": "+avx2,+fma,+avx512f,+avx512dq,+avx512vl,+avx512bw", "avx2": "+avx2,+fma", "plain": ""}
+TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 
 
-def row_of(dtype, n, rng):
+def rows_of(dtype, n, rng):
+    """Different elements, equal ones, all the same, and of floats zeros of both signs, nan, and some that only their
+    last bits tell apart."""
     if dtype == "bool":
-        return rng.random(n) < 0.5
+        yield rng.random(n) < 0.5
+        return
+    yield (rng.standard_normal(n) * 1000).astype(TYPES[dtype])
+    yield rng.integers(-3, 3, n).astype(TYPES[dtype])
+    yield np.full(n, 7, TYPES[dtype])
     if dtype.startswith("f"):
-        row = np.round(rng.standard_normal(n), 1).astype(dtype.replace("f32", "f4").replace("f64", "f8"))
+        row = np.round(rng.standard_normal(n), 1).astype(TYPES[dtype])
         row[rng.random(n) < 0.1] = np.nan
+        row[rng.random(n) < 0.1] = -np.nan
         row[rng.random(n) < 0.1] = -0.0
-        return row
-    return rng.integers(-5, 5, n).astype("i4" if dtype == "i32" else "i8")
+        yield row
+        close = (1 + np.finfo(TYPES[dtype]).eps * rng.integers(0, 9, n)).astype(TYPES[dtype])
+        close[:2] = 1e30, -1e30
+        yield close
+
+
+def in_order(order, row, falls):
+    """The function that writes a row of memory, called in plain Python; its `row` is what `order` calls."""
+    bits = np.ascontiguousarray(row).view({1: np.int8, 4: np.int32, 8: np.int64}[row.itemsize])
+    put = order.scope["row"]
+    element, written, key, _, flip = [kind if kind is u64 else getattr(kind, "target", kind) for _, kind in put.params]
+    out, n = local(written, len(row)), u64(len(row))
+    put(Pointer([element(v) for v in bits.tolist()], 0, element), out, local(key, len(row)), n, flip(-falls))
+    return [int(out[i]) for i in range(len(row))], bits
 
 
 @pytest.mark.parametrize("falls", [False, True])
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", KINDS)
-def test_rows_are_ordered_in_plain_python(dtype, falls):
+def test_rows_are_ordered_in_plain_python(dtype, machine, falls):
     rng = np.random.default_rng(0)
-    element, _, word, pair = KINDS[dtype]
-    key = keys_of(dtype)
-    count, sort = sorters(dtype, key)
-    rank, insert = alone(dtype, key)
-    flip = word(-1 if falls else 0)
-    for n, inner in ((1, 1), (2, 1), (9, 1), (20, 2)):
-        x = row_of(dtype, n, rng)
-        row = Pointer([element(v) for v in np.repeat(x, inner).tolist()], 0, element)
-        order = np.argsort(x, kind="stable")
-        if falls:  # the largest first, nan before all, equal ones as they stand
-            shifted = np.unique(np.where(np.isnan(x), 9, x) if x.dtype.kind == "f" else x, return_inverse=True)[1]
-            order = np.argsort(-shifted, kind="stable")
-        out, keys = local(u64, n * inner), local(word, n + 64)
-        rank(row, out, keys, n, inner, flip)
-        assert [int(out[i * inner]) for i in range(n)] == order.tolist()
-        out = local(u64, n * inner)
-        insert(row, out, n, inner, flip)
-        assert [int(out[i * inner]) for i in range(n)] == order.tolist()
-        pairs, others, counts = local(pair, n), local(pair, n), local(u64, word.bits // 8 * 256)
-        count(row, pairs, counts, n, inner, flip)
-        found = sort(pairs, others, counts, n)
-        assert [int(found[i] >> word.bits) for i in range(n)] == order.tolist()
+    (to_elements, *_), (to_numbers,) = elements(dtype, MACHINES[machine]), numbers(dtype, MACHINES[machine])
+    for n in (3, 17, 70):
+        for row in rows_of(dtype, n, rng):
+            order = np.argsort(row, kind="stable")
+            if falls:
+                order = np.flip(n - 1 - np.argsort(np.flip(row), kind="stable"))
+            found, bits = in_order(to_elements, row, falls)
+            assert found == bits[order].tolist()
+            assert in_order(to_numbers, row, falls)[0] == order.tolist()
