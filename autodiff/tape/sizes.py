@@ -113,12 +113,11 @@ class Size:
         return None if form is None or form.any is None else form.any.plan(self.numbers)
 
     def note_answered(
-        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (),
+        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (),
         leaves: tuple[int, ...] = (), ranks: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """If there are plans for any size, machine code finds this and others like it from now on.
+        """If there are plans for any size, machine code finds others like this from now on.
 
-        plan       of this size
         order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
         form, said = _forms.get(self.form), self.said
@@ -128,11 +127,6 @@ class Size:
         note_repeated()  # that sizes differ does not matter to who records it
         if said is None:
             return
-        if plan in found.made and type(plan.executable) is not TierAt:
-            plan.leaves = leaves
-            answer = answer_of(plan, ask, order, (), given_up, ranks)
-            if answer is not None:
-                plans.put(said.known.key, answer)
         known: SizedAnswer | None = SIZED.get(said.key)
         if (known is not None and known.plans is found) or len(found.outlines) >= _OUTLINES:
             return
@@ -248,7 +242,8 @@ def _for_any(
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
-    tier = SizedTier(graph.operations, AnySize(graph))
+    any_size = AnySize(graph)
+    tier = SizedTier(graph.operations, any_size.compiled, any_size.evaluate)
     return AnyPlans(unknowns.positions, expected, is_fit, tier, lasting, choices, WeakSet(), [])
 
 
