@@ -34,8 +34,8 @@ from .tier import Tier, TierAt, executable_of
 from .walk import value_inputs
 
 __all__ = [
-    "COUNTS", "Counts", "Drawn", "Plan", "build", "commit_lock", "count", "draw", "drops_inputs", "located", "located_at",
-    "plans", "settle", "source",
+    "COUNTS", "Counts", "Drawn", "Plan", "build", "commit_lock", "count", "draw", "drops_inputs", "located",
+    "located_at", "plans", "settle", "source",
 ]  # fmt: skip
 
 
