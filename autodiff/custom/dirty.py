@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import GradientError, caller
+from ..mode import MODE
 from ..tape.node import Node
-from ..tape.record import IDENTITY, grad_mode, identity_of
+from ..tape.record import IDENTITY, identity_of
 from ..tensor import Tensor
 from .outputs import Outputs
 
@@ -50,7 +51,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
                 f"  called at {caller()}\n"
                 "  return it: the result takes its place in the caller's handle"
             )
-        if given[k].node.leaf is not None and grad_mode.get():
+        if given[k].node.leaf is not None and MODE.get().tracks:
             raise GradientError(
                 f"{function}: forward changes a leaf that requires grad in place\n"
                 f"  called at {caller()}\n"

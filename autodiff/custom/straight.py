@@ -33,8 +33,9 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..frames import UserLine, is_ours, user_line
+from ..mode import MODE
 from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
-from ..tape.record import grad_mode, is_masked, state
+from ..tape.record import is_masked, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of
 from .call import Call, Shape, Site, shape_of
@@ -52,7 +53,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
         {nodes}
         if now.tracing or now.captures is not None{same}{held}:
             return general({arguments})
-        tracks = grad_mode() and ({tracks})
+        tracks = mode().tracks and ({tracks})
         {handles}
         {context}
         frame = frame_at(1).f_back
@@ -166,7 +167,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(1, 1 + len(tensors)),
         "frame_at": sys._getframe,
-        "grad_mode": grad_mode.get,
+        "mode": MODE.get,
         "holds_none": _HOLDS_NONE,
         "is_float": _is_float,
         "is_masked": is_masked,
@@ -255,7 +256,7 @@ def straight_call(
         """Float tensors in any container, of what set attributes on its context; None for anything else."""
         told = _NOTHING if ctx is None else said(ctx)
         inputs = [a.node for a, t in zip(arguments, is_tensor, strict=True) if t]
-        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
+        tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         is_moved = [h.node for h, t in zip(inner, is_tensor, strict=True) if t] != inputs
         leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
         masked = is_masked([a for a, t in zip(arguments, is_tensor, strict=True) if t])

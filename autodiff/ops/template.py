@@ -26,12 +26,12 @@ import numpy as np
 from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 
-from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..dispatch.declaration import Declaration, place_of
+from ..mode import MODE
 from ..tape.node import Kind, Node, data_node, new_number, put_down
-from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
+from ..tape.record import Recording, identity_of, is_masked, look_at_size, state
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
@@ -276,7 +276,7 @@ class _Memory:
             keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
         static = _static(rest, keywords) if rest or keywords else ()
         outs = tuple([x.node.kind.out for x in xs])
-        template = self.templates.get((*outs, grad_mode.get(), False, static))
+        template = self.templates.get((*outs, MODE.get().tracks, False, static))
         if not template:
             return (None, None) if template is _NEVER else None
         return template.program(len(xs), number_kind, keeps=False), template.tell
@@ -288,11 +288,11 @@ def _of_none(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(*rest: Any, **keywords: Any) -> Any:
-        static = None if config.watching else _static(rest, keywords)
+        static = None if MODE.get().watching else _static(rest, keywords)
         if static is None:
             return memory.called((), rest, keywords)
         now = state.now
-        key = (grad_mode.get(), now.literal, static)
+        key = (MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, ()) if template else again(key, (), rest, keywords)
 
@@ -305,7 +305,7 @@ def _of_one(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(x: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.watching or not (type(x) in _tensors or _is_tensor(x)):
+        if MODE.get().watching or not (type(x) in _tensors or _is_tensor(x)):
             return body(x, *rest, **keywords)
         node, now = x.node, state.now
         if node.value is None and node.number < now.start:
@@ -313,7 +313,7 @@ def _of_one(memory: _Memory) -> Callable[..., Any]:
         static = _static(rest, keywords) if rest or keywords else ()
         if static is None:
             return body(x, *rest, **keywords)
-        key = (node.kind.out, grad_mode.get(), now.literal, static)
+        key = (node.kind.out, MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, (x,)) if template else again(key, (x,), rest, keywords)
 
@@ -326,7 +326,7 @@ def _of_two(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(x1: Any, x2: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.watching or not (
+        if MODE.get().watching or not (
             (type(x1) in _tensors or _is_tensor(x1)) and (type(x2) in _tensors or _is_tensor(x2))
         ):
             return body(x1, x2, *rest, **keywords)
@@ -337,7 +337,7 @@ def _of_two(memory: _Memory) -> Callable[..., Any]:
         static = _static(rest, keywords) if rest or keywords else ()
         if static is None:
             return body(x1, x2, *rest, **keywords)
-        key = (a.kind.out, b.kind.out, grad_mode.get(), now.literal, static)
+        key = (a.kind.out, b.kind.out, MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, (x1, x2)) if template else again(key, (x1, x2), rest, keywords)
 
@@ -351,12 +351,12 @@ def _of_items(memory: _Memory) -> Callable[..., Any]:
     @wraps(body)
     def run(xs: Any, *rest: Any, **keywords: Any) -> Any:
         now = state.now
-        known = not config.watching and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
+        known = not MODE.get().watching and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
         static = _static(rest, keywords) if known else None
         nodes = [x.node for x in xs] if static is not None else []
         if not nodes or any([n.value is None and n.number < now.start for n in nodes]):
             return body(xs, *rest, **keywords)
-        key = (*[n.kind.out for n in nodes], grad_mode.get(), now.literal, static)
+        key = (*[n.kind.out for n in nodes], MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, tuple(xs)) if template else again(key, tuple(xs), rest, keywords)
 

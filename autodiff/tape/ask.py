@@ -21,6 +21,7 @@ from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, refused
 
 from ..config import config
+from ..mode import MODE
 from .families import answered, described
 from .known import EXACT_KEYS, VALUE, Ask, known, name_plan, plan_of
 from .loans import give_back
@@ -28,7 +29,7 @@ from .misses import compared, note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
-from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, grad_mode, new_number, state
+from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import Answer, size_of
 from .walk import Said, needed, said, still_true, structure, value_inputs
 
@@ -45,7 +46,7 @@ def value_of(node: Node) -> np.ndarray:
     now.asked += 1
     if node.kind.out.flows:
         now.looked += 1
-        if now.body and node.kind.out.requires_grad and grad_mode.get():
+        if now.body and node.kind.out.requires_grad and MODE.get().tracks:
             now.seen.append((now.asked, node))
     if node.value is None:
         origin = source(node)
@@ -77,7 +78,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         _evaluate_by_reference(roots)
         return
     ask = Ask(VALUE, tuple(roots))
-    tracks, is_over = grad_mode.get(), ends_recording and not now.tracing
+    tracks, is_over = MODE.get().tracks, ends_recording and not now.tracing
     if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
         now.asked += ends_recording and not is_over
         return

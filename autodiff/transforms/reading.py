@@ -14,9 +14,9 @@ from ..custom.context import BackwardContext
 from ..custom.fields import Fields
 from ..custom.historyless import without_history
 from ..custom.packed import Packed, as_it_is
+from ..mode import MODE
 from ..ops import as_tensor, zeros_of
 from ..tape.node import Node
-from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
 __all__ = [
@@ -124,7 +124,7 @@ def _handle_at(node: Node, place: int) -> Tensor:
 def _given_or_made(node: Node, value: Any) -> Any:
     """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
     made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
-    if not node.call.opaque or not made or not grad_mode.get():
+    if not node.call.opaque or not made or not MODE.get().tracks:
         return value
     if any(value is x for p in node.call.arguments.values() for x in p.statics):
         return value
