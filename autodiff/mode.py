@@ -3,7 +3,7 @@
     MODE.get().tracks                              True if results track gradients here
     before = MODE.get()
     try:
-        set_in_context(MODE, before.but("tracks", False))
+        set_in_context(MODE, before.off)
         ...
     finally:
         set_in_context(MODE, before)
@@ -28,18 +28,22 @@ class Mode:
     closely    somebody wants to know all that is recorded: a trace, who observes dispatch, who keeps lines
     lightly    somebody wants the nodes alone, and no values: of examples, and of bodies of loops
 
+    on, off    the same with and without tracking
+
     With the settings of the process:
 
     careful    something is out of the ordinary: what is known of calls and values is left aside
     watching   more than nodes is wanted of what is recorded, so recording takes no shortcut
     """
 
-    __slots__ = ("anomalies", "careful", "closely", "lightly", "others", "tracks", "watching")
+    __slots__ = ("anomalies", "careful", "closely", "lightly", "off", "on", "others", "tracks", "watching")
 
     tracks: bool
     closely: bool
     lightly: bool
     anomalies: bool
+    on: Mode
+    off: Mode
 
     def __init__(self, flags: tuple[bool, ...]) -> None:
         for name, flag in zip(_FLAGS, flags, strict=True):
@@ -57,6 +61,7 @@ class Mode:
 
 _ALL = {flags: Mode(flags) for flags in product((False, True), repeat=len(_FLAGS))}
 for _flags, _mode in _ALL.items():
+    _mode.on, _mode.off = _ALL[True, *_flags[1:]], _ALL[False, *_flags[1:]]
     for _place, _name in enumerate(_FLAGS):
         for _value in (False, True):
             _mode.others[_name, _value] = _ALL[*_flags[:_place], _value, *_flags[_place + 1 :]]

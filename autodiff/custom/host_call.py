@@ -114,7 +114,7 @@ def in_own_recording() -> Iterator[None]:
     use(Recording())
     mode = MODE.get()
     try:
-        set_in_context(MODE, mode.but("tracks", False))
+        set_in_context(MODE, mode.off)
         yield
     finally:
         give_back(state.now.lent)

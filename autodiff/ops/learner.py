@@ -106,8 +106,8 @@ class Learner:
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
         try:
-            given = self.canonical(args) if self.canonical else args
-            if MODE.get().watching or not self.function.binds(given, keywords):
+            ordered = self.canonical(args) if self.canonical else args
+            if MODE.get().watching or not self.function.binds(ordered, keywords):
                 return self.run(*args, **keywords)
             age = self.table.age
             given, statics = self.parted(args, keywords)

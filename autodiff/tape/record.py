@@ -372,7 +372,7 @@ def record_again(node: Node, tensors: tuple[Tensor, ...]) -> Tensor:
     if not (mode.tracks and is_cut(node)):
         return record(node.kind.op, tensors, node.kind.params)
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("tracks", False))
+        set_in_context(MODE, mode.off)
         return record(node.kind.op, tensors, node.kind.params)
     finally:
         set_in_context(MODE, mode)

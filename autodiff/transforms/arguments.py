@@ -250,7 +250,7 @@ def run_recorded(
         now.differentiated = (*outer, *[t.node for t in leaves if isinstance(t, Tensor)])
         now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
-        set_in_context(MODE, mode.but("tracks"))
+        set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)
     finally:
         now.transforming = depth

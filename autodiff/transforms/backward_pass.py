@@ -51,7 +51,7 @@ def recording_rules(tracks: bool):
     start, mode = now.start, MODE.get()
     try:  # an interrupt may come at any call from here on
         now.start = 0
-        set_in_context(MODE, mode.but("tracks", tracks))
+        set_in_context(MODE, mode.on if tracks else mode.off)
         yield
     finally:
         now.start = start

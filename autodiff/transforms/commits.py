@@ -35,7 +35,7 @@ def write(
     """
     mode = MODE.get()
     try:
-        set_in_context(MODE, mode.but("tracks", False))
+        set_in_context(MODE, mode.off)
         for identity, value, old in zip(leaves, values, fused, strict=True):
             if value is None:
                 continue

@@ -125,7 +125,7 @@ def computed(
     own = {n for n in gradients if n is not None and n.value is None and source(n) is n}
     mode = MODE.get()
     try:
-        set_in_context(MODE, mode.but("tracks", retain))
+        set_in_context(MODE, mode.on if retain else mode.off)
         evaluate([n for n in gradients if n is not None] + [root, *live], ends_recording=False)
     finally:
         set_in_context(MODE, mode)

@@ -190,7 +190,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     mode = MODE.get()
     for hook in list(hooks.values()):
         try:
-            set_in_context(MODE, mode.but("tracks"))
+            set_in_context(MODE, mode.on)
             changed = hook(g)
         finally:
             set_in_context(MODE, mode)

@@ -28,10 +28,11 @@ class _Mode:
     def __enter__(self) -> None:
         mode = MODE.get()
         self._before.append(mode.tracks)
-        set_in_context(MODE, mode.but("tracks", self._value))
+        set_in_context(MODE, mode.on if self._value else mode.off)
 
     def __exit__(self, *_: object) -> None:
-        set_in_context(MODE, MODE.get().but("tracks", self._before.pop()))
+        mode = MODE.get()
+        set_in_context(MODE, mode.on if self._before.pop() else mode.off)
 
     def __call__(self, f: Callable) -> Callable:
         """Decorate a function: it runs in this mode."""

@@ -180,7 +180,7 @@ class RulePrograms:
         def run(examples: Sequence[Tensor | None]) -> list[Tensor] | None:
             mode = MODE.get()
             try:
-                set_in_context(MODE, mode.but("tracks", mode.tracks and not is_cut(node)))
+                set_in_context(MODE, mode.off if is_cut(node) else mode)
                 found = rule(examples)
             finally:
                 set_in_context(MODE, mode)

@@ -159,11 +159,11 @@ def install(
     handles    the class of handles and its slot for nodes, the class of nodes and its slot for values
     lookers    while it is not empty, calls that need the value of a handle go to `slow`
     """
-    variable, *flag = mode
+    variable, mode_type, flag = mode
     if not native().launch:
         return False
     fields = dict(
-        site_at=offset_of(cls, slot), careful_at=offset_of(*flag),
+        site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag),
         node_at=offset_of(*handles[:2]), value_at=offset_of(*handles[2:]),
         items_at=OFFSETS["ITEMS"],
     )  # fmt: skip

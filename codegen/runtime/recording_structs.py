@@ -160,6 +160,8 @@ class RawMode(Struct):
     careful: ptr
     closely: ptr
     lightly: ptr
+    off: ptr
+    on: ptr
     others: ptr
     tracks: ptr
     watching: ptr

@@ -183,7 +183,7 @@ class OfAll:
         literal, mode = now.literal, MODE.get()
         try:
             now.literal = True
-            set_in_context(MODE, mode.but("tracks", mode.tracks and not is_cut(node)))
+            set_in_context(MODE, mode.off if is_cut(node) else mode)
             if node.slot is not None:
                 found: Any = self._outputs[inputs[0]][node.slot]
             elif node.call is not None:
