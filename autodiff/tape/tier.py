@@ -9,8 +9,9 @@ A program that is run in a loop is expected to go on: for the third time at the 
 `config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
-All of these are decided here, by three numbers: the price of an operation, `EXPECTED`, and `ELEMENT_S`.  A program of
-any size (`sizes`) has one tier for all of them.
+All of these are decided here, by the numbers of one class (`_Prices`), and at every run: a plan calls its tier as it
+calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`) has one tier for
+all of them.
 """
 
 from __future__ import annotations
@@ -35,27 +36,25 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "prices", "tier_of", "why_now",
+    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "prices", "tier_of",
 ]  # fmt: skip
 
-#: A loop that has come three times is expected to come so many times in all that this is its share.
-EXPECTED = 3_000
-
-#: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
-#: 2026-11).
-ELEMENT_S = 1.5e-9
-
-
 class _Prices:
-    """The price of compiling, as learnt here, and the clock it is measured by.
+    """The numbers that decide, the price of compiling as it is learnt here, and the clock it is measured by.
 
-    It grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to 19,505
+    The price grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to 19,505
     operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45 and 1.45
     times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
     """
 
     #: As many operations as a program costs by itself.
     OWN = 100
+    #: A loop that has come three times is expected to come so many times in all: steps of training come by thousands,
+    #: and where evaluating takes a microsecond, ten milliseconds of compiling are not worth it in fewer.
+    EXPECTED = 3_000
+    #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
+    #: 2026-11): arrays are large where one evaluation takes as long as compiling.
+    ELEMENT_S = 1.5e-9
 
     def __init__(self) -> None:
         #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
@@ -97,47 +96,51 @@ class Late:
 LATE: list[Late] = []
 
 
-def why_now(what: Any, ran: Sequence[Any], seconds: float, runs: int, operations: float) -> str:
-    """Why compiling pays by now; empty where it does not.
+class Account:
+    """How often something of so many operations was run without machine code of its own, and the seconds of that."""
 
-    what, ran    what is about to run, and what was run last;   seconds, runs   of it without machine code
-    operations   how many are to be compiled
-    """
-    price = prices.of(operations)
-    if not config.patience:
-        return "patience was set to 0"
-    if seconds >= price:
-        return f"NumPy has evaluated it {runs} times, for as long as compiling was expected to take"
-    return "it is run in a loop" if EXPECTED * seconds >= price * runs and _is_regular(what, ran) else ""
+    __slots__ = ("__weakref__", "operations", "runs", "seconds")
+
+    def __init__(self, operations: int) -> None:
+        self.operations = operations
+        self.runs = 0
+        self.seconds = 0.0
+
+    def why_now(self, ran: Sequence[Any]) -> str:
+        """Why compiling pays by now; empty where it does not.   ran: what was run last"""
+        price = prices.of(self.operations)
+        if not config.patience:
+            return "patience was set to 0"
+        if self.seconds >= price:
+            return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
+        pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
+        return "it is run in a loop" if pays_in_loop and self._is_regular(ran) else ""
+
+    def _is_regular(self, ran: Sequence[Any]) -> bool:
+        """True if this has run twice, one distance and twice that distance ago."""
+        most = min(config.patience, len(ran) // 2)
+        return any([ran[-p] is self and ran[-2 * p] is self for p in range(1, most + 1)])
 
 
-def _is_regular(what: Any, ran: Sequence[Any]) -> bool:
-    """True if what is about to run has run twice, one distance and twice that distance ago."""
-    most = min(config.patience, len(ran) // 2)
-    return any([ran[-p] is what and ran[-2 * p] is what for p in range(1, most + 1)])
-
-
-class Tier:
+class Tier(Account):
     """Stands for the machine code of a program, which NumPy evaluates until it is made.
 
     It decides at every run, and puts the code in its own place in the plans that use it.
 
-    compiled      its executable, once it is made
-    operations    how many there are;   plans: those that run this
+    compiled      its executable, once it is made;   plans: those that run this
     made, evaluate    made(*values) -> the executable, at the first run with it;  evaluate(*values) -> the results
     """
 
-    __slots__ = ("__weakref__", "_number", "compiled", "evaluate", "made", "operations", "plans", "runs", "seconds")
+    __slots__ = ("_number", "compiled", "evaluate", "made", "plans")
 
     #: Words for a program of any size.
     which = ""
 
     def __init__(self, operations: int, made: Callable[..., Any], evaluate: Callable[..., tuple]) -> None:
-        self.operations, self.made, self.evaluate = operations, made, evaluate
+        super().__init__(operations)
+        self.made, self.evaluate = made, evaluate
         self.compiled: Any = None
         self.plans: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
-        self.runs = 0
-        self.seconds = 0.0
         self._number = new_number()
 
     def note_user(self, plan: Any) -> None:
@@ -151,7 +154,7 @@ class Tier:
     def run(self, values: Sequence[Any], ran: deque[Any] | None = None) -> tuple:
         """The results; `ran` is what ran last, None for a piece of a recording, which is no run by itself."""
         if self.compiled is None:
-            why = why_now(self, ran or (), self.seconds, self.runs, self.operations)
+            why = self.why_now(ran or ())
             if ran is not None:
                 ran.append(self)
             if not why:
@@ -193,6 +196,7 @@ class SizedTier(Tier):
         """What NumPy evaluated of the program at one size, counts here."""
         self.seconds += tier.seconds
         self.runs += tier.runs
+        self._number = min(self._number, tier._number)
         for place, ran in enumerate(lately.ran):
             if ran is tier:
                 lately.ran[place] = self
@@ -256,7 +260,8 @@ def tier_of(program: Program) -> Tier:
 
 def executable_of(program: Program) -> Any:
     """The executable of a program, or what stands for it while compiling does not pay."""
-    if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
+    price = prices.of(len(program.equations))
+    if config.patience and not program.has_regions and prices.ELEMENT_S * program.size < price:
         tier = tier_of(program)
         return tier if tier.compiled is None else tier.compiled
     return compile_graph(program.graph) if is_known(program.graph) else prices.compiled(program.graph)
