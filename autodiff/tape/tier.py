@@ -10,8 +10,7 @@ A program that is run in a loop is expected to go on: for the third time at the 
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
 All of these are decided here, by the numbers of one class (`_Prices`), and at every run: a plan calls its tier as it
-calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`) has one tier for
-all of them.
+calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`) has one tier.
 """
 
 from __future__ import annotations
@@ -39,18 +38,19 @@ __all__ = [
     "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "prices", "tier_of",
 ]  # fmt: skip
 
+
 class _Prices:
     """The numbers that decide, the price of compiling as it is learnt here, and the clock it is measured by.
 
-    The price grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to 19,505
-    operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45 and 1.45
-    times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
+    The price grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to
+    19,505 operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45
+    and 1.45 times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
     """
 
     #: As many operations as a program costs by itself.
     OWN = 100
-    #: A loop that has come three times is expected to come so many times in all: steps of training come by thousands,
-    #: and where evaluating takes a microsecond, ten milliseconds of compiling are not worth it in fewer.
+    #: A loop that has come three times is expected to come so often in all: steps of training come by thousands, and
+    #: where evaluating takes microseconds, ten milliseconds of compiling do not pay in fewer.
     EXPECTED = 3_000
     #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
     #: 2026-11): arrays are large where one evaluation takes as long as compiling.
