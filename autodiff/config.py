@@ -12,6 +12,8 @@ from codegen.lazily import later
 from codegen.modes import modes
 from codegen.runtime import threadpools, threads
 
+from .mode import look_closer
+
 __all__ = ["Config", "config"]
 
 debugged = later("codegen.runtime.debugged")
@@ -22,10 +24,10 @@ class Config:
 
     eager       True: every operation is evaluated at once by NumPy, to step through a program with a debugger
                 (AUTODIFF_EAGER=1)
-    patience    a recorded program is evaluated by NumPy first, and compiled when it runs in a loop, for the third time
-                with at most so many programs in each turn, if 300 runs would pay for that, or when evaluating has taken
-                as long as compiling would (AUTODIFF_PATIENCE, 8); 0: every program is compiled at once, as it is under
-                `ad.jit`
+    patience    up to how many programs a turn of a loop may have, for it to be seen as one (AUTODIFF_PATIENCE, 8).
+                NumPy evaluates a recorded program first.  It is compiled at its third time in a loop, if 3,000 runs
+                would pay for that, or when evaluating it has taken as long as compiling would.  0: every program is
+                compiled at once, as it is under `ad.jit`
     threads     the number of threads that share a large loop (AUTODIFF_THREADS; else OMP_NUM_THREADS; else the number
                 of processors that this thread may use, also when that changes; the last two are never more than the
                 quota of the cgroup); results have the same bits for any number
@@ -62,30 +64,13 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = (
-        "_eager", "_full_tracebacks", "_patience", "careful", "forgetting", "light", "open", "transforming", "watching",
-    )  # fmt: skip
+    __slots__ = ("_eager", "_full_tracebacks", "_patience", "forgetting", "transforming")
 
     # For the library itself:
     #
-    # open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
-    # careful     whether there is any
-    # light       those of them that want nothing but the nodes that are recorded: of examples, and of bodies of loops
     # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
-    # watching    whether there are others, which want to know what is recorded: what recording looks at
-    #
-    # Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
-    #
-    #     config.open[mark], config.careful, config.watching = thread, True, True
-    #     try: ...
-    #     finally:
-    #         del config.open[mark]
-    #         config.careful, config.watching = config.open != {}, config.open != config.light
 
     def __init__(self) -> None:
-        self.open: dict[object, int] = {}
-        self.light: dict[object, int] = {}
-        self.careful = self.watching = False
         self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self.deterministic = modes.deterministic
@@ -122,15 +107,7 @@ class Config:
         if flag is True:
             debugged.check()
         self._set_mode("debug_info", flag)
-        self._note_debug_info()
-
-    def _note_debug_info(self) -> None:
-        """Have recording note lines, or not: it is watched, but known programs are called as ever."""
-        if modes.debug_info:
-            self.light["debug info"] = 0  # and not in `open`: so these differ
-        else:
-            self.light.pop("debug info", None)
-        self.watching = self.open != self.light
+        look_closer(self._eager, modes.debug_info)
 
     def _set_mode(self, name: str, flag: bool) -> None:
         if flag not in (True, False):
@@ -195,11 +172,7 @@ class Config:
         if flag not in (True, False):
             raise ValueError(f"config.eager is True or False, not {flag!r}")
         self._eager = bool(flag)
-        if flag:
-            self.open["eager"] = 0
-        else:
-            self.open.pop("eager", None)
-        self.careful, self.watching = self.open != {}, self.open != self.light
+        look_closer(self._eager, modes.debug_info)
 
     @property
     def full_tracebacks(self) -> bool:
@@ -213,11 +186,8 @@ class Config:
         self._full_tracebacks = bool(flag)
 
     def forget_other_threads(self) -> None:
-        """Keep only what this thread has opened: a forked child has no other."""
+        """Keep only what this thread is at: a forked child has no other."""
         mine = threading.get_ident()
-        self.open = {mark: thread for mark, thread in self.open.items() if thread in (0, mine)}
-        self.light = {mark: thread for mark, thread in self.light.items() if thread in (0, mine)}
-        self.careful, self.watching = self.open != {}, self.open != self.light
         for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
             del self.transforming[mark]  # machine code knows this dict
 

@@ -22,6 +22,7 @@ from . import tree
 from .calling import write_caller
 from .dispatch import Choices
 from .entering import native_entry
+from .mode import MODE
 from .ops import as_tensor
 from .signature import Leaf, kind_of
 from .tape.ask import evaluate
@@ -30,7 +31,7 @@ from .tape.lines import belonging
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
 from .tape.progress import compiled_in_sight
-from .tape.record import grad_mode, identity_of, record_again, state
+from .tape.record import identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
@@ -141,7 +142,7 @@ def frozen(
     entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
     reached = [n for n in entry.results if n is not None]
-    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or grad_mode.get()) for n in reached])
+    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in reached])
     nodes = needed(reached, _histories(reached))
     numbers = _numbers(captures)
     met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]

@@ -25,6 +25,7 @@ from codegen.lazily import later
 from .calling import MISS
 from .config import config
 from .errors import check_callable
+from .mode import MODE, Mode
 from .tape.node import Node
 from .tape.plan import located
 from .tensor import Tensor
@@ -130,7 +131,7 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
     try:
         traced, kwargs = function.traced, kwargs or {}
         try:
-            if not config.careful:  # nothing is being traced, and eager mode is off
+            if not MODE.get().careful:  # nothing is being traced, and eager mode is off
                 for known in traced.callers:
                     result = known(args, kwargs)
                     if result is not MISS:
@@ -148,5 +149,5 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
 @cache
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; whether they can."""
-    return entered.install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"),
+    return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, (Tensor, "node", Node, "value"),
                            config.transforming)

@@ -20,10 +20,11 @@ from . import tree
 from .calling import Writer
 from .dispatch import include
 from .entry import Entry
+from .mode import MODE
 from .ops.template import Template
 from .signature import Leaf, kind_of
 from .tape.leaves import leaf
-from .tape.record import grad_mode, state
+from .tape.record import state
 from .tensor import AbstractTensor, Tensor, handle
 
 __all__ = ["tensor_caller"]
@@ -74,12 +75,12 @@ def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) ->
     if not all([isinstance(t, Tensor) and t.node is node for node, t in met.items()]):
         return None  # what an array holds counts at each call
     fits = [a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]
-    template = Template.of(handle(result), arguments, 0, entry.choices) if all(fits) and grad_mode.get() else None
+    template = Template.of(handle(result), arguments, 0, entry.choices) if all(fits) and MODE.get().tracks else None
     writer = Writer(entry.has_fixed)
     if template is None or not writer.take_apart(structure):
         return None
     writer.lines.append("now = state.now")
-    writer.refuse("not grad_mode()")
+    writer.refuse("not mode().tracks")
     for node, t in met.items():  # the template has their values: they must be the same tensors still
         writer.refuse(f"{writer.name(t, 't')}.node is not {writer.name(node, 'N')}")
     for name, x in zip(writer.leaf_names, leaves, strict=True):
@@ -88,7 +89,7 @@ def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) ->
         writer.lines.append(f"n = {name}.node")
         writer.refuse(f"n.kind.out is not {writer.name(out, 'O')} or (n.value is None and n.number < now.start)")
         writer.refuse(f"{name}.masked")
-    writer.env |= {"put": template.put, "state": state, "grad_mode": grad_mode.get}
+    writer.env |= {"put": template.put, "state": state, "mode": MODE.get}
     writer.env |= {"include": include, "choices": entry.choices}
     return writer.caller("include(choices)", f"return put(now, ({', '.join(writer.leaf_names)},))")
 

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from codegen.forks import in_child
+from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.lazily import later
 from codegen.runtime.cache import LRU
@@ -23,6 +24,7 @@ from codegen.symbols import typical
 from . import tree
 from .config import config
 from .dispatch import include, observed
+from .mode import MODE
 from .ops.conversion import numpys
 from .stand_ins import standing
 from .tape.leaves import leaf
@@ -30,7 +32,7 @@ from .tape.lines import Lines
 from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
-from .tape.record import argument, grad_mode, state
+from .tape.record import argument, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
 from .transforms.arguments import applied, copied_constant, own, plain_results
@@ -129,7 +131,7 @@ class Traces:
             else:
                 value = found[position]
                 leaves.append(leaf(value) if tensors else value if value.shape else value[()])
-        if not tensors and entry.loses and grad_mode.get():
+        if not tensors and entry.loses and MODE.get().tracks:
             leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
 
@@ -172,7 +174,7 @@ class Traces:
     def _key(self, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> tuple:
         """The signature of a call."""
         arrays = signatures.arrays_among(leaves) if self.tells_arrays else ()
-        return structure, tuple([p.key for p in parts]), grad_mode.get(), arrays
+        return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
 
     def _forgotten(self, key: Any) -> Entry | None:
         """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
@@ -202,7 +204,7 @@ class Traces:
         with self.lock:
             if entry.of_tensors is not None:
                 return bool(entry.of_tensors) and self._is_missed(entry, entry.of_tensors)
-            if config.careful:
+            if MODE.get().careful:
                 return False
             entry.of_tensors = tensor_calls.tensor_caller(entry, structure, parts, leaves) or False
             return bool(entry.of_tensors)
@@ -284,9 +286,9 @@ class Traces:
         captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
         start, small, lines = now.start, now.small, now.lines
         has_own_lines = lines is None or lines.is_lasting
-        mark, thread = object(), threading.get_ident()
-        config.open[mark], config.careful, config.watching = thread, True, True
+        mode = MODE.get()
         try:  # an interrupt may come at any call from here on
+            set_in_context(MODE, mode.but("closely"))
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
@@ -305,8 +307,7 @@ class Traces:
             now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
             # What a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small, now.lines = depth, start, small, lines
-            del config.open[mark]
-            config.careful, config.watching = config.open != {}, config.open != config.light
+            set_in_context(MODE, mode)
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.mode import MODE
 from autodiff.tape.record import state
 from codegen import compiler
 from codegen.modes import modes
@@ -180,7 +181,7 @@ def test_what_is_told_of_a_recording_holds_none_of_its_nodes(told):
 
 
 def test_it_is_off_and_costs_nothing():
-    assert not modes.debug_info and not ad.config.debug_info and not ad.config.watching
+    assert not modes.debug_info and not ad.config.debug_info and not MODE.get().watching
     assert compiler.facts()["debug info"] == "off"
 
 
@@ -189,10 +190,10 @@ def test_what_it_changes_goes_back(told):
     f = ad.jit(lambda x: ad.cos(x) + 1.0)
     values = [f(X)]
     ad.sum(ad.sin(ad.tensor(X, requires_grad=True))).backward()
-    assert ad.config.watching and not ad.config.careful and lines_in(told, "test_debug_info.py")
+    assert MODE.get().watching and not MODE.get().careful and lines_in(told, "test_debug_info.py")
     ad.config.debug_info = False
     kept = {*told.rglob("*.so")}
-    assert not ad.config.watching and not ad.config.light
+    assert not MODE.get().watching
     values.append(f(X))
     assert (values[0] == values[1]).all() and {*told.rglob("*.so")} == kept
     assert "x: f64[3]" in str(ad.inspect(lambda x: x * x, "f64[3]").graph)

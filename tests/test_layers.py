@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 #: Lowest first.  A module may import what stands on its own floor or below it.
 ENGINE = [
     ["autodiff.frames"],
+    ["autodiff.mode"],
     ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending", "autodiff.session"],
     ["autodiff.tracebacks"],
     ["autodiff.along"],

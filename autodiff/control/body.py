@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 from codegen import ir
 from codegen.lowering import Move
 
+from ..mode import MODE
 from ..ops import zeros_like
 from ..session import namespace
 from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
-from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again, state
+from ..tape.record import DETACH, argument, identity_of, record, record_again, state
 from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
@@ -379,6 +380,6 @@ def again(node: Node, inputs: list[Node]) -> Node:
         return hooked_like(node, made) if node.hooks else made
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
-        if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):
+        if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):
             return inputs[node.body]  # no gradient comes to the rule
     return clone(node, tuple(inputs))

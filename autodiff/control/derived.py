@@ -22,11 +22,12 @@ from ..custom.call import Call
 from ..custom.reads import is_fixed
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
+from ..mode import MODE
 from ..ops import reshape, where
 from ..ops.batching import with_examples
 from ..session import namespace
 from ..tape.node import Node, data_node, new_number
-from ..tape.record import grad_mode, state
+from ..tape.record import state
 from ..tensor import Tensor, handle
 from ..transforms.batch.walk import OfAll
 from .body import Body, BodyUse, again, hooked_like
@@ -88,7 +89,7 @@ def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
     if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
         return None
     rules = tuple([call.recorded_key() for call in base.calls() if _is_users(call)])
-    return None if None in rules else (purpose, grad_mode.get(), avals, rules)
+    return None if None in rules else (purpose, MODE.get().tracks, avals, rules)
 
 
 def _is_users(call: Call) -> bool:

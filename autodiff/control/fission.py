@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 from codegen.lowering import Contract, Move
 
+from ..mode import MODE
 from ..ops import add, matmul, reshape, sum, transpose
 from ..tape.node import Node, RichNode
-from ..tape.record import IDENTITY, SAME, grad_mode, is_cut
+from ..tape.record import IDENTITY, SAME, is_cut
 from ..tape.walk import reached
 from ..tensor import Tensor, handle
 from .body import Body, again, between, clone, inside_calls, interned, is_float, recomputed
@@ -163,7 +164,7 @@ class Looked:
 
 def _split_of(body: Body, carried: int) -> Split | None:
     """The parts of a body; None where it is one."""
-    key = "apart", carried, grad_mode.get()
+    key = "apart", carried, MODE.get().tracks
     if key not in body.made:
         body.made[key] = _split(Looked(body, carried))
     found: Split | None = body.made[key]
@@ -257,7 +258,7 @@ def _sums_of(looked: Looked) -> dict[int, tuple[list[Term], list[Node]]]:
 
     For each the terms that are added up after the loop, and the nodes that stay in it.
     """
-    if grad_mode.get() and any(map(is_cut, looked.body.order)):
+    if MODE.get().tracks and any(map(is_cut, looked.body.order)):
         return {}  # gradients would flow through what is summed after the loop
     candidates: dict[int, list[Node]] = {}
     for k, state in enumerate(looked.states):

@@ -10,9 +10,10 @@ from codegen.lazily import imported
 from ..dispatch.late import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
+from ..mode import MODE
 from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
-from ..tape.record import DETACH, grad_mode, identity_of, is_masked, record, state
+from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
 from .boundary import outputs_of, token_of
 from .call import Call, Site, shape_of
@@ -52,7 +53,7 @@ class Entered:
         self.named: list[Node] = []
         self.standing: dict[int, Tensor] = {}
         self.packed = {name: pack(value, self._place_of) for name, value in arguments.items()}
-        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in self.inputs])
+        tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in self.inputs])
         self.needs = [
             tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
             for a in self.packed.values()

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from ..errors import GradientError
 from ..frames import UserLine
+from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, kept, one_kind, out_of, rich_node
-from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
 __all__ = ["HistorylessError", "without_history"]
@@ -48,7 +48,7 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
 
     Where no gradients are recorded or none of the sources tracks, nothing can be lost, and it is `t` itself.
     """
-    if not grad_mode.get() or t.dtype.kind not in "fc":
+    if not MODE.get().tracks or t.dtype.kind not in "fc":
         return t
     tracked = tuple([n for n in dict.fromkeys(sources) if n.kind.out.requires_grad])
     if not tracked:

@@ -20,9 +20,10 @@ from codegen.ir import DTYPES, Aval, parse_aval
 
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller
+from ..mode import MODE
 from ..tape.ask import value_of
 from ..tape.leaves import leaf
-from ..tape.record import grad_mode, state
+from ..tape.record import state
 from ..tensor import Tensor
 from .closures import held_by
 from .context import ForwardContext, attributes, said
@@ -267,7 +268,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     now = state.now
     now.asked += 1
     now.looked += 1
-    held = held_by(visit.method.implementation) if grad_mode.get() else []
+    held = held_by(visit.method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     leaves: list[Any] = []

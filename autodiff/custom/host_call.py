@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.garbage import reset_in_context, set_in_context
+from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.lowering import Call as HostLowering
 
+from ..mode import MODE
 from ..tape.ask import evaluate, value_of
 from ..tape.loans import give_back
 from ..tape.node import Primitive
-from ..tape.record import Recording, grad_mode, record, state, use
+from ..tape.record import Recording, record, state, use
 from ..tensor import Tensor
 
 __all__ = ["arrays_of", "host_call", "in_own_recording", "note_read_only"]
@@ -111,12 +112,13 @@ def in_own_recording() -> Iterator[None]:
     """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
     now = state.now
     use(Recording())
-    token = set_in_context(grad_mode, False)
+    mode = MODE.get()
     try:
+        set_in_context(MODE, mode.off)
         yield
     finally:
         give_back(state.now.lent)
-        reset_in_context(grad_mode, token)
+        set_in_context(MODE, mode)
         use(now)
 
 

@@ -22,9 +22,10 @@ from codegen.ir import DTYPES
 from .. import tree
 from ..errors import DTypeError, GradientError, caller
 from ..frames import UserLine
+from ..mode import MODE
 from ..tape.leaves import leaf
 from ..tape.node import Node
-from ..tape.record import IDENTITY, grad_mode, identity_of
+from ..tape.record import IDENTITY, identity_of
 from ..tensor import Tensor
 
 __all__ = ["Outputs", "dirty_places", "no_gradient", "rebind_callers"]
@@ -142,7 +143,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
                 f"  called at {caller()}\n"
                 "  return it: the result takes its place in the caller's handle"
             )
-        if given[k].node.leaf is not None and grad_mode.get():
+        if given[k].node.leaf is not None and MODE.get().tracks:
             raise GradientError(
                 f"{function}: forward changes a leaf that requires grad in place\n"
                 f"  called at {caller()}\n"

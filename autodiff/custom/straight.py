@@ -33,8 +33,9 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..frames import UserLine, is_ours, user_line
+from ..mode import MODE
 from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
-from ..tape.record import grad_mode, is_masked, state
+from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
 from .call import Call, Shape, Site, shape_of
@@ -52,7 +53,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
         {nodes}
         if now.tracing or now.captures is not None{same}{held}:
             return general({arguments})
-        tracks = grad_mode() and ({tracks})
+        tracks = mode().tracks and ({tracks})
         {handles}
         {context}
         frame = frame_at(1).f_back
@@ -151,7 +152,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(1, 1 + len(tensors)),
         "frame_at": sys._getframe,
-        "grad_mode": grad_mode.get,
+        "mode": MODE.get,
         "is_float": _is_float,
         "is_masked": is_masked,
         "is_ours": is_ours,
@@ -255,7 +256,7 @@ def straight_call(
         given = [arguments[k] for k in tensors]
         inputs = [t.node for t in given]
         leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
-        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
+        tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         if not (leaves and all(map(_is_float if tracks else _is_tensor, map(type, leaves)))):
             return None
         unmasked, nodes, masked = [t.node for t in leaves if not t.masked], [t.node for t in leaves], is_masked(given)

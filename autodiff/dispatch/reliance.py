@@ -23,9 +23,9 @@ from typing import Any
 from weakref import ref
 
 from codegen.forks import in_child, renewed_in_child
-from codegen.garbage import Paused
+from codegen.garbage import Paused, set_in_context
 
-from ..config import config
+from ..mode import MODE
 
 __all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "note", "observed"]
 
@@ -176,9 +176,9 @@ def observed() -> Iterator[Choices]:
     global _observers
     choices = Choices()
     mine, opened = _collecting.observers, _collecting.open
-    mark, thread = object(), threading.get_ident()
-    config.open[mark], config.careful, config.watching = thread, True, True  # recording leaves its shortcuts
+    mode = MODE.get()
     try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
         with Paused(), _lock:
             _observers += 1
             _collecting.observers = mine + 1
@@ -188,8 +188,7 @@ def observed() -> Iterator[Choices]:
         yield choices
     finally:
         _collecting.open = opened
-        del config.open[mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
+        set_in_context(MODE, mode)
         with Paused(), _lock:
             _observers += mine - _collecting.observers
             _collecting.observers = mine

@@ -37,8 +37,9 @@ from codegen.runtime.record_table import MOST_NODES
 from codegen.symbols import LEAST, Symbol, symbol, watched
 
 from ..dispatch import Choices, observed
+from ..mode import MODE
 from ..tape.node import LEAF, Kind, Node, Out, data_node, leaf_kind, new_number, out_of
-from ..tape.record import grad_mode, state
+from ..tape.record import state
 from ..tape.walk import reached
 from ..tensor import Tensor, handle, tensor_class
 from .any_shape_code import Put, Writer
@@ -159,7 +160,7 @@ def _numbers(outs: Sequence[Out]) -> list[int]:
 
 def _form(xs: Sequence[Any], statics: Sequence[tuple[Any, Any]]) -> tuple | None:
     """The key of a call, but for shapes and flags; None where a static argument is not compared."""
-    form = (grad_mode.get(), *map(type, xs))
+    form = (MODE.get().tracks, *map(type, xs))
     if statics:
         kinds = tuple([kinds_of_static(value) for _, value in statics])
         return None if None in kinds else (*form, *statics, *kinds)

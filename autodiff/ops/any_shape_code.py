@@ -12,9 +12,10 @@ from typing import Any
 from codegen.ir import Aval
 from codegen.symbols import LEAST, NotSymbolic, Symbol, SymbolicFloat, checked, formula
 
+from ..mode import MODE
 from ..tape.leaves import constant_kind
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, data_node, kind_of, new_number
-from ..tape.record import grad_mode, look_at_size
+from ..tape.record import look_at_size
 from ..tensor import Tensor
 from .template import Template
 
@@ -123,7 +124,7 @@ class Writer:
                 raise NotSymbolic("a leaf")
             self._lines.append(f"{name} = {self._constant(kind)}")
         else:
-            op, mode, aval = kind.op, grad_mode.get(), kind.out.aval
+            op, mode, aval = kind.op, MODE.get().tracks, kind.out.aval
             outs = "".join([f"{self._outs[i]}, " for i in picks])
             memo = self._constant(op.memo[mode])
             made = self._constant(partial(_made, op, mode, aval.dtype), (op, mode, aval.dtype))

@@ -15,13 +15,13 @@ import numpy as np
 from codegen.lazily import later
 from codegen.runtime.record_table import Program, Step, Table, forget_all
 
-from ..config import config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
+from ..mode import MODE
 from ..session import at_reset
 from ..tape.leaves import known_kind
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode
+from ..tape.record import DETACH
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
 from .indexing import READ, WRITE, getitem, index_update
@@ -137,14 +137,14 @@ class Front:
         room = Room(table)
 
         def slow(x: Any, key: Any) -> Any:
-            if not config.watching:
+            if not MODE.get().watching:
                 self.attach()
             return python(x, key)
 
         def unknown(x: Tensor, key: Any) -> Any:
             age = table.age
             y = python(x, key)
-            if not config.watching and key_of(x) is not None:
+            if not MODE.get().watching and key_of(x) is not None:
                 found = READ.known(x, key)
                 if found is not None and room.is_left((*found[0], found[1])) and _runs_own(getitem, (x, key)):
                     _learn_pattern(table, age, *found)
@@ -161,7 +161,7 @@ class Front:
         def slow(x: Tensor, key: Any, *value: Any) -> None:
             if not value:
                 raise AttributeError("__delitem__")  # as Python says of a class that has none
-            if not config.careful:
+            if not MODE.get().careful:
                 self.attach()
             python(x, key, *value)
 
@@ -169,7 +169,7 @@ class Front:
             age, old = table.age, handle(x.node)
             python(x, key, value)
             # Under no_grad the part of a result that stays keeps its derivative: Python records that.
-            if not config.careful and key_of(old) is not None and (grad_mode.get() or not old.requires_grad):
+            if not MODE.get().careful and key_of(old) is not None and (MODE.get().tracks or not old.requires_grad):
                 found = WRITE.known(old, key, value)
                 if found is not None and _runs_own(index_update, (old, key, value)):
                     _learn_pattern(table, age, *found)
@@ -185,10 +185,10 @@ class Front:
             def unknown(t: Tensor) -> Tensor:
                 y = python(t)
                 key, node = key_of(t), y.node
-                if key is not None and type(node) is Node and node.kind.op is DETACH and not config.careful:
+                if key is not None and type(node) is Node and node.kind.op is DETACH and not MODE.get().careful:
                     step = Step(node.kind, None, (0,))
                     program = Program(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
-                    table.learn(table.age, [key], grad_mode.get(), program)
+                    table.learn(table.age, [key], MODE.get().tracks, program)
                 return y
 
             self.reads = self.recorder.reads(Tensor, (table, python, unknown))
@@ -246,7 +246,7 @@ def _runs_own(function: Function, args: tuple) -> bool:
 
 def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Program, tell: Callable) -> None:
     tell(table.forget)
-    table.learn(age, keys, grad_mode.get(), program, parts, are_words=True)
+    table.learn(age, keys, MODE.get().tracks, program, parts, are_words=True)
 
 
 def _learns(function: Function) -> bool:

@@ -16,6 +16,7 @@ from codegen.lowering import Move
 from ..config import config
 from ..custom import function
 from ..errors import DispatchError, DTypeError, ShapeError, caller
+from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
@@ -151,7 +152,7 @@ def _are_of_any_length(length: int) -> bool:
     """True if lengths do not repeat; False where what is recorded now is recorded for good."""
     now = state.now
     _lengths.append(length)
-    is_plain = now.start and not (config.careful or now.literal or now.tracing or now.transforming or now.body)
+    is_plain = now.start and not (MODE.get().careful or now.literal or now.tracing or now.transforming or now.body)
     return bool(is_plain and config.patience) and len(set(_lengths.copy())) >= _GROWING
 
 

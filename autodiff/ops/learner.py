@@ -12,9 +12,9 @@ from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, SETS, WAYS
 
 from ..config import config
 from ..custom.function import Function
+from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind
-from ..tape.record import grad_mode
 from ..tensor import Tensor
 from ..tracebacks import shorten
 from .any_shape import AnyShape, is_real
@@ -96,7 +96,7 @@ class Learner:
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
         try:
-            if not config.watching:
+            if not MODE.get().watching:
                 self.attach()
             return self.run(*args, **keywords)
         except Exception as error:
@@ -106,7 +106,8 @@ class Learner:
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
         try:
-            if config.watching or not self.function.binds(self.canonical(args) if self.canonical else args, keywords):
+            ordered = self.canonical(args) if self.canonical else args
+            if MODE.get().watching or not self.function.binds(ordered, keywords):
                 return self.run(*args, **keywords)
             age = self.table.age
             given, statics = self.parted(args, keywords)
@@ -156,7 +157,7 @@ class Learner:
             return
         if self.room.is_left((*keys, *statics)):
             program = template.program(len(keys), template.number_kind or _kind_of_numbers(xs, keys), keeps=False)
-            self.table.learn(age, keys, grad_mode.get(), program, statics)
+            self.table.learn(age, keys, MODE.get().tracks, program, statics)
 
     def is_expected_again(self, keys: list) -> bool:
         """True if operands with these keys are worth learning.
@@ -210,7 +211,7 @@ class Learner:
             program = None
         if tell is not None:
             tell(self.table.forget)
-        self.table.learn(age, keys, grad_mode.get(), program, statics)
+        self.table.learn(age, keys, MODE.get().tracks, program, statics)
 
     def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
         """The operands of a call, and what is static, as machine code parts them."""

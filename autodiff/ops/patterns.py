@@ -23,11 +23,11 @@ from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Program
 from codegen.symbols import Symbol
 
-from ..config import config
 from ..dispatch import Choices, observed
+from ..mode import MODE
 from ..tape.leaves import known_kind
 from ..tape.node import Kind, Out, data_node, kind_of, leaf_kind, new_number, out_of
-from ..tape.record import grad_mode, identity_of, state
+from ..tape.record import identity_of, state
 from ..tensor import Tensor, handle
 from .arguments import check_known
 from .conversion import as_tensor
@@ -68,7 +68,7 @@ class Patterned:
         """`run(x, key, *more)`, from a template where a key of this pattern was met before."""
         now, run = state.now, self.run
         out = x.node.kind.out
-        read = None if config.watching or now.literal else _pattern(out.shape, key)
+        read = None if MODE.get().watching or now.literal else _pattern(out.shape, key)
         if read is None:
             return run(x, key, *more)
         xs = (x, *more)
@@ -82,7 +82,7 @@ class Patterned:
         start = now.start
         if any([t.masked for t in xs]) or any([n.value is None and n.number < start for n in nodes]):
             return run(x, key, *more)
-        where = (grad_mode.get(), read.parts, *[n.kind.out for n in nodes])
+        where = (MODE.get().tracks, read.parts, *[n.kind.out for n in nodes])
         template = self.templates.get(where)
         if template:
             return template.put(now, xs, read.starts, START)
@@ -141,7 +141,7 @@ class Patterned:
             outs.append(found[1])
         if len(keys) >= MOST_OPERANDS:
             return None
-        template = self.templates.get((grad_mode.get(), read.parts, out, *outs))
+        template = self.templates.get((MODE.get().tracks, read.parts, out, *outs))
         if not template:
             return None
         of_number = [leaf_kind(o) for operand, o in zip(more, outs, strict=False) if type(operand) in (int, float)]
@@ -233,7 +233,7 @@ def _part(out: Out, read: _Read) -> list[tuple[Kind, None, tuple[int, ...]]]:
 
 def _kind(name: str, outs: tuple[Out, ...], params: tuple, shape: Sequence[int]) -> Kind:
     op: Any = OPS[name]
-    mode = grad_mode.get()
+    mode = MODE.get().tracks
     return op.memo[mode].get((outs, params)) or kind_of(op, params, outs, mode, Aval(tuple(shape), outs[0].aval.dtype))
 
 

@@ -25,8 +25,8 @@ from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.runtime.native import NO_ROOM
 
-from ..config import Config, config
 from ..custom.function import Function
+from ..mode import MODE, Mode
 from ..tape import leaves
 from ..tape.behind import emissions
 from ..tape.known import told
@@ -43,7 +43,6 @@ from ..tape.record import (
     WHEN_MOVED,
     Recording,
     force,
-    grad_mode,
     look_at_size,
     state,
 )
@@ -136,9 +135,9 @@ def uninstall() -> None:
 
 def _set_up() -> Any:
     return native.set_up(native.Layout(
-        handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
+        handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, mode_type=Mode,
         function=Function,
-        settings=config, counter=NUMBERS, mode=grad_mode,
+        counter=NUMBERS, mode=MODE,
         note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
         reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, plans=plans,
         emissions=emissions, lock=commit_lock, operations=(LEAF, CONSTANT), told=told,

@@ -26,12 +26,12 @@ import numpy as np
 from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 
-from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..dispatch.declaration import Declaration, place_of
+from ..mode import MODE
 from ..tape.node import Kind, Node, data_node, new_number, put_down
-from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
+from ..tape.record import Recording, identity_of, is_masked, look_at_size, state
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
@@ -276,7 +276,7 @@ class _Memory:
             keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
         static = _static(rest, keywords) if rest or keywords else ()
         outs = tuple([x.node.kind.out for x in xs])
-        template = self.templates.get((*outs, grad_mode.get(), False, static))
+        template = self.templates.get((*outs, MODE.get().tracks, False, static))
         if not template:
             return (None, None) if template is _NEVER else None
         return template.program(len(xs), number_kind, keeps=False), template.tell
@@ -288,11 +288,11 @@ def _run_without_tensors(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(memory.body)
     def run(*rest: Any, **keywords: Any) -> Any:
-        static = None if config.watching else _static(rest, keywords)
+        static = None if MODE.get().watching else _static(rest, keywords)
         if static is None:
             return memory.called((), rest, keywords)
         now = state.now
-        key = (grad_mode.get(), now.literal, static)
+        key = (MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, ()) if template else again(key, (), rest, keywords)
 
@@ -306,7 +306,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
     @wraps(memory.body)
     def of_tensors(*args: Any, **keywords: Any) -> Any:
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
-        is_known = not config.watching and xs and (count != ITEMS or type(xs) in (list, tuple))
+        is_known = not MODE.get().watching and xs and (count != ITEMS or type(xs) in (list, tuple))
         if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
             return called(xs, rest, keywords)
         static = _static(rest, keywords) if rest or keywords else ()
@@ -314,7 +314,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
         start = now.start
         if static is None or any([n.value is None and n.number < start for n in nodes]):
             return called(xs, rest, keywords)
-        key = (*[n.kind.out for n in nodes], grad_mode.get(), now.literal, static)
+        key = (*[n.kind.out for n in nodes], MODE.get().tracks, now.literal, static)
         template = templates.get(key)
         return template.put(now, tuple(xs)) if template else again(key, tuple(xs), rest, keywords)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
+from ..mode import MODE
 from ..ops import linalg
 from ..ops.diagonals import lower_part, upper_part
 from ..ops.linalg.determinant import SlogdetResult, log_det_factored
@@ -12,7 +13,6 @@ from ..ops.linalg.factorization import factored
 from ..ops.linalg.matrices import right_side, symmetric_part
 from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored
-from ..tape import grad_mode
 from ..tensor import Tensor
 from .base import PartOfSquare, check_inner, cotangent_of, of_rank, order_of
 
@@ -199,7 +199,7 @@ class Cholesky(SelfAdjoint):
         made = getattr(self, "_factors", None)
         if made is None:
             made = self._factors = {}
-        mode = grad_mode.get()
+        mode = MODE.get().tracks
         if mode not in made:
             made[mode] = factored(self.matrix)
         return made[mode]

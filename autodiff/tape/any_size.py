@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from codegen.compiler import compile_sized, counts
 
 from .misses import note
 from .node import new_number
-from .tier import LATE, Tier
+from .tier import LATE, Tier, prices
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -23,32 +22,24 @@ __all__ = ["AnySize"]
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
 
-#: Extents that are remembered as met.
-_MET = 64
-
 _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
 class AnySize:
-    """A graph of unknown extents, which `SizedTier` evaluates, and compiles.
+    """A graph of unknown extents, which `SizedTier` evaluates, and compiles."""
 
-    latest    the extents that it was evaluated at
-    """
-
-    __slots__ = ("__weakref__", "_codes", "_graph", "_met", "_number", "evaluate", "latest")
+    __slots__ = ("__weakref__", "_codes", "_graph", "_number", "evaluate")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
         #: By "is for small extents": None where no formula says what runs.
         self._codes: dict[bool, SizedCode | None] = {}
         self.evaluate = graph.evaluate
-        self.latest: Sequence[int] = ()
-        self._met: set[tuple[int, ...]] = set()
         self._number = new_number()
 
-    def compiled(self) -> AnySize:
-        """This, with machine code for extents like the latest."""
-        self._compile(max(self.latest) < SMALL)
+    def compiled(self, extents: Sequence[int], inputs: Sequence[Any]) -> AnySize:
+        """This, with machine code for extents like these."""
+        self._compile(max(extents) < SMALL)
         return self
 
     def call(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -65,16 +56,11 @@ class AnySize:
         if code is not None:
             return code.at(extents)
         graph = self._graph
-        return Tier(graph.operations, partial(graph.at, extents), lambda *inputs: graph.evaluate(extents, inputs))
-
-    def is_met(self, extents: tuple[int, ...]) -> bool:
-        """True if these extents were asked for before, of late."""
-        if extents in self._met:
-            return True
-        if len(self._met) >= _MET:
-            self._met.clear()
-        self._met.add(extents)
-        return False
+        return Tier(
+            graph.operations,
+            lambda *_: prices.compiled(graph.at(extents)),
+            lambda *inputs: graph.evaluate(extents, inputs),
+        )
 
     def _code(self, extents: Sequence[int]) -> SizedCode | None:
         for code in list(self._codes.values()):

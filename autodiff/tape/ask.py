@@ -21,15 +21,15 @@ from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, refused
 
 from ..config import config
-from . import tier
+from ..mode import MODE
 from .families import answered, described
-from .known import EXACT_KEYS, VALUE, Ask, known, learn, name_plan, plan_of
+from .known import EXACT_KEYS, VALUE, Ask, known, name_plan, plan_of
 from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
 from .parts import values_in_parts
-from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
-from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, grad_mode, new_number, state
+from .plan import Plan, build, count, data, draw, located, plans, settle, source
+from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import Answer, size_of
 from .walk import Said, needed, said, still_true, structure, value_inputs
 
@@ -46,7 +46,7 @@ def value_of(node: Node) -> np.ndarray:
     now.asked += 1
     if node.kind.out.flows:
         now.looked += 1
-        if now.body and node.kind.out.requires_grad and grad_mode.get():
+        if now.body and node.kind.out.requires_grad and MODE.get().tracks:
             now.seen.append((now.asked, node))
     if node.value is None:
         origin = source(node)
@@ -78,7 +78,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         _evaluate_by_reference(roots)
         return
     ask = Ask(VALUE, tuple(roots))
-    tracks, is_over = grad_mode.get(), ends_recording and not now.tracing
+    tracks, is_over = MODE.get().tracks, ends_recording and not now.tracing
     if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
         now.asked += ends_recording and not is_over
         return
@@ -90,12 +90,10 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         _begin_another(now)
     if not now.tracing and values_in_parts([*roots, *live], start, _evaluate_beside):
         return
-    since = tier.prices.now()
     with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
         plan, order = _planned(ask, live, tracks)
     results = plan.run(order)
     plan.commit(order, results)
-    tier.note_spent(plan, since)
 
 
 def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequence[Node]]:
@@ -103,9 +101,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     found = known(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
     entry = None if found is None else found.entry
     if found is not None and entry is not None:
-        COUNTS.hits += 1
-        if tier.note_found(plan_of(entry)) and type(entry) is Plan:
-            learn(entry, ask, found, ())
+        count(is_known=True)
         return plan_of(entry), found.order
     name = None if found is None else found.without_nodes()
     del found  # what is held counts as something that may be asked for
@@ -117,22 +113,21 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
         size = size_of(key, family, order)
         plan = None if size is None else size.plan()
         if plan is None or size is None:
-            COUNTS.misses += 1
+            count(is_known=False)
             plan, drawn = build(roots, number)
             if still_true(parts, order):
-                name_plan(plan, key, name, order)
+                name_plan(plan, key, name, order, ask)
                 if size is not None:
                     size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
-                    size.note_answered(plan, ask, order)
+                    size.note_answered(ask, order)
             note("value", compared(key))
         else:
-            COUNTS.hits += 1
-            name_plan(plan, key, name, order)
-            size.note_answered(plan, ask, order)
+            count(is_known=True)
+            name_plan(plan, key, name, order, ask)
+            size.note_answered(ask, order)
     else:
-        COUNTS.hits += 1
-        tier.note_found(plan)
-        name_plan(plan, key, name, order)
+        count(is_known=True)
+        name_plan(plan, key, name, order, ask)
     return plan, order
 
 

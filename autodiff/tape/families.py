@@ -12,18 +12,19 @@ these numbers, and the ask is answered as a known one is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
 
-from ..session import owned
+from ..session import owned, plans
 from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
 from .machine import asks
 from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, out_of, released
+from .plan import Plan
 from .record import Recording
 
 __all__ = ["SIZED", "Described", "SizedAnswer", "answered", "described", "is_count", "without_numbers"]
@@ -33,14 +34,14 @@ __all__ = ["SIZED", "Described", "SizedAnswer", "answered", "described", "is_cou
 class SizedAnswer:
     """The way asks of one family are answered.
 
-    answer    for machine code;  leaves: the places of those that get gradients
-    at        at(numbers) -> what is run; None where the plan would be wrong, or the size gets a name of its own
-    form      the key without numbers: it holds what the hash knows by its address;  plans: those that it is of
+    answer    of machine code, which is that of all sizes but for the plan, and the kinds of gradients
+    leaves    the places of those that get gradients
+    form      the key without numbers: it holds what the hash knows by its address
+    plans     for any size
     """
 
     answer: Any
-    leaves: Sequence[int]
-    at: Callable[[tuple[int, ...]], Any]
+    leaves: tuple[int, ...]
     form: tuple
     plans: Any
 
@@ -137,28 +138,30 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
     found = _described(ask, small, (), tracks, 0)
     sized: SizedAnswer | None = None if found is None else SIZED.get(found[0])
-    if sized is None:
+    if sized is None or not sized.answer.plan.valid:
         return None
     assert exact is None or without_numbers(exact) == (sized.form, found[1]), "the hash of a family stands for two"
-    given = _given(sized, ask.purpose, found)
+    is_named = _name(sized, ask.purpose, found)
     del found  # what is held counts as something that may be asked for
-    if given is None:
+    if not is_named:
         return None
     purpose, results, seeds, also, targets = ask
-    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
 
 
-def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
-    """The arguments of machine code for an ask at these numbers."""
+def _name(sized: SizedAnswer, purpose: int, found: Any) -> bool:
+    """Let machine code answer such asks at these numbers by a plan of their own.  False where it would be wrong."""
     _, numbers, (exact, order, past, _) = found
-    run = sized.at(numbers)
-    if run is None:
-        return None
+    plan: Plan | None = sized.plans.plan(numbers)
+    if plan is None:
+        return False
     for node in past:
         released(node.kind)  # machine code finds it there
-    leaves = sized.leaves if purpose == BACKWARD else ()
-    kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
-    return sized.answer, exact, (), run, kinds
+    plan.leaves = sized.leaves
+    plan.keys, plan.parts = (exact,), [node.kind for node in order]  # which the hash knows by their addresses
+    kinds = [_kind_of_gradient(order[place].kind.out) for place in sized.leaves if purpose == BACKWARD]
+    plans.put(exact, asks().answer_by(plan, sized.answer, kinds))
+    return True
 
 
 #: By what a leaf is, of what kind its gradient is.

@@ -29,7 +29,7 @@ from .record import Recording
 
 __all__ = [
     "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Known", "answer_of",
-    "answered", "forget", "known", "learn", "live_of", "name_plan", "plan_of", "told",
+    "answered", "forget", "known", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
 #: The purposes of asks, as `codegen.runtime.recording_keys` says it.
@@ -222,8 +222,13 @@ def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
 # ---------------------------------------------------------------- names of plans
 
 
-def name_plan(plan: Plan, exact: tuple, found: Known | None, order: Sequence[Node]) -> None:
+def name_plan(
+    plan: Plan, exact: tuple, found: Known | None, order: Sequence[Node], ask: Ask | None = None,
+    given_up: Sequence[Node] | None = (), ranks: Sequence[int] = (),
+) -> None:  # fmt: skip
     """Find a plan by its exact key from now on, and by what machine code says of the recording.
+
+    Where the plan only has to be run, machine code answers such an ask: see `answer_of`.
 
     found    without its nodes;   order: the nodes that the exact key was made of
     """
@@ -233,6 +238,15 @@ def name_plan(plan: Plan, exact: tuple, found: Known | None, order: Sequence[Nod
         if plans.get(key) is not plan:
             plans.put(key, plan)
     plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
+    if found is None or ask is None or len(keys) < 2:
+        return
+    answer = answer_of(plan, ask, order, found.calls, given_up, ranks)
+    if answer is None:
+        return
+    plans.put(found.key, answer)
+    if found.calls:
+        key, answer.told = found.key
+        plans.put(key, answer)
 
 
 def forget(plan: Plan) -> None:
@@ -241,20 +255,6 @@ def forget(plan: Plan) -> None:
         entry = plans.get(key)
         if entry is not None and plan_of(entry) is plan:
             plans.pop(key)
-
-
-def learn(
-    plan: Plan, ask: Ask, found: Known, given_up: Sequence[Node] | None, ranks: Sequence[int] = ()
-) -> None:
-    """Let machine code answer an ask from now on, where a plan only has to be run: see `answer_of`."""
-    key, order, calls, _ = found
-    answer = answer_of(plan, ask, order, calls, given_up, ranks)
-    if answer is None:
-        return
-    plans.put(key, answer)
-    if calls:
-        key, answer.told = key
-        plans.put(key, answer)
 
 
 def answer_of(

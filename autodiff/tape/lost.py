@@ -20,7 +20,8 @@ from weakref import ref
 import numpy as np
 
 from ..errors import LostGradientWarning, warn
-from .record import grad_mode, state
+from ..mode import MODE
+from .record import state
 
 __all__ = ["LOST", "note_lost", "warn_of_lost"]
 
@@ -62,7 +63,7 @@ def _noted(x: Any, told: str) -> Any:
 def warn_of_lost(x: Any) -> None:
     """Warn, once per line, of an array that takes part in what is recorded and has lost a gradient."""
     found = LOST.get(id(x))
-    if found is None or found[0]() is not x or not grad_mode.get():
+    if found is None or found[0]() is not x or not MODE.get().tracks:
         return
     warn(
         f"the gradient of an operand was lost: {found[1]}, but was called with no tensor among the arguments, so it "

@@ -22,9 +22,9 @@ def use_asks(recorder: Any) -> None:
     _asks = None if recorder is None else recorder.asks
 
 
-def note_repeated() -> None:
-    """A plan was found by its key, or more of what is new is expected."""
-    if WHEN_REPEATED:
+def note_repeated(is_so: bool = True) -> None:
+    """A plan was found by its key, or more of what is new is expected, if it is so."""
+    if is_so and WHEN_REPEATED:
         BEFORE_ASKS.extend(WHEN_REPEATED)
         WHEN_REPEATED.clear()
 

@@ -244,17 +244,17 @@ def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool 
 
 
 def kind_of(
-    op: Primitive, params: tuple, outs: tuple[Out, ...], grad_mode: bool, known: Aval | None = None
+    op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, known: Aval | None = None
 ) -> Kind:
     """Infer and intern the kind of `op(*outs, **params)`.  Raises what the shape rule raises.
 
     known   what the rule would say, where that is known
     """
     aval = known or op.infer(*[o.aval for o in outs], **op.keywords(params))
-    tracks = grad_mode and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
+    tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     weak = bool(outs) and all(o.weak for o in outs)
-    kind = one_kind((op, grad_mode, outs, params), op, params, out_of(aval, tracks, weak))
-    return kept(op.memo[grad_mode], (outs, params), kind)
+    kind = one_kind((op, tracking, outs, params), op, params, out_of(aval, tracks, weak))
+    return kept(op.memo[tracking], (outs, params), kind)
 
 
 def released(kind: Kind) -> Kind:

@@ -8,6 +8,7 @@ and again in a loop that would soon have paid for it, the whole is compiled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -20,9 +21,9 @@ from .lengths import Ending, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, peel
-from .plan import COUNTS, located_at, settle, source
+from .plan import COUNTS, count, located_at, settle, source
 from .stretch import Stretch, Unfit
-from .tier import lately, prices, why_now
+from .tier import Account, lately, prices
 
 __all__ = ["commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
 
@@ -140,11 +141,9 @@ def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], pa
 
 def note_parts(what: str, new: int) -> None:
     """Count a recording that was run in parts, of which so many stretches were new."""
+    count(not new)
     if new:
-        COUNTS.misses += 1
         note(what, f"{new} stretch{'es' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
-    else:
-        COUNTS.hits += 1
 
 
 def commit(
@@ -158,30 +157,17 @@ def commit(
 # ---------------------------------------------------------------- in parts, or whole
 
 
-class _Whole:
-    """A recording that was run in parts: how often, and how long that took."""
-
-    __slots__ = ("is_bought", "operations", "runs", "seconds")
-
-    def __init__(self, operations: int) -> None:
-        self.operations = operations
-        self.is_bought = False
-        self.runs = 0
-        self.seconds = 0.0
-
-
-def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
+def whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
     key = ("in parts", purpose, *_numbers(parts))
-    whole: _Whole | None = tiers.get(key)
+    whole: Account | None = tiers.get(key)
     if whole is None:
-        whole = _Whole(sum([p.stretch.operations for p in parts]))
+        whole = Account(sum([p.stretch.operations for p in parts]))
         tiers.put(key, whole, len(key))
-    if whole.runs > 1 and not whole.is_bought:
-        whole.is_bought = bool(why_now(whole, lately.ran_in_parts, whole.seconds, whole.runs, whole.operations))
-    if whole.is_bought:
+    if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
+        whole.seconds = math.inf  # from now on
         return None
     lately.ran_in_parts.append(whole)
     whole.runs += 1

@@ -21,19 +21,21 @@ from codegen.forks import held_over_fork
 from codegen.ir import OutOfRange
 from codegen.records import NamedTuple
 
+from ..config import config
 from ..errors import caller
-from ..session import owned, plans
+from ..session import owned, plans, tiers
 from .formulas import Formulas
 from .lines import Lines, give_origins
+from .machine import note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .tier import executable_of
+from .tier import Tier, TierAt, executable_of
 from .walk import value_inputs
 
 __all__ = [
-    "COUNTS", "Counts", "Drawn", "Plan", "build", "commit_lock", "draw", "drops_inputs", "located", "located_at",
-    "plans", "settle", "source",
+    "COUNTS", "Counts", "Drawn", "Plan", "build", "commit_lock", "count", "draw", "drops_inputs", "located",
+    "located_at", "plans", "settle", "source",
 ]  # fmt: skip
 
 
@@ -47,6 +49,16 @@ class Counts:
 
 
 COUNTS: Counts = owned(Counts)
+
+
+def count(is_known: bool) -> None:
+    """A plan was found by its key, or made: machine code for recordings is worth it, or where many new ones come."""
+    if is_known:
+        COUNTS.hits += 1
+    else:
+        COUNTS.misses += 1
+    note_repeated(is_known or len(tiers) > config.patience > 0)
+
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
 commit_lock = held_over_fork(threading.RLock())
@@ -63,7 +75,6 @@ class Plan:
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
     relied      methods of users that the rules ran without naming them;  read: what these read then
-    uses        how often it was found by its key with compiled code to run
     keys        by which it is found;  parts: the exact one, which keeps the kinds that it names
     leaves      for each gradient the place of its leaf, -1 for none
     formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
@@ -71,11 +82,11 @@ class Plan:
 
     __slots__ = (
         "__weakref__", "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "keys", "leaves",
-        "parts", "read", "relied", "store", "uses", "valid",
+        "parts", "read", "relied", "store", "valid",
     )  # fmt: skip
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
-        self.executable = executable
+        self.use(executable)
         self.gather = gather
         self.store = store
         self.copies = copies
@@ -85,11 +96,16 @@ class Plan:
         self.relied: tuple = ()
         self.read: tuple = ()
         self.valid = True
-        self.uses = 0
         self.keys: tuple = ()
         self.parts: Any = None
         self.leaves: tuple[int, ...] = ()
         self.formulas: Formulas | None = None
+
+    def use(self, executable: Any) -> None:
+        """Call this from now on."""
+        self.executable = executable
+        if isinstance(executable, Tier | TierAt):
+            executable.note_user(self)
 
     def run(self, order: Sequence[Node]) -> tuple:
         """Call the executable on the values of a recording in canonical order.  Changes no node.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from codegen.ir import Aval
 
 from ..config import config
 from ..frames import user_line
+from ..mode import MODE
 from ..tensor import Tensor, handle
 from .lines import Lines
 from .node import (
@@ -42,7 +42,7 @@ from .walk import pending_size
 
 __all__ = [
     "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
-    "argument", "asking", "force", "grad_mode", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
+    "argument", "asking", "force", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
     "of_its_own", "record", "record_again", "state", "use",
 ]
 
@@ -51,12 +51,6 @@ __all__ = [
 PENDING_LIMIT = 4000
 #: Candidates of small live results after which those that are gone are left out.
 SMALL_LIMIT = 256
-
-#: Whether what is recorded tracks gradients.  An immutable value, so that tasks and threads are apart.
-grad_mode: ContextVar[bool] = ContextVar("autodiff_grad_mode", default=True)
-
-#: Whether every node keeps the user's line (anomalies are looked for, a recording is shown).
-keeps_lines: ContextVar[bool] = ContextVar("autodiff_keeps_lines", default=False)
 
 _new = object.__new__
 _ref = weakref.ref
@@ -195,8 +189,8 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     now = state.now
     nodes = tuple([t.node for t in tensors])
     outs = tuple([n.kind.out for n in nodes])
-    mode = grad_mode.get()
-    kind = op.memo[mode].get((outs, params)) or kind_of(op, params, outs, mode)
+    mode = MODE.get()
+    kind = op.memo[mode.tracks].get((outs, params)) or kind_of(op, params, outs, mode.tracks)
     start = now.start
     for n in nodes:
         if n.value is None and n.number < start:
@@ -214,7 +208,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
         now.note_small(t)
     if number > now.look_at:
         look_at_size(now, nodes)
-    if config.watching:
+    if mode.watching or now.captures is not None:
         t.node = _looked_closer(now, tensors, node)
     return t
 
@@ -235,7 +229,7 @@ def is_masked(tensors: Sequence[Tensor]) -> bool:
 
 def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
     """What recording does only in eager mode, while tracing, or where lines are kept."""
-    if keeps_lines.get():
+    if MODE.get().anomalies:
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
@@ -337,7 +331,7 @@ def another(t: Tensor) -> Tensor:
     now = state.now
     if t.node.kind.out.requires_grad or now.tracing or now.since:  # a node tells what a function made itself
         return record(SAME, (t,))
-    if config.careful:
+    if MODE.get().careful:
         now.meet(t)
     return handle(t.node, t.masked)
 
@@ -374,15 +368,16 @@ def is_cut(node: Node) -> bool:
 
 def record_again(node: Node, tensors: tuple[Tensor, ...]) -> Tensor:
     """Record the operation of a node on other operands; under no_grad if the node is cut."""
-    if not (grad_mode.get() and is_cut(node)):
+    mode = MODE.get()
+    if not (mode.tracks and is_cut(node)):
         return record(node.kind.op, tensors, node.kind.params)
     try:  # an interrupt may come at any call from here on
-        set_in_context(grad_mode, False)
+        set_in_context(MODE, mode.off)
         return record(node.kind.op, tensors, node.kind.params)
     finally:
-        set_in_context(grad_mode, True)
+        set_in_context(MODE, mode)
 
 
 def is_tracking(*tensors: Tensor) -> bool:
     """Whether recording an operation on these now would give a result that requires grad."""
-    return grad_mode.get() and any(t.node.kind.out.requires_grad for t in tensors)
+    return MODE.get().tracks and any(t.node.kind.out.requires_grad for t in tensors)

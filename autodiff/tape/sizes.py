@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -37,7 +36,7 @@ from ..session import namespace
 from .any_plans import Answer, AnyPlans
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
-from .known import Ask, answer_of, forget, plan_of
+from .known import Ask, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Node
 from .plan import Plan, plans
@@ -69,29 +68,23 @@ class _Form:
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, ...]] = []
-        self.names: list[Any] = []
+        self.names: dict[tuple[int, ...], Any] = {}
         self.any: AnyPlans | None = None
 
     def add(self, numbers: tuple[int, ...], name: Any) -> None:
         """Note a recording that was answered by a plan of its own."""
         self.samples.append(numbers)
-        self.names.append(name)
-
-    def at(self, found: AnyPlans, numbers: tuple[int, ...]) -> Any:
-        """The thing that runs these numbers: see `SizedAnswer`."""
-        values = found.fitting(numbers) if self.any is found else None
-        if values is None:
-            return None
-        sized = found.tier.compiled
-        return None if sized is not None and sized.is_met(values) else TierAt(found.tier, values)
+        self.names[numbers] = name
 
     def answer_all(self, found: AnyPlans) -> None:
-        """Let plans for any size answer the sizes, too, that NumPy evaluates by plans of their own."""
+        """Let the program of any size run the sizes, too, that NumPy evaluates by plans of their own."""
         self.any = found
-        for name in self.names:
-            entry = plans.get(name)
-            if entry is not None and type(plan_of(entry).executable) is Tier:
-                forget(plan_of(entry))
+        for numbers, name in self.names.items():
+            entry, values = plans.get(name), found.fitting(numbers)
+            plan = None if entry is None else plan_of(entry)
+            if plan is not None and values is not None and type(plan.executable) is Tier and found.is_like(plan):
+                found.tier.take_over(plan.executable)
+                plan.use(TierAt(found.tier, values, is_met=True))
         self.names.clear()
 
 
@@ -113,12 +106,11 @@ class Size:
         return None if form is None or form.any is None else form.any.plan(self.numbers)
 
     def note_answered(
-        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (),
+        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (),
         leaves: tuple[int, ...] = (), ranks: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """If there are plans for any size, machine code finds this and others like it from now on.
+        """If there are plans for any size, machine code finds others like this from now on.
 
-        plan       of this size
         order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
         form, said = _forms.get(self.form), self.said
@@ -128,11 +120,6 @@ class Size:
         note_repeated()  # that sizes differ does not matter to who records it
         if said is None:
             return
-        if plan in found.made and type(plan.executable) is not TierAt:
-            plan.leaves = leaves
-            answer = answer_of(plan, ask, order, (), given_up, ranks)
-            if answer is not None:
-                plans.put(said.known.key, answer)
         known: SizedAnswer | None = SIZED.get(said.key)
         if (known is not None and known.plans is found) or len(found.outlines) >= _OUTLINES:
             return
@@ -141,7 +128,7 @@ class Size:
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
             found.outlines.append(outline)
-            SIZED.put(said.key, SizedAnswer(answer, leaves, partial(form.at, found), self.form, found), len(order))
+            SIZED.put(said.key, SizedAnswer(answer, leaves, self.form, found), len(order))
 
     def learn(
         self,
@@ -248,7 +235,8 @@ def _for_any(
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
-    tier = SizedTier(graph.operations, AnySize(graph))
+    any_size = AnySize(graph)
+    tier = SizedTier(graph.operations, any_size.compiled, any_size.evaluate)
     return AnyPlans(unknowns.positions, expected, is_fit, tier, lasting, choices, WeakSet(), [])
 
 

@@ -55,7 +55,7 @@ class Code:
         self.pick = (lambda sources: picked([*sources, *constants])) if constants else picked
 
     def __call__(self, sources: Sequence[Any]) -> tuple:
-        return self.run.rent(*self.pick(sources))
+        return self.run.run(self.pick(sources))
 
 
 def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
@@ -79,9 +79,9 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_pai
         if node not in number:
             constants.append(node.value)
         numbers.append(number.get(node, count + len(constants) - 1))
-    tier, _ = tier_of(program)
+    tier = tier_of(program)
     if is_paid:
-        tier.add(math.inf)
+        tier.seconds = math.inf
     return Code(tier, numbers, constants)
 
 

@@ -9,8 +9,8 @@ A program that is run in a loop is expected to go on: for the third time at the 
 `config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
-All of these are decided here, by three numbers: the price of an operation, `EXPECTED`, and `ELEMENT_S`.  A program of
-any size (`sizes`) has one tier for all of them.
+All of these are decided here, by the numbers of one class (`_Prices`), and at every run: a plan calls its tier as it
+calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`) has one tier.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
 
 from codegen.compiler import compile_graph, counts, is_known
 from codegen.ir import Graph
@@ -26,7 +27,6 @@ from codegen.runtime import native
 
 from ..config import config
 from ..session import owned, tiers
-from .machine import note_repeated
 from .misses import note
 from .node import new_number
 from .progress import compiled_in_sight
@@ -35,28 +35,26 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "note_found", "note_spent",
-    "prices", "tier_of", "why_now",
+    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "prices", "tier_of",
 ]  # fmt: skip
-
-#: A loop that has come three times is expected to come so many times in all that this is its share.
-EXPECTED = 300
-
-#: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
-#: 2026-11).
-ELEMENT_S = 1.5e-9
 
 
 class _Prices:
-    """The price of compiling, as learnt here, and the clock it is measured by.
+    """The numbers that decide, the price of compiling as it is learnt here, and the clock it is measured by.
 
-    It grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to 19,505
-    operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45 and 1.45
-    times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
+    The price grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to
+    19,505 operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45
+    and 1.45 times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
     """
 
     #: As many operations as a program costs by itself.
     OWN = 100
+    #: A loop that has come three times is expected to come so often in all: steps of training come by thousands, and
+    #: where evaluating takes microseconds, ten milliseconds of compiling do not pay in fewer.
+    EXPECTED = 3_000
+    #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
+    #: 2026-11): arrays are large where one evaluation takes as long as compiling.
+    ELEMENT_S = 1.5e-9
 
     def __init__(self) -> None:
         #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
@@ -98,138 +96,142 @@ class Late:
 LATE: list[Late] = []
 
 
-def why_now(what: Any, ran: Sequence[Any], seconds: float, runs: int, operations: float) -> str:
-    """Why compiling pays by now; empty where it does not.
+class Account:
+    """How often something of so many operations was run without machine code of its own, and the seconds of that."""
 
-    what, ran    what is about to run, and what was run last;   seconds, runs   of it without machine code
-    operations   how many are to be compiled
-    """
-    price = prices.of(operations)
-    if not config.patience:
-        return "patience was set to 0"
-    if seconds >= price:
-        return f"NumPy has evaluated it {runs} times, for as long as compiling was expected to take"
-    return "it is run in a loop" if EXPECTED * seconds >= price * runs and _is_regular(what, ran) else ""
+    __slots__ = ("__weakref__", "operations", "runs", "seconds")
+
+    def __init__(self, operations: int) -> None:
+        self.operations = operations
+        self.runs = 0
+        self.seconds = 0.0
+
+    def why_now(self, ran: Sequence[Any]) -> str:
+        """Why compiling pays by now; empty where it does not.   ran: what was run last"""
+        price = prices.of(self.operations)
+        if not config.patience:
+            return "patience was set to 0"
+        if self.seconds >= price:
+            return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
+        pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
+        return "it is run in a loop" if pays_in_loop and self._is_regular(ran) else ""
+
+    def _is_regular(self, ran: Sequence[Any]) -> bool:
+        """True if this has run twice, one distance and twice that distance ago."""
+        most = min(config.patience, len(ran) // 2)
+        return any([ran[-p] is self and ran[-2 * p] is self for p in range(1, most + 1)])
 
 
-def _is_regular(what: Any, ran: Sequence[Any]) -> bool:
-    """True if what is about to run has run twice, one distance and twice that distance ago."""
-    most = min(config.patience, len(ran) // 2)
-    return any([ran[-p] is what and ran[-2 * p] is what for p in range(1, most + 1)])
-
-
-class Tier:
+class Tier(Account):
     """Stands for the machine code of a program, which NumPy evaluates until it is made.
 
-    compiled      its executable, from then on
-    operations    how many there are
+    It decides at every run, and puts the code in its own place in the plans that use it.
+
+    compiled      its executable, once it is made;   plans: those that run this
+    made, evaluate    made(*values) -> the executable, at the first run with it;  evaluate(*values) -> the results
     """
 
-    __slots__ = ("__weakref__", "_evaluate", "_graph", "_number", "_runs", "_seconds", "compiled", "operations")
-
-    def __init__(
-        self, operations: int, graph: Callable[[], Graph], evaluate: Callable[..., tuple]
-    ) -> None:
-        self.operations, self._graph, self._evaluate = operations, graph, evaluate
-        self.compiled: Any = None
-        self._number = new_number()
-        self._runs = 0
-        self._seconds = 0.0
-
-    def call(self, *values: Any) -> tuple:
-        """Run it as `Executable.call` does.  The caller adds the seconds."""
-        if self.compiled is not None:
-            found: tuple = self.compiled.call(*values)
-            return found
-        self._runs += 1
-        lately.ran.append(self)
-        return self._evaluate(*values)
-
-    def rent(self, *values: Any, ran: Sequence[Any] = ()) -> tuple:
-        """Run it where nobody else adds the seconds: a piece of a recording, which is no run by itself, or any size."""
-        if self.settled(ran) is not self:
-            found: tuple = self.compiled.call(*values)
-            return found
-        since = prices.now()
-        results = self._evaluate(*values)
-        self._runs += 1
-        self.add(prices.now() - since)
-        return results
-
-    def add(self, seconds: float) -> None:
-        """So long did it take to answer by evaluating, with the look at the recording that checks would save."""
-        self._seconds += seconds
-
-    def settled(self, ran: Sequence[Any]) -> Any:
-        """The thing that runs the program now that it is met again: its executable if that pays by now, or this."""
-        if self.compiled is None:
-            why = why_now(self, ran, self._seconds, self._runs, self.operations)
-            if not why:
-                return self
-            before = counts().compiles
-            native.is_native()  # it goes on: the launcher is needed, too
-            self.compiled = self._made()
-            for block in LATE:
-                block.note(self._number, counts().compiles - before)
-            lately.ran.append(self)
-            note(f"a program of {self.operations} operations{self._which}", why)
-        return self.compiled
+    __slots__ = ("_number", "compiled", "evaluate", "made", "plans")
 
     #: Words for a program of any size.
-    _which = ""
+    which = ""
 
-    def _made(self) -> Any:
-        return prices.compiled(self._graph())
+    def __init__(self, operations: int, made: Callable[..., Any], evaluate: Callable[..., tuple]) -> None:
+        super().__init__(operations)
+        self.made, self.evaluate = made, evaluate
+        self.compiled: Any = None
+        self.plans: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
+        self._number = new_number()
+
+    def note_user(self, plan: Any) -> None:
+        """A plan runs this."""
+        self.plans[plan] = None
+
+    def call(self, *values: Any) -> tuple:
+        """Run it as `Executable.call` does."""
+        return self.run(values, lately.ran)
+
+    def run(self, values: Sequence[Any], ran: deque[Any] | None = None) -> tuple:
+        """The results; `ran` is what ran last, None for a piece of a recording, which is no run by itself."""
+        if self.compiled is None:
+            why = self.why_now(ran or ())
+            if ran is not None:
+                ran.append(self)
+            if not why:
+                return self._evaluated(values)
+            self._compile(values, why)
+        found: tuple = self.compiled.call(*values)
+        return found
+
+    def _evaluated(self, values: Sequence[Any]) -> tuple:
+        since = prices.now()
+        results = self.evaluate(*values)
+        self.seconds += prices.now() - since
+        self.runs += 1
+        return results
+
+    def _compile(self, values: Sequence[Any], why: str) -> None:
+        before = counts().compiles
+        native.is_native()  # it goes on: the launcher is needed, too
+        compiled = self.made(*values)
+        self.compiled = compiled
+        for where in self.plans.keyrefs():
+            if (plan := where()) is not None and plan.executable is self:
+                plan.executable = compiled
+        for block in LATE:
+            block.note(self._number, counts().compiles - before)
+        note(f"a program of {self.operations} operations{self.which}", why)
 
     def __repr__(self) -> str:
-        return f"<Tier, {self.operations} operations, evaluated {self._runs} times>"
+        return f"<Tier, {self.operations} operations, evaluated {self.runs} times>"
 
 
 class SizedTier(Tier):
-    """The tier of a program of any size, which is called with the extents, and the inputs at these.
+    """The tier of a program of any size, which is called with the extents, and the inputs at these."""
 
-    Its executable is made by `sized`, which has `compiled()` for the latest extents, and `evaluate(extents, inputs)`.
-    """
+    __slots__ = ()
+    which = " of any size"
 
-    __slots__ = ("sized",)
-    _which = " of any size"
-
-    def __init__(self, operations: int, sized: Any) -> None:
-        super().__init__(operations, sized, sized.evaluate)
-        self.sized = sized
-
-    def _made(self) -> Any:
-        return self.sized.compiled()
-
-    def run(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
-        """The results at these extents."""
-        if self.compiled is not None:
-            found: tuple = self.compiled.call(extents, inputs)
-            return found
-        self.sized.latest = extents
-        results = self.rent(extents, inputs, ran=lately.ran)
-        if self.compiled is None:
-            lately.ran.append(self)
-        return results
+    def take_over(self, tier: Tier) -> None:
+        """What NumPy evaluated of the program at one size, counts here."""
+        self.seconds += tier.seconds
+        self.runs += tier.runs
+        self._number = min(self._number, tier._number)
+        for place, ran in enumerate(lately.ran):
+            if ran is tier:
+                lately.ran[place] = self
 
 
 class TierAt:
-    """A program of any size at some extents: it is called as an executable is."""
+    """A program of any size at some extents: it is called as an executable is.
 
-    __slots__ = ("_extents", "_tier")
+    When it is run again, and there is machine code, it is exchanged for code with their own numbers written in.
+    """
 
-    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
+    __slots__ = ("_extents", "_is_met", "_plan", "_tier")
+
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...], is_met: bool = False) -> None:
         self._tier, self._extents = tier, extents
+        self._plan: Callable[[], Any] = _nobody
+        self._is_met = is_met
+
+    def note_user(self, plan: Any) -> None:
+        """A plan runs this."""
+        self._plan = ref(plan)
 
     def call(self, *inputs: Any) -> tuple:
         """The results."""
-        return self._tier.run(self._extents, inputs)
+        tier, plan = self._tier, self._plan()
+        if self._is_met and plan is not None and tier.compiled is not None:
+            plan.use(tier.compiled.at(self._extents))
+            found: tuple = plan.executable.call(*inputs)
+            return found
+        self._is_met = True
+        return tier.run((self._extents, inputs), lately.ran)
 
-    def settled(self, ran: Sequence[Any]) -> Any:
-        """The thing that runs it now that these extents are met again: machine code of their own numbers, or this."""
-        self._tier.sized.latest = self._extents
-        found = self._tier.settled(ran)
-        return self if found is self._tier else found.at(self._extents)
+
+def _nobody() -> None:
+    pass
 
 
 class _LatestRuns:
@@ -246,39 +248,20 @@ class _LatestRuns:
 lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 
-def tier_of(program: Program) -> tuple[Tier, bool]:
-    """The tier of a program; and True if it was there before."""
+def tier_of(program: Program) -> Tier:
+    """The tier of a program."""
     found: Tier | None = tiers.get(program.key)
-    if found is not None:
-        return found, True
-    count = len(program.equations)
-    tier = Tier(count, lambda: program.graph, program.evaluate)
-    tiers.put(program.key, tier, count)
-    if len(tiers) > config.patience:
-        note_repeated()  # who records one new program after another is helped as well
-    return tier, False
+    if found is None:
+        count = len(program.equations)
+        found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
+        tiers.put(program.key, found, count)
+    return found
 
 
 def executable_of(program: Program) -> Any:
     """The executable of a program, or what stands for it while compiling does not pay."""
-    if config.patience and not program.has_regions and ELEMENT_S * program.size < prices.of(len(program.equations)):
-        tier, known = tier_of(program)
-        return tier.settled(lately.ran) if known else tier
+    price = prices.of(len(program.equations))
+    if config.patience and not program.has_regions and prices.ELEMENT_S * program.size < price:
+        tier = tier_of(program)
+        return tier if tier.compiled is None else tier.compiled
     return compile_graph(program.graph) if is_known(program.graph) else prices.compiled(program.graph)
-
-
-def note_found(plan: Any) -> bool:
-    """A plan was found by its key.  True: it is compiled."""
-    if isinstance(plan.executable, Tier | TierAt):
-        plan.executable = plan.executable.settled(lately.ran)
-        if isinstance(plan.executable, Tier | TierAt):
-            return False
-    plan.uses += 1
-    note_repeated()
-    return True
-
-
-def note_spent(plan: Any, start: float) -> None:
-    """A recording was answered by a plan that it was compared with since `start`, a time of `prices.now`."""
-    if type(plan.executable) is Tier:
-        plan.executable.add(prices.now() - start)

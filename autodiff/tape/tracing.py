@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import get_ident
 
-from ..config import config
+from codegen.garbage import set_in_context
+
+from ..mode import MODE
 from .lines import Lines
 from .record import state
 
@@ -17,18 +18,17 @@ __all__ = ["looking", "told", "tracing"]
 @contextmanager
 def told() -> Iterator[None]:
     """Keep the lines of all that this thread records inside, by the rules too: for looking, not for speed."""
-    now, mark = state.now, object()
+    now, mode = state.now, MODE.get()
     before = now.lines
-    config.open[mark] = get_ident()
-    config.careful = config.watching = True
     try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("closely"))
         now.lines = Lines(sys._getframe(2), is_whole=True)
         yield
     finally:
-        now.lines.end()
+        if now.lines is not before and now.lines is not None:
+            now.lines.end()
         now.lines = before
-        del config.open[mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
+        set_in_context(MODE, mode)
 
 
 @contextmanager
@@ -60,13 +60,11 @@ def tracing(since: float) -> Iterator[None]:
     """
     now = state.now
     inside, start, small, depth = now.inside, now.start, now.small, now.tracing
-    mark, thread = object(), get_ident()
-    config.open[mark] = config.light[mark] = thread
-    config.careful = True
+    mode = MODE.get()
     try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("lightly"))
         now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
         yield
     finally:
         now.inside, now.start, now.small, now.tracing = inside, start, small, depth
-        del config.open[mark], config.light[mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
+        set_in_context(MODE, mode)

@@ -7,25 +7,22 @@ computed and looked at as soon as its rule has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
-from threading import get_ident
 from typing import Any
 
 import numpy as np
 
-from codegen.garbage import reset_in_context, set_in_context
+from codegen.garbage import set_in_context
 
 from ..config import config
 from ..errors import GradientError, caller
+from ..mode import MODE
 from ..tape.ask import evaluate
 from ..tape.node import Node
 from ..tape.plan import data
-from ..tape.record import keeps_lines, state
+from ..tape.record import state
 from ..tensor import Tensor
 
 __all__ = ["detect_anomaly", "is_watching", "runs_as_written", "watch_pushed", "watcher"]
-
-_mode: ContextVar[bool] = ContextVar("autodiff_anomaly", default=False)
 
 
 class detect_anomaly:
@@ -44,24 +41,20 @@ class detect_anomaly:
     """
 
     def __init__(self) -> None:
-        self._tokens: list[tuple[object, Token, Token]] = []
+        self._before: list[bool] = []
 
     def __enter__(self) -> None:
-        mark, thread = object(), get_ident()
-        self._tokens.append((mark, set_in_context(_mode, True), set_in_context(keeps_lines, True)))
-        config.open[mark], config.careful, config.watching = thread, True, True
+        mode = MODE.get()
+        self._before.append(mode.anomalies)
+        set_in_context(MODE, mode.but("anomalies"))
 
     def __exit__(self, *_: object) -> None:
-        mark, mode, lines = self._tokens.pop()
-        del config.open[mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
-        reset_in_context(keeps_lines, lines)
-        reset_in_context(_mode, mode)
+        set_in_context(MODE, MODE.get().but("anomalies", self._before.pop()))
 
 
 def is_watching() -> bool:
     """True if anomalies are looked for here (never in a trace: there are no values)."""
-    return config.careful and _mode.get() and not state.now.tracing
+    return MODE.get().anomalies and not state.now.tracing
 
 
 def runs_as_written() -> bool:

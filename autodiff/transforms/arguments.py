@@ -29,13 +29,14 @@ from ..errors import (
     check_numbers,
     with_article,
 )
+from ..mode import MODE
 from ..ops import as_tensor
 from ..ops.conversion import numpys
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
-from ..tape.record import ALIASES, grad_mode, identity_of, number_like_traced, state
+from ..tape.record import ALIASES, identity_of, number_like_traced, state
 from ..tape.walk import gradient_inputs, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
@@ -242,14 +243,14 @@ def run_recorded(
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
-    depth, mode, mark, lent, outer = now.transforming, grad_mode.get(), object(), now.lends, now.differentiated
+    depth, mode, mark, lent, outer = now.transforming, MODE.get(), object(), now.lends, now.differentiated
     try:  # an interrupt may come at any call from here on
         now.transforming = depth + 1
         now.lends = lent or lends
         now.differentiated = (*outer, *[t.node for t in leaves if isinstance(t, Tensor)])
         now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
-        set_in_context(grad_mode, True)
+        set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)
     finally:
         now.transforming = depth
@@ -257,7 +258,7 @@ def run_recorded(
         now.differentiated = outer
         now.since = max([n.number for n in outer], default=0)
         config.transforming.pop(mark, None)
-        set_in_context(grad_mode, mode)
+        set_in_context(MODE, mode)
 
 
 def plain(x: Any) -> Any:

@@ -13,11 +13,12 @@ from codegen.garbage import set_in_context
 from codegen.records import record
 
 from ..config import config
+from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode, state
+from ..tape.record import DETACH, state
 from ..tape.record import record as recorded
 from ..tensor import Tensor, handle
 from .hooks import run_hooks
@@ -47,14 +48,14 @@ def group_of(node: Node) -> Group:
 def recording_rules(tracks: bool):
     """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
     now = state.now
-    start, mode = now.start, grad_mode.get()
+    start, mode = now.start, MODE.get()
     try:  # an interrupt may come at any call from here on
         now.start = 0
-        set_in_context(grad_mode, tracks)
+        set_in_context(MODE, mode.on if tracks else mode.off)
         yield
     finally:
         now.start = start
-        set_in_context(grad_mode, mode)
+        set_in_context(MODE, mode)
 
 
 def emit(

@@ -8,11 +8,11 @@ import numpy as np
 
 from codegen.garbage import ignoring, set_in_context
 
+from ..mode import MODE
 from ..ops import add
 from ..tape.leaves import leaf
 from ..tape.node import Leaf, Node
 from ..tape.plan import commit_lock, data
-from ..tape.record import grad_mode
 
 __all__ = ["commit_lock", "unchanged", "write"]
 
@@ -33,9 +33,9 @@ def write(
     At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
     pending (create_graph left it) the sum is recorded.
     """
-    mode = grad_mode.get()
+    mode = MODE.get()
     try:
-        set_in_context(grad_mode, False)
+        set_in_context(MODE, mode.off)
         for identity, value, old in zip(leaves, values, fused, strict=True):
             if value is None:
                 continue
@@ -48,4 +48,4 @@ def write(
                 with ignoring(all="ignore"):
                     identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
-        set_in_context(grad_mode, mode)
+        set_in_context(MODE, mode)

@@ -28,10 +28,11 @@ from codegen.records import NamedTuple
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
+from ..mode import MODE
 from ..tape.behind import NOTHING, Behind, Recorded, emissions, look, remember
 from ..tape.machine import native_put
 from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
-from ..tape.record import Recording, grad_mode, state
+from ..tape.record import Recording, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
@@ -150,12 +151,12 @@ def emitted(
     is_cut    targets are nodes of the caller's own: no other version of a leaf is meant
     """
     now = state.now
-    # Where all that is open are traces of this thread, none is observed, as those of jit are: nobody asks what was met.
-    is_watched = config.careful and len(config.open) != now.tracing
+    mode = MODE.get()
+    is_watched = mode.closely or mode.anomalies or config.eager
     is_told = now.lines is not None and now.lines.is_whole  # which rule records what
     if is_told or is_watched or now.literal or not results or (is_cut and not targets):
         return (first or run)()
-    purpose = (purpose, len(roots), grad_mode.get(), now.tracing > 0)
+    purpose = (purpose, len(roots), mode.tracks, now.tracing > 0)
     found = look(sees, purpose, roots, results, targets, is_cut)
     if found is None:
         return (first or run)()

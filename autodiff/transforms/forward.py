@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from .. import tree
 from ..custom.boundary import MappedCall
 from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
@@ -24,7 +25,7 @@ from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode, identity_of, record, state
+from ..tape.record import DETACH, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
@@ -339,7 +340,7 @@ def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool
 
     def run() -> list[Tensor]:
         past = history([o.node for o in outs])
-        tracks = grad_mode.get() and not is_array and (
+        tracks = MODE.get().tracks and not is_array and (
             tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
         )
         is_kept = is_looked_at(past)

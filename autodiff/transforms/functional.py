@@ -17,12 +17,13 @@ import numpy as np
 
 from .. import tree
 from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
+from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
 from ..tape.known import NODES, Ask
 from ..tape.leaves import constant
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode, record, state
+from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -142,7 +143,7 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
 
     def run() -> list[Tensor]:
         past = history([value.node])
-        tracks = grad_mode.get() and tracks_outside(past, set(mine))
+        tracks = MODE.get().tracks and tracks_outside(past, set(mine))
         groups = [group_of(n) for n in mine]
         found: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
         out = value if tracks or not past else record(DETACH, (value,))
@@ -193,7 +194,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         results, structure = tree.flatten(result)
         results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
         mine = [t.node for t in a.leaves]
-        outside = grad_mode.get() and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
+        outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
         groups = [group_of(n) for n in mine]
 
         def pullback(cotangents: Any) -> tuple:
@@ -211,7 +212,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 else:
 
                     def run() -> list[Tensor | None]:
-                        tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
+                        tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
                         return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
 
                     roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]

@@ -24,14 +24,13 @@ from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
-from ..tape import tier
 from ..tape.ask import end_recording
 from ..tape.families import Described, described
 from ..tape.formulas import Misfit
-from ..tape.known import BACKWARD, Ask, Known, forget, known, learn, name_plan, plan_of
+from ..tape.known import BACKWARD, Ask, Known, forget, known, name_plan, plan_of
 from ..tape.misses import compared, note
 from ..tape.node import Node
-from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
+from ..tape.plan import Drawn, Plan, build, count, data, draw, plans
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import still_true
@@ -68,7 +67,6 @@ def solve(
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
-    since = tier.prices.now()
     with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
         plan, order, ranks, remade = _planned(Gradients(seeds, groups, retain, also, past, live, ask, through))
     try:
@@ -77,7 +75,6 @@ def solve(
         plan = remade("a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
-    tier.note_spent(plan, since)
     now = state.now
     now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
     if not now.tracing:
@@ -109,11 +106,9 @@ def _planned(what: Gradients) -> _Planned:
     if plan is None:
         found = found.without_nodes()
         return _planned_exactly(what, found, described(ask, what.live, what.retain))
-    COUNTS.hits += 1
+    count(is_known=True)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    if tier.note_found(plan) and entry is plan:
-        learn(plan, ask, found, what.given_up(), ranks)
     found = found.without_nodes()
     return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
 
@@ -125,24 +120,24 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     """
     exact = None if found is None else Exactly.natively(what)
     key, _, number, order, kept, ranks, places, groups = exact or Exactly.of(what)
-    make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found)
+    named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
+    make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     plan = None if why else _known(key)
     if plan is not None:
-        COUNTS.hits += 1
-        tier.note_found(plan)
-        name_plan(plan, key, found, order)
+        count(is_known=True)
+        named(plan, key, found)
         return plan, order, ranks, make
     size = None if why else size_of(key, family, order)
     plan = None if size is None or _runs_every_rule() else size.plan()
     if plan is None:
-        COUNTS.misses += 1
+        count(is_known=False)
         plan = make(why, size=size)
     else:
-        COUNTS.hits += 1
+        count(is_known=True)
         plan.leaves = places
-        name_plan(plan, key, found, order)
+        named(plan, key, found)
     if what.ask is not None and size is not None:
-        size.note_answered(plan, what.ask, order, what.given_up(), places, ranks)
+        size.note_answered(what.ask, order, what.given_up(), places, ranks)
     return plan, order, ranks, make
 
 
@@ -171,6 +166,7 @@ def _make(
     number: dict[Node, int],
     order: Sequence[Node],
     found: Known | None,
+    named: Callable[..., None],
     why: str = "",
     size: Size | None = None,
 ) -> Plan:
@@ -209,8 +205,7 @@ def _make(
     if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
-        named = found and found.with_calls({number[n]: call for n, call in keys.items()})
-        name_plan(plan, key, named, order)
+        named(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
         plan.choices = choices
         known_plan = ref(plan)
         forget_size: Callable[[], None] | None = None

@@ -27,12 +27,13 @@ from codegen.records import NamedTuple
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
+from ..mode import MODE
 from ..tape.ask import evaluate
 from ..tape.behind import NOTHING, FoundBehind, Hooked, Recorded, emissions, look, remember
 from ..tape.machine import native_put
 from ..tape.node import Leaf, Node, new_number
 from ..tape.plan import data, source
-from ..tape.record import grad_mode, identity_of, state
+from ..tape.record import identity_of, state
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, recording_rules
@@ -122,12 +123,12 @@ def computed(
     retain   whether the history will be gone through again: what it reads is then stored
     """
     own = {n for n in gradients if n is not None and n.value is None and source(n) is n}
-    mode = grad_mode.get()
+    mode = MODE.get()
     try:
-        set_in_context(grad_mode, retain)
+        set_in_context(MODE, mode.on if retain else mode.off)
         evaluate([n for n in gradients if n is not None] + [root, *live], ends_recording=False)
     finally:
-        set_in_context(grad_mode, mode)
+        set_in_context(MODE, mode)
     values: list[np.ndarray | None] = []
     for node in gradients:
         value = None if node is None else data(node)
@@ -144,7 +145,7 @@ def learn_hooked(
     emit(hooked)   runs the rules: the gradients of groups, with hooked(hooks, cotangent) in the place of hooks
     """
     now = state.now
-    if config.eager or is_watching() or (config.careful and len(config.open) != now.tracing) or now.literal:
+    if config.eager or is_watching() or MODE.get().closely or now.literal:
         return None
     found = _look(root)
     if found is None:

@@ -18,9 +18,10 @@ from codegen.garbage import set_in_context
 
 from ..errors import DispatchError, GradientError, ShapeError, caller, with_article
 from ..frames import UserLine, user_line
+from ..mode import MODE
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
-from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record, state
+from ..tape.record import DETACH, IDENTITY, identity_of, record, state
 from ..tensor import Tensor, handle
 from .nesting import call_nested
 
@@ -186,13 +187,13 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     A hook is the user's program: it runs with gradients on, and may call backward itself.
     Raises GradientError when one returns something of another aval.
     """
-    tracks = grad_mode.get()
+    mode = MODE.get()
     for hook in list(hooks.values()):
         try:
-            set_in_context(grad_mode, True)
+            set_in_context(MODE, mode.on)
             changed = hook(g)
         finally:
-            set_in_context(grad_mode, tracks)
+            set_in_context(MODE, mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")
@@ -201,7 +202,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
                     f"{hook} turned a gradient {g.aval} into {changed.aval}\n"
                     "  a gradient keeps the shape and dtype of its tensor; return None to leave it as it is"
                 )
-            g = changed if tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
+            g = changed if mode.tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
     return g
 
 

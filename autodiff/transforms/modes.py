@@ -1,6 +1,6 @@
 """Modes in which recordings track gradients or not: no_grad, enable_grad, is_grad_enabled.
 
-Grad mode is an immutable value per context: threads and asyncio tasks do not see each other's.
+They are part of the mode of a context: threads and asyncio tasks do not see each other's.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
-from codegen.garbage import reset_in_context, set_in_context
+from codegen.garbage import set_in_context
 
-from ..tape.record import grad_mode
+from ..mode import MODE
 
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "tracking"]
 
@@ -23,13 +23,16 @@ class _Mode:
     _value: bool
 
     def __init__(self) -> None:
-        self._tokens: list = []
+        self._before: list[bool] = []
 
     def __enter__(self) -> None:
-        self._tokens.append(set_in_context(grad_mode, self._value))
+        mode = MODE.get()
+        self._before.append(mode.tracks)
+        set_in_context(MODE, mode.on if self._value else mode.off)
 
     def __exit__(self, *_: object) -> None:
-        reset_in_context(grad_mode, self._tokens.pop())
+        mode = MODE.get()
+        set_in_context(MODE, mode.on if self._before.pop() else mode.off)
 
     def __call__(self, f: Callable) -> Callable:
         """Decorate a function: it runs in this mode."""
@@ -80,7 +83,7 @@ _UNCHANGED: AbstractContextManager[None] = nullcontext()
 
 def tracking() -> AbstractContextManager[None]:
     """`enable_grad()`, which costs nothing where gradients are on."""
-    return _UNCHANGED if grad_mode.get() else enable_grad()
+    return _UNCHANGED if MODE.get().tracks else enable_grad()
 
 
 def is_grad_enabled() -> bool:
@@ -91,4 +94,4 @@ def is_grad_enabled() -> bool:
     ...     ad.is_grad_enabled()
     False
     """
-    return grad_mode.get()
+    return MODE.get().tracks

@@ -15,9 +15,9 @@ from ..custom.context import BackwardContext
 from ..custom.historyless import without_history
 from ..custom.host_call import note_read_only
 from ..custom.packed import as_it_is
+from ..mode import MODE
 from ..ops import as_tensor, zeros_of
 from ..tape.node import Node
-from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
 __all__ = ["by_output", "call_user", "context_of", "flow_of", "needs_of", "tensors_of", "without_known_history",
@@ -108,7 +108,7 @@ def _handle_at(node: Node, place: int) -> Tensor:
 def _given_or_made(node: Node, value: Any) -> Any:
     """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
     made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
-    if not node.call.opaque or not made or not grad_mode.get():
+    if not node.call.opaque or not made or not MODE.get().tracks:
         return value
     if any(value is x for p in node.call.arguments.values() for x in p.statics):
         return value

@@ -3,7 +3,7 @@
 The walk goes over the history by falling creation number, so it neither recurses nor sees a node
 before all its readers.  Rules are called with tensors and record their work like any program:
 a backward pass is more nodes.  Whether what they record tracks gradients itself is the caller's
-choice (`grad_mode`).
+choice (`mode.MODE`).
 
 Worked example: y = sin(x) * x, seed y_bar.
 
@@ -25,11 +25,12 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from ..errors import GradientError
+from ..mode import MODE
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
 from ..tape.plan import COUNTS
-from ..tape.record import grad_mode, record, state
+from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
@@ -107,7 +108,7 @@ class _Pass:
             try:
                 words, self.bars, self.flags, at, *places = native.begin_back(
                     self.order, (*ends, *self._targets), bars, masked, programs.pull_word, programs.used,
-                    programs.stamp, _ADD.memo[grad_mode.get()], _added,
+                    programs.stamp, _ADD.memo[MODE.get().tracks], _added,
                 )  # fmt: skip
                 self._places = places[len(ends) :]
                 if at >= 0:
@@ -150,7 +151,7 @@ class _Pass:
 
     def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
         """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
-        memo = _ADD.memo[grad_mode.get()]
+        memo = _ADD.memo[MODE.get().tracks]
         while at >= 0:
             self._go(at)
             at = native.go_back(

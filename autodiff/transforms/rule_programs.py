@@ -33,10 +33,11 @@ from codegen.symbols import is_watched
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
+from ..mode import MODE
 from ..tape.lines import Lines
 from ..tape.machine import asks
 from ..tape.node import Kind, Node, Out, Primitive, new_number, put_down
-from ..tape.record import argument, grad_mode, is_cut, keeps_lines, state
+from ..tape.record import argument, is_cut, state
 from ..tensor import Tensor, handle
 from .emitted import is_repeatable, made_between
 
@@ -142,10 +143,10 @@ class RulePrograms:
         """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents."""
         now = state.now
         lines = now.lines
-        is_shown = keeps_lines.get() or (lines is not None and lines.is_whole)
+        is_shown = MODE.get().anomalies or (lines is not None and lines.is_whole)
         if config.eager or is_shown or is_watched():
             return None
-        return cls(grad_mode.get(), None if lines is not None or now.captures is not None else asks())
+        return cls(MODE.get().tracks, None if lines is not None or now.captures is not None else asks())
 
 
     def pull(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None] | None:
@@ -177,12 +178,12 @@ class RulePrograms:
         word = self.batch_word | _which(xs)
 
         def run(examples: Sequence[Tensor | None]) -> list[Tensor] | None:
-            mode = grad_mode.get()
+            mode = MODE.get()
             try:
-                set_in_context(grad_mode, mode and not is_cut(node))
+                set_in_context(MODE, mode.off if is_cut(node) else mode)
                 found = rule(examples)
             finally:
-                set_in_context(grad_mode, mode)
+                set_in_context(MODE, mode)
             return [found] if isinstance(found, Tensor) else None
 
         return self._put(node, node.inputs, xs, word, run)

@@ -17,13 +17,13 @@ import numpy as np
 
 from .. import tree
 from ..errors import GradientError, caller, with_article
+from ..mode import MODE
 from ..ops import as_tensor, stack, zeros_like
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import data
-from ..tape.record import grad_mode
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
@@ -171,7 +171,7 @@ def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[An
 
 
 def _tracks(past: Sequence[Node], a: Arguments) -> bool:
-    return grad_mode.get() and tracks_outside(past, {x.node for x in a.leaves})
+    return MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
 
 
 def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:

@@ -13,12 +13,13 @@ import numpy as np
 
 from .. import tree
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
+from ..mode import MODE
 from ..ops import add_at, as_tensor, astype, index_update, spread_to, stop_gradient, where, zeros_like
 from ..ops.protocols import FUNCTIONS
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
-from ..tape.record import SAME, another, grad_mode, identity_of, record, state
+from ..tape.record import SAME, another, identity_of, record, state
 from ..tape.walk import history
 from ..tensor import Tensor
 from .modes import enable_grad
@@ -66,7 +67,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         if new.node.value is None and new.node.kind.out.small:
             now.note_small(t)  # the handle that the operation noted is about to go
         return t
-    if grad_mode.get():
+    if MODE.get().tracks:
         raise GradientError(
             f"an in-place update of a leaf that requires grad\n  called at {caller()}\n"
             "  do it under `with ad.no_grad():`"
@@ -139,7 +140,7 @@ def set_item(t: Tensor, key: Any, value: Any) -> None:
 def _keeps_history(t: Tensor) -> bool:
     """True where an update of a part must keep the derivative of the rest: under no_grad, of a result that tracks."""
     node = t.node
-    return node.kind.out.requires_grad and node.leaf is None and not grad_mode.get()
+    return node.kind.out.requires_grad and node.leaf is None and not MODE.get().tracks
 
 
 def _numpy_add_at(t: Any, key: Any, value: Any) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
-from ..config import config
 from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
 from ..frames import is_shown
+from ..mode import MODE
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
-from ..tape.record import DETACH, another, grad_mode, record, state
+from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
 from ..tracebacks import shorten
 
@@ -21,7 +20,7 @@ __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show"
 
 
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
-    if t.node.kind.out.requires_grad and not t.masked and grad_mode.get():
+    if t.node.kind.out.requires_grad and not t.masked and MODE.get().tracks:
         if t.node.value is None and not _is_tracing() and is_traced(t.node):
             return  # it has left its trace and never has a value: who asks for it is told so
         if is_shown():
@@ -36,7 +35,8 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
 
 def _is_tracing() -> bool:
     """True if this thread is tracing a function."""
-    return threading.get_ident() in config.open.values()
+    mode = MODE.get()
+    return mode.closely or mode.lightly
 
 
 #: Advice for code that asks for a value where there is none.
@@ -86,7 +86,7 @@ def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
     """
     now = state.now
     is_rule = now.body or not (now.start or now.tracing)
-    if now.transforming and not is_rule and t.node.kind.out.requires_grad and grad_mode.get():
+    if now.transforming and not is_rule and t.node.kind.out.requires_grad and MODE.get().tracks:
         warn(
             f"a {t.aval} that is being differentiated became {made}, through which no gradient flows: use functions of "
             "ad (ad.sin, not math.sin).  Where it is meant as a constant, ad.stop_gradient(x) says so",
@@ -236,6 +236,6 @@ def detach(t: Tensor) -> Tensor:
     y, value = record(DETACH, (t,)), t.node.value
     node = y.node
     # Of what is computed nothing is left to be computed.  A trace must see where a value comes from.
-    if type(value) is np.ndarray and type(node) is Node and not config.careful:
+    if type(value) is np.ndarray and type(node) is Node and not MODE.get().careful:
         node.value, node.inputs = value, ()
     return y

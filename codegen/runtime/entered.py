@@ -1,6 +1,6 @@
 """Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
-    install(cls, "site", Settings(config, "careful"), slow)    calls of objects of the class look into their slot
+    install(cls, "site", (MODE, Mode, "careful"), slow)    calls of objects of the class look into their slot
     entry = Entry(plan, Call(...), PutTogether)               one known call
     f.site = site([entry, ...])                               what is tried at a call of f, in this order
 
@@ -146,7 +146,7 @@ def site(entries: Sequence[Entry]) -> Self:
 def install(
     cls: type,
     slot: str,
-    settings: tuple[Any, str],
+    mode: tuple[Any, type, str],
     slow: Callable[[Any, tuple, dict[str, Any] | None], Any],
     handles: tuple[type, str, type, str],
     lookers: dict,
@@ -154,23 +154,23 @@ def install(
     """Let calls of objects of this class go by `enter`.  For one class of a process.
 
     slot       of the class, for sites
-    settings   an object, and its slot that is not False when every call has to go to `slow`
+    mode       a ContextVar of objects of a class, with the slot that is not False when every call goes to `slow`
     slow       slow(self, args, kwargs or None): all other calls
     handles    the class of handles and its slot for nodes, the class of nodes and its slot for values
     lookers    while it is not empty, calls that need the value of a handle go to `slow`
     """
-    config, flag = settings
+    variable, mode_type, flag = mode
     if not native().launch:
         return False
     fields = dict(
-        site_at=offset_of(cls, slot), careful_at=offset_of(type(config), flag),
+        site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag),
         node_at=offset_of(*handles[:2]), value_at=offset_of(*handles[2:]),
         items_at=OFFSETS["ITEMS"],
     )  # fmt: skip
     if None in fields.values():
         return False
     objects = dict(
-        settings=config, lookers=lookers, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
+        mode=variable, lookers=lookers, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
         array_type=np.ndarray, int_type=int, float_type=float, str_type=str,
     )  # fmt: skip
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}

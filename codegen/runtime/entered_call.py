@@ -4,7 +4,7 @@ An object that is called has a slot with its *site*: a bytes object of addresses
 one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
 
 Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or the
-settings ask for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the entries and
+mode asks for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the entries and
 what they run, is held while a call is on.
 """
 
@@ -17,7 +17,18 @@ from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlike
 from .argument_data import PACKED
 from .launch import run_plan
 from .plan_words import MISS, Check, Entry, entering
-from .recording_objects import call, dec, dict_size, float_value, inc, let_go, list_item, list_size
+from .recording_objects import (
+    call,
+    clear_error,
+    context_value,
+    dec,
+    dict_size,
+    float_value,
+    inc,
+    let_go,
+    list_item,
+    list_size,
+)
 from .recording_structs import RawArray, RawSelf, RawTuple, class_of
 from .result_objects import items_of
 
@@ -187,11 +198,21 @@ def tried(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
     return run_entry(entry, arguments, entry.place_count) if passes(entry, arguments) else ptr(MISS)
 
 
+@native(inline=True)
+def is_careless() -> bool:
+    """True if the mode of this context asks for no care."""
+    mode = local(ptr, 1)
+    if context_value(entering.mode, None, mode) < 0:
+        clear_error()  # Python meets it again
+        return False
+    dec(mode[0])  # one of few: it stays
+    return ptr[ptr](mode[0] + entering.careful_at)[0] is entering.false
+
+
 @native
 def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
     site = ptr[ptr](self + entering.site_at)[0]
-    is_careless = ptr[ptr](entering.settings + entering.careful_at)[0] is entering.false
-    if is_careless and site is not None and class_of(site) is entering.site_type:
+    if is_careless() and site is not None and class_of(site) is entering.site_type:
         is_named = i64(0)
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1

@@ -148,7 +148,7 @@ class Entering(Struct):
     """Whatever is the same for all calls.
 
     items_at      where tuples have their items
-    settings      the settings;   careful_at: where they have the flag of care, which is not `false` then
+    mode          the ContextVar of the mode;   careful_at: where that has the flag of care, which is not `false` then
     site_at       where objects have their site;   site_type: the class of sites
     slow          slow(self, args, kwargs or None) is called otherwise
     node_at       where handles have a node;   value_at: where nodes have a value
@@ -156,7 +156,7 @@ class Entering(Struct):
     """
 
     items_at: i64
-    settings: ptr
+    mode: ptr
     careful_at: i64
     false: ptr
     site_at: i64

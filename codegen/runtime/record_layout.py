@@ -25,12 +25,11 @@ VIEW, SET_HANDLER = 137, 304
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, out, leaf, recording, config, function, plan, lender    classes with slots: see
+    handle, node, kind, out, leaf, recording, mode_type, function, plan, lender    classes with slots: see
                `recording_structs`
     rich       a class of nodes with more slots, which are operands too
-    settings   the one object of class `config`
     counter    an iterator that gives each node its number
-    mode       a ContextVar of bool
+    mode       a ContextVar of one of few objects of `mode_type`
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     note_updated           note_updated(recording, handle): of a leaf that is not small
     force      force(node): evaluates what is pending from an earlier recording
@@ -54,9 +53,8 @@ class Layout:
     out: type
     leaf: type
     recording: type
-    config: type
+    mode_type: type
     function: type
-    settings: Any
     counter: Any
     mode: Any
     note_small: Callable[[Any, Any], Any]

@@ -1,8 +1,8 @@
 """The recording of this thread, in native Python.
 
     recording_here()          of this thread, if that is known
-    recording_now(mode)       if moreover nothing asks for Python, with the grad mode
-    recording_operations(mode)    also in a trace that only wants the nodes of operations
+    recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
+    recording_operations(tracks)    also in a trace that only wants the nodes of operations
 """
 
 # mypy: ignore-errors
@@ -10,15 +10,14 @@
 
 from __future__ import annotations
 
-from ..native import Struct, extern, i32, i64, native, ptr, static
-from .recording_objects import clear_error, dec
-from .recording_structs import RawRecording, tape
+from ..native import Struct, extern, i64, local, native, ptr, static
+from .recording_objects import clear_error, context_value, dec
+from .recording_structs import RawMode, RawRecording, tape
 
 __all__ = ["recorder_here", "recording_here", "recording_now", "recording_operations", "thread_state"]
 
 thread_state = extern("PyThreadState_Get", ptr, runs_python=False)
 thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
-context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], runs_python=False)
 
 
 class ThreadRecording(Struct):
@@ -43,28 +42,48 @@ def recording_here() -> ptr[RawRecording]:
 
 
 @native(inline=True)
-def recording_unless(is_barred: ptr, mode: ptr[ptr]) -> ptr[RawRecording]:
-    if is_barred is not tape.false:
-        return None
-    now = recording_here()
-    if now is None or now.literal is not tape.false:
-        return None
-    if context_value(tape.mode, None, mode) < 0:
+def mode_here() -> ptr[RawMode]:
+    """The mode of this context; null where that is not known."""
+    found = local(ptr, 1)
+    if context_value(tape.mode, None, found) < 0:
         clear_error()  # Python meets it again
         return None
-    if mode[0] is None:
+    if found[0] is None:
         return None
-    dec(mode[0])  # True or False: it stays
+    dec(found[0])  # one of few: it stays
+    return ptr[RawMode](found[0])
+
+
+@native(inline=True)
+def recorder_now() -> ptr[RawRecording]:
+    """The recording of this thread, where no trace wants to know what is met."""
+    now = recording_here()
+    if now is None or now.literal is not tape.false or now.captures is not tape.none:
+        return None
     return now
 
 
 @native(inline=True)
-def recording_now(mode: ptr[ptr]) -> ptr[RawRecording]:
-    """The recording of this thread, if machine code may now; null in circumstances.  The grad mode goes to `mode`."""
-    return recording_unless(tape.config.careful, mode)
+def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
+    """The recording of this thread, if machine code may now; null in circumstances.  Grad mode goes to `tracks`."""
+    now = recorder_now()
+    if now is None:
+        return None
+    mode = mode_here()
+    if mode is None or mode.careful is not tape.false:
+        return None
+    tracks[0] = mode.tracks
+    return now
 
 
 @native(inline=True)
-def recording_operations(mode: ptr[ptr]) -> ptr[RawRecording]:
+def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
     """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
-    return recording_unless(tape.config.watching, mode)
+    now = recorder_now()
+    if now is None:
+        return None
+    mode = mode_here()
+    if mode is None or mode.watching is not tape.false:
+        return None
+    tracks[0] = mode.tracks
+    return now

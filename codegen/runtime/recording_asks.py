@@ -115,7 +115,7 @@ def has_known_slots(layout: Layout) -> bool:
     pairs: list[tuple[type[Struct], type]] = [
         (raw.RawOut, layout.out), (raw.RawKind, layout.kind), (raw.RawRich, layout.rich), (raw.RawLeaf, layout.leaf),
         (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)), (raw.RawTable, type(layout.emissions)),
-        (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawConfig, layout.config),
+        (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawMode, layout.mode_type),
         (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
@@ -147,7 +147,7 @@ def _objects(layout: Layout) -> dict[str, Any]:
         "out_of_range": OutOfRange, "first_limit": first_limit, "pending_limit": pending_limit, "few": few,
         "told": layout.told, "call_name": "call", "acquire_name": "acquire", "release_name": "release",
         "new_array": np.empty, "run_as_name": "run_as", "told_name": "told",
-        "item_name": sys.intern("item"), "callback_name": sys.intern("__callback__"), "config": layout.settings,
+        "item_name": sys.intern("item"), "callback_name": sys.intern("__callback__"),
         "mode": layout.mode, "note_small": layout.note_small, "note_updated": layout.note_updated,
         "look_at": layout.look_at, "force": layout.force, "prune": layout.prune, "lent": layout.lent,
         "start_kind": layout.start_kind, "allocator": native().allocator,
@@ -211,8 +211,16 @@ class Asks:
         block = (ctypes.c_int64 * len(words))(*words)
         made = NativeAnswer(struct.pack("P", ctypes.addressof(block)))
         block[-1] = id(made)
-        made.owned = (block, arrays, tuple(arguments), tuple(groups))
+        made.owned = (block, arrays, arguments, stored, groups, past, is_whole)
         made.plan = plan
+        return made
+
+    def answer_by(self, plan: Any, other: NativeAnswer, kinds: Sequence[Any]) -> NativeAnswer:
+        """Make the answer by this plan where all else is as in another one, but for the kinds of gradients."""
+        _, _, arguments, stored, groups, past, is_whole = other.owned
+        groups = [(*group[:2], kind, kind.out.cls) for group, kind in zip(groups, kinds, strict=True)]
+        made = self.answer(plan, arguments, stored, groups, past, is_whole)
+        made.ranks, made.calls = other.ranks, other.calls
         return made
 
     def reads(self, places: Sequence[int], entry: Any) -> NativeReads:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, void
 
 __all__ = [
-    "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "clear_error", "dec", "dict_item",
-    "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_of", "int_value", "is_subtype", "leave",
-    "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes", "new_list",
-    "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes", "set_list",
-    "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
+    "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "clear_error", "context_value",
+    "dec", "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_of", "int_value",
+    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes",
+    "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes",
+    "set_list", "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
 
 #: The number of objects that are held on the stack.
@@ -53,6 +53,7 @@ attribute = extern("PyObject_GetAttr", ptr, ptr, ptr)
 call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr)
 matches = extern("PyErr_ExceptionMatches", i32, ptr, runs_python=False)
 clear_error = extern("PyErr_Clear", void)
+context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], runs_python=False)
 no_memory = extern("PyErr_NoMemory", ptr, runs_python=False)
 allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)

@@ -18,7 +18,7 @@ from .recording_objects import dec, dict_size, int_value, slice_ends, tuple_item
 
 __all__ = [
     "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawArray",
-    "RawConfig", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawNode", "RawObject",
+    "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawMode", "RawNode", "RawObject",
     "RawOut", "RawRecording", "RawRich", "RawSelf", "RawTable", "RawTuple", "Tape", "body_of", "class_of", "count_of",
     "drop_inputs", "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape",
     "word_of",
@@ -154,16 +154,16 @@ class RawRecording(Struct):
     transforming: ptr
 
 
-class RawConfig(Struct):
+class RawMode(Struct):
     head: RawObject
-    eager: ptr
-    full_tracebacks: ptr
-    patience: ptr
+    anomalies: ptr
     careful: ptr
-    forgetting: ptr
-    light: ptr
-    open: ptr
-    transforming: ptr
+    closely: ptr
+    lightly: ptr
+    off: ptr
+    on: ptr
+    others: ptr
+    tracks: ptr
     watching: ptr
 
 
@@ -236,7 +236,7 @@ class Tape(Struct):
     new_array         `numpy.empty`
     run_as_name, told_name    of what gives a kind its `runs` and `told`
     aliases           operations that give their input
-    config, mode      the settings, and the ContextVar of the grad mode
+    mode              the ContextVar of the mode
     note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
     lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
     answers           True if asks are answered natively
@@ -292,7 +292,6 @@ class Tape(Struct):
     float32_type: ptr
     int64_type: ptr
     int64_descr: ptr
-    config: ptr[RawConfig]
     mode: ptr
     note_small: ptr
     note_updated: ptr

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.config import config
-from autodiff.tape.record import grad_mode, state
+from autodiff.mode import MODE
+from autodiff.tape.record import state
 
 X = np.array([0.5, 1.0])
 #: At how many places each program is interrupted.
@@ -69,7 +69,7 @@ class Interrupting:
         file = frame.f_code.co_filename
         if event not in ("call", "c_return") or "/contextlib" in file:
             return
-        is_mode = getattr(argument, "__self__", None) is grad_mode and argument.__name__ != "get"
+        is_mode = getattr(argument, "__self__", None) is MODE and argument.__name__ != "get"
         changes = event == "c_return" and (is_mode or argument is get_ident)
         if changes or not self.is_near:
             self.count += 1
@@ -90,7 +90,7 @@ class Interrupting:
 def condition():
     now = state.now
     is_open = now.tracing, now.transforming, now.body, now.literal, now.captures, now.start > 0
-    return is_open, grad_mode.get(), config.careful
+    return is_open, MODE.get()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -20,11 +20,12 @@ from ... import tree
 from ...custom.boundary import MappedCall
 from ...custom.historyless import without_history
 from ...errors import Error, caller
+from ...mode import MODE
 from ...ops.batching import Parts, with_examples
 from ...tape.behind import Since
 from ...tape.lines import belonging
 from ...tape.node import Node, RichNode, new_number
-from ...tape.record import argument, grad_mode, identity_of, is_cut, is_masked, state
+from ...tape.record import argument, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
 from ...tape.walk import by_number, reached
 from ...tensor import Tensor, handle
@@ -179,10 +180,10 @@ class OfAll:
 
     def _visit(self, node: Node) -> None:
         now, inputs = state.now, node.inputs
-        literal, mode = now.literal, grad_mode.get()
+        literal, mode = now.literal, MODE.get()
         try:
             now.literal = True
-            set_in_context(grad_mode, mode and not is_cut(node))
+            set_in_context(MODE, mode.off if is_cut(node) else mode)
             if node.slot is not None:
                 found: Any = self._outputs[inputs[0]][node.slot]
             elif node.call is not None:
@@ -197,7 +198,7 @@ class OfAll:
                 found = self._computed(node)
         finally:
             now.literal = literal
-            set_in_context(grad_mode, mode)
+            set_in_context(MODE, mode)
         if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
             found.node.line = node.line
         self.found[node] = self.hooked(node, found)
@@ -254,7 +255,7 @@ class OfAll:
         call = node.call
         pairs = [self.of(i) for i in node.inputs]
         start, stop, _ = node.flow.indices(len(pairs))
-        tracks = grad_mode.get() and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
+        tracks = MODE.get().tracks and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
         if tracks and call.function in CALLS:
             return self._known(call, pairs)
         bodies = [0] if call.first else range(len(pairs) - len(call.avals), len(pairs))

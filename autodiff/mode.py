@@ -1,0 +1,79 @@
+"""The mode: what recording does beside what it is given.  One object for each context: each thread, each asyncio task.
+
+    MODE.get().tracks                              True if results track gradients here
+    before = MODE.get()
+    try:
+        set_in_context(MODE, before.off)
+        ...
+    finally:
+        set_in_context(MODE, before)
+
+A mode is one of sixteen objects.  Nobody changes what it says of its context; what the settings of the process add to
+it is written into all of them, so recording looks at one object.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from itertools import product
+
+__all__ = ["MODE", "Mode", "look_closer"]
+
+#: What a mode says of its context, and whether it does at first.
+_FLAGS = {"tracks": True, "closely": False, "lightly": False, "anomalies": False}
+
+
+class Mode:
+    """tracks     results track gradients;  anomalies   they are looked for, and every node keeps the user's line
+    closely    somebody wants to know all that is recorded: a trace, who observes dispatch, who keeps lines
+    lightly    somebody wants the nodes alone, and no values: of examples, and of bodies of loops
+
+    on, off    the same with and without tracking
+
+    With the settings of the process:
+
+    careful    something is out of the ordinary: what is known of calls and values is left aside
+    watching   more than nodes is wanted of what is recorded, so recording takes no shortcut
+    """
+
+    __slots__ = ("anomalies", "careful", "closely", "lightly", "off", "on", "others", "tracks", "watching")
+
+    tracks: bool
+    closely: bool
+    lightly: bool
+    anomalies: bool
+    on: Mode
+    off: Mode
+
+    def __init__(self, flags: tuple[bool, ...]) -> None:
+        for name, flag in zip(_FLAGS, flags, strict=True):
+            setattr(self, name, flag)
+        self.careful = self.watching = False
+        self.others: dict[tuple[str, bool], Mode] = {}
+
+    def but(self, flag: str, value: bool = True) -> Mode:
+        """The mode that differs in one flag."""
+        return self.others[flag, value]
+
+    def __reduce__(self) -> str:
+        raise TypeError("a mode belongs to a context of its process")
+
+
+_ALL = {flags: Mode(flags) for flags in product((False, True), repeat=len(_FLAGS))}
+for _flags, _mode in _ALL.items():
+    _mode.on, _mode.off = _ALL[True, *_flags[1:]], _ALL[False, *_flags[1:]]
+    for _place, _name in enumerate(_FLAGS):
+        for _value in (False, True):
+            _mode.others[_name, _value] = _ALL[*_flags[:_place], _value, *_flags[_place + 1 :]]
+
+MODE: ContextVar[Mode] = ContextVar("autodiff_mode", default=_ALL[*_FLAGS.values()])
+
+
+def look_closer(is_eager: bool, keeps_lines: bool) -> None:
+    """Write the settings that recording depends on into all modes."""
+    for mode in _ALL.values():
+        mode.careful = mode.closely or mode.lightly or mode.anomalies or is_eager
+        mode.watching = mode.closely or mode.anomalies or is_eager or keeps_lines
+
+
+look_closer(is_eager=False, keeps_lines=False)
