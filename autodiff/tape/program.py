@@ -126,6 +126,9 @@ class Program:
         taken = {id(array) for array in arrays}
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
 
+    #: As an executable is run.
+    call = evaluate
+
     def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The values of all equations, and behind them the inputs: None for what was dropped, or lies elsewhere."""
         count = len(self.equations)

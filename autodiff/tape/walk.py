@@ -148,9 +148,12 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
 
 
 class Said(NamedTuple):
-    """A recording as `structure` says it, and the nodes that are to be stored."""
+    """A recording as `structure` says it, and the nodes that are to be stored.
 
-    parts: list
+    parts    None where they are not asked for
+    """
+
+    parts: list | None
     number: dict[Node, int]
     order: list[Node]
     kept: list[Node]

@@ -34,7 +34,7 @@ from ..tape.node import Node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import still_true
+from ..tape.walk import Said, still_true
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
@@ -107,8 +107,11 @@ def _planned(what: Gradients) -> _Planned:
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
+        family = described(ask, what.live, what.retain)
+        if family is not None and tier.is_let_pass(family.key, COUNTS.hits) and not _why_unkept(what.past, what.groups):
+            return _let_pass(what, found)
         found = found.without_nodes()
-        return _planned_exactly(what, found, described(ask, what.live, what.retain))
+        return _planned_exactly(what, found, family)
     COUNTS.hits += 1
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
@@ -116,6 +119,23 @@ def _planned(what: Gradients) -> _Planned:
         learn(plan, ask, found, what.given_up(), ranks)
     found = found.without_nodes()
     return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
+
+
+def _let_pass(what: Gradients, found: Known) -> _Planned:
+    """A plan for `solve` that nobody keeps: the program is one of many that are new."""
+    COUNTS.misses += 1
+    kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
+    exact = Exactly.told(what, Said(None, {n: i for i, n in enumerate(found.order)}, found.order, kept))
+    _, _, number, order, kept, ranks, _, groups = exact
+    gradients = emit(what.past, what.seeds, groups, tracks=False)
+    drawn, grads, computed = _answer(
+        draw([*_with_old(gradients, groups), *kept], number), gradients, what.seeds, kept, number
+    )
+    executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
+    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+    plan.grads, plan.computed = grads, computed
+    note("backward", "one new program comes after another: each is kept when it comes again")
+    return plan, order, ranks, lambda why: _planned_exactly(what, None, None, why)[0]
 
 
 def _planned_exactly(what: Gradients, found: Known | None, family: Described | None, why: str = "") -> _Planned:
