@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "is_evaluated", "is_let_pass", "lately", "note_found", "note_spent",
-    "prices", "tier_of", "why_now",
+    "LATE", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "is_evaluated", "is_let_pass", "lately",
+    "note_found", "note_spent", "prices", "tier_of", "why_now",
 ]  # fmt: skip
 
 #: A loop that has come three times is expected to come so many times in all that this is its share.
@@ -248,8 +248,8 @@ class _LatestRuns:
         self.new = self.known = 0
 
 
-#: Where so many programs came that are new, and fewer than one in `RARE` was known, the next one is let pass: it is run,
-#: and kept when it comes again.
+#: Where so many programs came that are new, and fewer than one in `RARE` was known, the next one is let pass: it runs,
+#: and is kept when it comes again.
 MANY, RARE = 64, 8
 #: So many are remembered as let pass.
 _MOST_MET = 1 << 14

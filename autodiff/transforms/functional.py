@@ -124,7 +124,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     live = live_beside(state.now, [value.node, *also, *targets]) if found is None else []
     if found is not None:
         pass
-    elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
+    elif (parts := in_parts(value.node, [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])
         parts.commit(is_released=False)
     else:

@@ -99,19 +99,20 @@ _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 def _planned(what: Gradients) -> _Planned:
     """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew."""
     ask = what.ask
-    found = None
+    found = family = None
     if ask is not None and not _runs_every_rule():
-        found = known(ask, what.live, what.retain, lambda: Exactly.of(what).key)
+        asked = ask, what.live, what.retain, lambda: Exactly.of(what).key
+        family = described(*asked)
+        found = family.known if family is not None else known(*asked)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
         return _planned_exactly(what, None, None)
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
-        family = described(ask, what.live, what.retain)
-        if family is not None and tier.is_let_pass(family.key, COUNTS.hits) and not _why_unkept(what.past, what.groups):
+        is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
+        if is_new and not _why_unkept(what.past, what.groups):
             return _let_pass(what, found)
-        found = found.without_nodes()
-        return _planned_exactly(what, found, family)
+        return _planned_exactly(what, found.without_nodes(), family and family.without_nodes())
     COUNTS.hits += 1
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
@@ -243,10 +244,11 @@ def _make(
 
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
     """Add each gradient to what its group says; the nodes of those that are there."""
-    with recording_rules(False):
-        for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
-            if g is not None and group.old is not None:
-                gradients[i] = add(handle(group.old), g)
+    if any([group.old is not None for group in groups]):
+        with recording_rules(False):
+            for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
+                if g is not None and group.old is not None:
+                    gradients[i] = add(handle(group.old), g)
     return [g.node for g in gradients if g is not None]
 
 
