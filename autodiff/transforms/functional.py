@@ -20,7 +20,7 @@ from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
 from ..tape.known import NODES, Ask
-from ..tape.leaves import constant
+from ..tape.leaves import constant, leaf
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
@@ -68,6 +68,9 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 gradients = _computed(value, seed, a.leaves, aux_leaves)
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
+            elif state.now.sealed and not state.now.transforming:  # nobody around differentiates
+                gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
+                out = record(DETACH, (value,))
             else:
                 gradients, out = _recorded(value, seed, a.leaves)
             if has_aux:
