@@ -27,6 +27,7 @@ from .stand_ins import standing
 from .tape.ask import evaluate
 from .tape.leaves import leaf
 from .tape.record import state
+from .tape.tracing import sealed
 from .tensor import Tensor
 from .transforms.arguments import applied, array_of, plain_results
 
@@ -79,13 +80,8 @@ def recorded(f: Callable, structure: Any, parts: Sequence[Leaf], leaves: Sequenc
         for p, x in zip(parts, leaves, strict=True)
     ]
     args, kwargs = tree.unflatten(structure, given)
-    now = state.now
-    before = now.sealed
-    try:
-        now.sealed = True
+    with sealed():
         result = applied(f, args, kwargs)
-    finally:
-        now.sealed = before
     found, structure = tree.flatten(result)
     evaluate([x.node for x in found if isinstance(x, Tensor)])
     return tree.unflatten(structure, plain_results(found))

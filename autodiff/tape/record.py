@@ -78,7 +78,6 @@ class Recording:
     lent      arrays of the user's that are locked until the next ask
     lends     arrays may be locked, not copied: a function is called whose results are computed before the user goes on
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
-    sealed    a jit function is run on values that it may not see
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
     differentiated, since  the nodes of their arguments, and the largest number of these (0: none); the handle of an
@@ -93,7 +92,7 @@ class Recording:
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
-        "lines", "literal", "look_at", "looked", "most_updated", "outside", "sealed", "seen", "since", "small", "start",
+        "lines", "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start",
         "tracing", "transforming", "updated",
     )
 
@@ -111,7 +110,6 @@ class Recording:
         self.lends = False
         self.lines: Any = None
         self.literal = False
-        self.sealed = False
         self.tracing = 0
         self.transforming = 0
         self.differentiated: tuple[Node, ...] = ()

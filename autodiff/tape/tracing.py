@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -11,7 +12,7 @@ from ..config import config
 from .lines import Lines
 from .record import state
 
-__all__ = ["looking", "told", "tracing"]
+__all__ = ["is_sealed", "looking", "sealed", "told", "tracing"]
 
 
 @contextmanager
@@ -70,3 +71,32 @@ def tracing(since: float) -> Iterator[None]:
         now.inside, now.start, now.small, now.tracing = inside, start, small, depth
         del config.open[mark], config.light[mark]
         config.careful, config.watching = config.open != {}, config.open != config.light
+
+
+class _Sealed(threading.local):
+    """Whether this thread runs a function on values that it may not see."""
+
+    is_on = False
+
+
+_sealed = _Sealed()
+
+
+@contextmanager
+def sealed() -> Iterator[None]:
+    """Values are there, for what is recorded to be computed, but the function that runs may not ask for one."""
+    before, mark, thread = _sealed.is_on, object(), get_ident()
+    config.open[mark] = config.light[mark] = thread
+    config.careful = True
+    try:  # an interrupt may come at any call from here on
+        _sealed.is_on = True
+        yield
+    finally:
+        _sealed.is_on = before
+        del config.open[mark], config.light[mark]
+        config.careful, config.watching = config.open != {}, config.open != config.light
+
+
+def is_sealed() -> bool:
+    """True inside of `sealed`."""
+    return config.careful and _sealed.is_on

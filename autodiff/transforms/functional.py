@@ -23,6 +23,7 @@ from ..tape.known import NODES, Ask
 from ..tape.leaves import constant, leaf
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
+from ..tape.tracing import is_sealed
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -68,7 +69,7 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 gradients = _computed(value, seed, a.leaves, aux_leaves)
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
-            elif state.now.sealed and not state.now.transforming:  # nobody around differentiates
+            elif is_sealed() and not state.now.transforming:  # nobody around differentiates
                 gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
                 out = record(DETACH, (value,))
             else:

@@ -14,6 +14,7 @@ from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, grad_mode, record, state
+from ..tape.tracing import is_sealed
 from ..tensor import Tensor
 from ..tracebacks import shorten
 
@@ -50,15 +51,14 @@ _AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `whi
 
 def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
     """The value.  Raises ConcretizationError where a trace has none, with what to write instead."""
-    is_sealed = state.now.sealed
     try:
-        if not is_sealed:
+        if not is_sealed():
             return value_of(t.node)
     except ConcretizationError:
         if not is_traced(t.node):
             raise
     where = f"  asked at {caller()}: {what} of a {t.aval}"
-    if not (is_sealed or _is_tracing()):
+    if not _is_tracing():
         raise ConcretizationError(
             "the value of a traced argument was asked for after its trace, so it never has one\n"
             f"{where}\n"
