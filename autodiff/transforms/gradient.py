@@ -105,6 +105,7 @@ def _planned(what: Gradients) -> _Planned:
         family = described(*asked)
         found = family.known if family is not None else known(*asked)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
+        found = family = None
         return _planned_exactly(what, None, None)
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
@@ -112,7 +113,9 @@ def _planned(what: Gradients) -> _Planned:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
         if is_new and not _why_unkept(what.past, what.groups):
             return _let_pass(what, found)
-        return _planned_exactly(what, found.without_nodes(), family and family.without_nodes())
+        # What is held counts as something that may be asked for.
+        found, family = found.without_nodes(), family and family.without_nodes()
+        return _planned_exactly(what, found, family)
     COUNTS.hits += 1
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
