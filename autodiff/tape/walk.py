@@ -150,10 +150,10 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
 class Said(NamedTuple):
     """A recording as `structure` says it, and the nodes that are to be stored.
 
-    parts    None where they are not asked for
+    parts    none where they are not asked for
     """
 
-    parts: list | None
+    parts: list
     number: dict[Node, int]
     order: list[Node]
     kept: list[Node]

@@ -129,7 +129,7 @@ def _let_pass(what: Gradients, found: Known) -> _Planned:
     """A plan for `solve` that nobody keeps: the program is one of many that are new."""
     COUNTS.misses += 1
     kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
-    exact = Exactly.told(what, Said(None, {n: i for i, n in enumerate(found.order)}, found.order, kept))
+    exact = Exactly.told(what, Said([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
     _, _, number, order, kept, ranks, _, groups = exact
     gradients = emit(what.past, what.seeds, groups, tracks=False)
     drawn, grads, computed = _answer(
