@@ -21,7 +21,7 @@ from .generic import GenericFunction, all_functions
 from .late import complete, is_own, late
 from .method import Method
 from .registry import epoch
-from .reliance import Choices, include, note, observed
+from .reliance import Choices, include, is_observed, note, observed
 from .resolution import Ambiguity, not_found
 from .signature import Choice, NamedUnion, Signature, choice_of, type_name
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "NamedUnion", "Signature",
-    "Unreachable", "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "is_own",
-    "late", "methods", "not_found", "note", "observed", "type_name", "which", "which_backward",
+    "Unreachable", "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include",
+    "is_observed", "is_own", "late", "methods", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
 
 # For those who ask what would run.

@@ -27,7 +27,7 @@ from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
-__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "note", "observed"]
+__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "is_observed", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -160,6 +160,11 @@ def cache_now(function: Any, cache: dict) -> dict:
 def is_kept(cache: dict) -> bool:
     """True if a cache is a function's own."""
     return cache is not _NOTHING
+
+
+def is_observed() -> bool:
+    """True if somebody collects the choices of this thread."""
+    return bool(_collecting.open)
 
 
 def include(choices: Choices) -> None:

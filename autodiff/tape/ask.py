@@ -106,6 +106,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     name = None if found is None else found.without_nodes()
     del found  # what is held counts as something that may be asked for
     family = described(ask, live, tracks)
+    family = family and family.without_nodes()
     told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
     key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
     plan: Plan | None = plans.get(key)

@@ -12,7 +12,7 @@ these numbers, and the ask is answered as a known one is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.records import NamedTuple, record
@@ -51,11 +51,15 @@ SIZED: LRU = owned(lambda: LRU(256, most=50_000), LRU.clear)
 
 
 class Described(NamedTuple):
-    """A recording without its numbers, as machine code describes it; and as it is, without its nodes."""
+    """A recording without its numbers, as machine code describes it; and as it is."""
 
     key: bytes
     numbers: tuple[int, ...]
     known: Known
+
+    def without_nodes(self) -> Described:
+        """A copy without the nodes of the recording: see `Known`."""
+        return self._replace(known=self.known.without_nodes())
 
 
 def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
@@ -106,13 +110,20 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
     return repr(value), dtype  # -0.0 is another constant than 0.0
 
 
-def described(ask: Ask, live: Sequence[Node], tracks: bool) -> Described | None:
-    """Ask machine code about a recording; None without it, or where no plan is for any size."""
+def described(
+    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple] | None = None
+) -> Described | None:
+    """Ask machine code about a recording; None without it, or where no plan is for any size.
+
+    exact_key   gives the exact key, where hashes are compared with it
+    """
+    if known.IS_COMPARED and exact_key is not None and asks() is not None:
+        known.compare(ask, live, tracks, int(ask.purpose != VALUE), exact_key)
     found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
         return None
     key, numbers, (exact, order, _, states) = found
-    return Described(key, numbers, Known(exact, order, [], states).without_nodes())
+    return Described(key, numbers, Known(exact, order, [], states))
 
 
 def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:

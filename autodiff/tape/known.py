@@ -29,7 +29,7 @@ from .record import Recording
 
 __all__ = [
     "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Known", "answer_of",
-    "answered", "forget", "known", "live_of", "name_plan", "plan_of", "told",
+    "answered", "compare", "forget", "known", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
 #: The purposes of asks, as `codegen.runtime.recording_keys` says it.
@@ -119,7 +119,7 @@ def known(ask: Ask, live: Sequence[Node], tracks: bool, exact: Callable[[], tupl
         return None
     held = int(ask.purpose != VALUE)
     if IS_COMPARED:
-        _compare(ask, live, tracks, held, exact)
+        compare(ask, live, tracks, held, exact)
     found = native.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
     if found is None:
         return None
@@ -169,10 +169,10 @@ def live_of(ask: Ask, small: list | None) -> list[Node]:
 def _look_closer(ask: Ask, small: list | None, tracks: bool) -> None:
     """Compare the hash of a recording with its exact key."""
     live = live_of(ask, small)
-    _compare(ask, live, tracks, 0, lambda: EXACT_KEYS[ask.purpose == VALUE](ask, live, tracks))
+    compare(ask, live, tracks, 0, lambda: EXACT_KEYS[ask.purpose == VALUE](ask, live, tracks))
 
 
-def _compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
+def compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
     """Look that the hash of a recording stands for one exact key."""
     said = exact()
     found = asks().key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)

@@ -22,7 +22,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.ir import DTYPES, Aval, Op
-from codegen.runtime.ufunc_loops import loops_of
+from codegen.runtime.ufunc_loops import copies, loops_of
 
 from ..stand_ins import number_class
 from ..tensor import tensor_class
@@ -203,11 +203,17 @@ class Kind:
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
         keywords, dtype = op.keywords(self.params), aval.dtype
         loops = self._loops(dtype)
-        self.runs = found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
+        found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
+        if copies() is not None or not (op is CONSTANT or hasattr(op.reference, "loop")):
+            self.runs = found  # else there are no loops of our own yet
         return found
 
     def _loops(self, dtype: np.dtype) -> Any:
         reference: Any = self.op.reference
+        if self.op is CONSTANT:  # one step, which copies its value
+            value = reference(**self.op.keywords(self.params))
+            copied = copies()
+            return copied and (((copied, (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),))
         if self.params and not hasattr(reference, "loop"):
             return None  # parameters go to Python's function
         in_ufuncs = getattr(reference, "in_ufuncs", None)

@@ -119,12 +119,14 @@ class Program:
         """
         arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         try:
-            with ignoring(all="ignore"), one_thread():
-                found = self._values(arrays)
+            found = self._values(arrays)
         except Exception:
             return Evaluation(self.graph)(*arrays)  # all over again: it says where
         taken = {id(array) for array in arrays}
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
+
+    #: As an executable is run.
+    call = evaluate
 
     def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The values of all equations, and behind them the inputs: None for what was dropped, or lies elsewhere."""
@@ -135,10 +137,11 @@ class Program:
         if native is not None and self._fill_natively(native, values):
             return values
         last = self._last_readers() if self.size > _MANY else {}
-        for place in range(count):
-            values[place] = self._value(place, values)
-            for p in last.get(place, ()):
-                values[p] = None
+        with ignoring(all="ignore"), one_thread():
+            for place in range(count):
+                values[place] = self._value(place, values)
+                for p in last.get(place, ()):
+                    values[p] = None
         return values
 
     def _value(self, place: int, values: Sequence[Any]) -> np.ndarray:
@@ -160,13 +163,18 @@ class Program:
         if not self._table:
             inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
             self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
-        *_, count, given, total, shared, elements = struct.unpack_from("7q", self._table)  # `recording_steps.Table`
+        # As `recording_steps.Table` says it.
+        *_, count, given, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
         if elements > _MANY or shared > 8 * _MANY:
             return False
         for place in range(count, count + given):
             values[place] = _packed(values[place])
         memory = np.empty(shared + 8 * total, np.uint8)
-        native.interpreted(self._table, self.equations, values, memory, partial(self._packed, values))
+        if not by_python:  # loops of plain numbers raise nothing
+            native.interpreted(self._table, self.equations, values, memory, None)
+            return True
+        with ignoring(all="ignore"), one_thread():
+            native.interpreted(self._table, self.equations, values, memory, partial(self._packed, values))
         return True
 
     def _packed(self, values: Sequence[Any], place: int) -> np.ndarray:

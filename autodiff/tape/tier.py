@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "lately", "prices", "tier_of",
+    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "is_evaluated", "is_let_pass", "lately",
+    "prices", "tier_of",
 ]  # fmt: skip
 
 
@@ -235,14 +236,42 @@ def _nobody() -> None:
 
 
 class _LatestRuns:
-    """The latest runs without machine code, of programs and of recordings in parts.
+    """The latest runs without machine code, of programs and of recordings in parts; and which programs were new.
 
-    Twice as many as the longest patience.
+    Twice as many runs as the longest patience.
+
+    met     programs that were let pass, by their hash without numbers
+    new     how many were new of late;  known   recordings that were answered by what was known, at the last new one
     """
 
     def __init__(self) -> None:
         self.ran: deque[Tier] = deque(maxlen=128)
         self.ran_in_parts: deque[Any] = deque(maxlen=128)
+        self.met: set[bytes] = set()
+        self.new = self.known = 0
+
+
+#: Where so many programs came that are new, and fewer than one in `RARE` was known, the next one is let pass: it runs,
+#: and is kept when it comes again.
+MANY, RARE = 64, 8
+#: So many are remembered as let pass.
+_MOST_MET = 1 << 14
+
+
+def is_let_pass(program: bytes, known: int) -> bool:
+    """True for a program that comes for the first time, as nearly all have of late: it is not kept.
+
+    program   its hash without numbers;   known   how many recordings were answered so far by what was known
+    """
+    found = lately
+    since, found.known = max(0, known - found.known), known
+    found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
+    if program in found.met or not config.patience:
+        return False
+    if len(found.met) >= _MOST_MET:
+        found.met.clear()
+    found.met.add(program)
+    return found.new > MANY
 
 
 lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
@@ -258,10 +287,15 @@ def tier_of(program: Program) -> Tier:
     return found
 
 
+def is_evaluated(program: Program) -> bool:
+    """True if evaluating a program once is expected to take less than compiling it does."""
+    is_small = prices.ELEMENT_S * program.size < prices.of(len(program.equations))
+    return config.patience != 0 and not program.has_regions and is_small
+
+
 def executable_of(program: Program) -> Any:
     """The executable of a program, or what stands for it while compiling does not pay."""
-    price = prices.of(len(program.equations))
-    if config.patience and not program.has_regions and prices.ELEMENT_S * program.size < price:
+    if is_evaluated(program):
         tier = tier_of(program)
         return tier if tier.compiled is None else tier.compiled
     return compile_graph(program.graph) if is_known(program.graph) else prices.compiled(program.graph)

@@ -148,7 +148,10 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
 
 
 class Said(NamedTuple):
-    """A recording as `structure` says it, and the nodes that are to be stored."""
+    """A recording as `structure` says it, and the nodes that are to be stored.
+
+    parts    none where they are not asked for
+    """
 
     parts: list
     number: dict[Node, int]

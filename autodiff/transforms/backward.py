@@ -35,7 +35,7 @@ from .gradient_keys import live_beside
 from .histories import check_not_released, passed, release
 from .hooked import computed, hooked_gradients, learn_hooked
 from .hooks import due_after, run_after
-from .stretches import in_parts
+from .stretches import InParts, in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 
@@ -330,15 +330,14 @@ def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
     out = root.kind.out
     if not out.requires_grad or out.aval.size != 1 or out.aval.dtype.kind != "f":
         return False
-    with Paused():
-        return _run_in_parts(root, live, retain)
-
-
-def _run_in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
-    out = root.kind.out
-    found = in_parts(root, np.ones(out.shape, out.aval.dtype), live)
+    found = in_parts(root, live)
     if found is None:
         return False
+    with Paused():
+        return _commit_parts(found, retain)
+
+
+def _commit_parts(found: InParts, retain: bool) -> bool:
     leaves: dict[Leaf, list[Node]] = {}
     for node in sorted(found.bars, key=by_number):
         if node.leaf is not None:

@@ -163,8 +163,7 @@ def _in_parts(
     wanted = {n.leaf: place for place, n in enumerate(leaves)}
     if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
         return None
-    out = y.kind.out
-    parts = in_parts(y, np.ones(out.shape, out.aval.dtype), live)
+    parts = in_parts(y, live)
     if parts is None:
         return None
     groups: list[list[Node]] = [[] for _ in leaves]

@@ -21,9 +21,10 @@ from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
 from ..tape.known import NODES, Ask
-from ..tape.leaves import constant
+from ..tape.leaves import constant, leaf
 from ..tape.node import Node
 from ..tape.record import DETACH, record, state
+from ..tape.tracing import is_sealed
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -69,6 +70,9 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 gradients = _computed(value, seed, a.leaves, aux_leaves)
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
+            elif is_sealed() and not state.now.transforming:  # nobody around differentiates
+                gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
+                out = record(DETACH, (value,))
             else:
                 gradients, out = _recorded(value, seed, a.leaves)
             if has_aux:
@@ -125,7 +129,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     live = live_beside(state.now, [value.node, *also, *targets]) if found is None else []
     if found is not None:
         pass
-    elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
+    elif (parts := in_parts(value.node, [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])
         parts.commit(is_released=False)
     else:

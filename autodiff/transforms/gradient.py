@@ -24,16 +24,17 @@ from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
+from ..tape import tier
 from ..tape.ask import end_recording
 from ..tape.families import Described, described
 from ..tape.formulas import Misfit
 from ..tape.known import BACKWARD, Ask, Known, forget, known, name_plan, plan_of
 from ..tape.misses import compared, note
 from ..tape.node import Node
-from ..tape.plan import Drawn, Plan, build, count, data, draw, plans
+from ..tape.plan import COUNTS, Drawn, Plan, build, count, data, draw, plans
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import still_true
+from ..tape.walk import Said, still_true
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
@@ -96,21 +97,45 @@ _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 def _planned(what: Gradients) -> _Planned:
     """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew."""
     ask = what.ask
-    found = None
+    found = family = None
     if ask is not None and not _runs_every_rule():
-        found = known(ask, what.live, what.retain, lambda: Exactly.of(what).key)
+        asked = ask, what.live, what.retain, lambda: Exactly.of(what).key
+        family = described(*asked)
+        found = family.known if family is not None else known(*asked)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
+        found = family = None
         return _planned_exactly(what, None, None)
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
-        found = found.without_nodes()
-        return _planned_exactly(what, found, described(ask, what.live, what.retain))
+        is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
+        if is_new and not _why_unkept(what.past, what.groups):
+            return _let_pass(what, found)
+        # What is held counts as something that may be asked for.
+        found, family = found.without_nodes(), family and family.without_nodes()
+        return _planned_exactly(what, found, family)
     count(is_known=True)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
     return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
+
+
+def _let_pass(what: Gradients, found: Known) -> _Planned:
+    """A plan for `solve` that nobody keeps: the program is one of many that are new."""
+    count(is_known=False)
+    kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
+    exact = Exactly.told(what, Said([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
+    _, _, number, order, kept, ranks, _, groups = exact
+    gradients = emit(what.past, what.seeds, groups, tracks=False)
+    drawn, grads, computed = _answer(
+        draw([*_with_old(gradients, groups), *kept], number), gradients, what.seeds, kept, number
+    )
+    executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
+    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+    plan.grads, plan.computed = grads, computed
+    note("backward", "one new program comes after another: each is kept when it comes again")
+    return plan, order, ranks, lambda why: _planned_exactly(what, None, None, why)[0]
 
 
 def _planned_exactly(what: Gradients, found: Known | None, family: Described | None, why: str = "") -> _Planned:
@@ -218,10 +243,11 @@ def _make(
 
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
     """Add each gradient to what its group says; the nodes of those that are there."""
-    with recording_rules(False):
-        for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
-            if g is not None and group.old is not None:
-                gradients[i] = add(handle(group.old), g)
+    if any([group.old is not None for group in groups]):
+        with recording_rules(False):
+            for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
+                if g is not None and group.old is not None:
+                    gradients[i] = add(handle(group.old), g)
     return [g.node for g in gradients if g is not None]
 
 

@@ -112,8 +112,9 @@ class Exactly(NamedTuple):
 
     @classmethod
     def told(cls, what: Gradients, told: Said) -> Exactly:
-        """Of a recording that was described."""
+        """Of a recording that was described; without its parts there is no key."""
         parts, number, order, kept = told
+        is_exact = parts != []
         ranks, places = what.ranks(number)
         groups = [what.groups[i] for i in ranks]
         for old in [g.old for g in groups]:
@@ -124,6 +125,8 @@ class Exactly(NamedTuple):
         seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
         for node in what.implicit:
             number[node] = len(number)
+        if not is_exact:
+            return cls((), [], number, order, kept, ranks, places, groups)
         stored = tuple(sorted([number[n] for n in kept]))
         key = ("gradient", tuple(parts), seeds, stored, tuple([_group_key(g, number) for g in groups]))
         return cls(key, parts, number, order, kept, ranks, places, groups)

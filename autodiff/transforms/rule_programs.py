@@ -32,7 +32,7 @@ from codegen.symbols import is_watched
 
 from ..config import config
 from ..custom.relied import users_methods
-from ..dispatch import Choices, include, observed
+from ..dispatch import Choices, include, is_observed, observed
 from ..mode import MODE
 from ..tape.lines import Lines
 from ..tape.machine import asks
@@ -190,7 +190,7 @@ class RulePrograms:
 
     def note_used(self) -> None:
         """Note the programs that machine code has used."""
-        for program in self.used:
+        for program in self.used if is_observed() else ():
             self._note(program.entry)
         self.used.clear()
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import ignoring
+from codegen.garbage import Paused, ignoring
 
 from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
-from ..tape.lengths import ending_of
+from ..tape.lengths import Ending, ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
 from ..tape.parts import commit, computed, note_parts, taken_apart, whole_of
 from ..tape.peel import Part
@@ -96,9 +96,9 @@ def _sum(terms: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def in_parts(
-    root: Node, seed: np.ndarray, beside: Sequence[Node], targets: AbstractSet[Node] = frozenset()
+    root: Node, beside: Sequence[Node], targets: AbstractSet[Node] = frozenset()
 ) -> InParts | None:
-    """The gradients of one result, if its recording falls into stretches; None: it does not, or is not to.
+    """The gradients of one number, if its recording falls into stretches; None: it does not, or is not to.
 
     beside    nodes of results that are wanted in the same run
     targets   where gradients end, beside leaves
@@ -108,7 +108,15 @@ def in_parts(
     ending = None if now.tracing else ending_of((root,), True, length)
     if ending is None:
         return None
+    with Paused():
+        return _in_parts(root, beside, targets, ending, length)
+
+
+def _in_parts(
+    root: Node, beside: Sequence[Node], targets: AbstractSet[Node], ending: Ending, length: float
+) -> InParts | None:
     since = prices.now()
+    seed = np.ones(root.kind.out.shape, root.kind.out.aval.dtype)
     try:
         peeled = taken_apart(root, beside, True, targets, _complete, ending)
         parts = peeled.parts

@@ -69,7 +69,7 @@ class Table(Struct):
 
     steps, constants    how many there are
     equations, given    how many equations and inputs there are;  values: these, and what lies between steps
-    memory   bytes of what is shared;  elements: of all arrays
+    memory   bytes of what is shared;  elements: of all arrays;  by_python: how many steps have no loop
     """
 
     steps: i64
@@ -79,6 +79,7 @@ class Table(Struct):
     values: i64
     memory: i64
     elements: i64
+    by_python: i64
 
 
 class TableValue(Struct):
@@ -275,6 +276,7 @@ def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
             note_reads(d, s)
             return
     s.loop = None
+    t.by_python += 1
     own.is_array = 1
     for k in range(s.operands):
         one = d.seen[value_of(int_value(tuple_item(places, k)), t)]
@@ -379,6 +381,7 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     t.values = values
     t.memory = 0
     t.elements = 0
+    t.by_python = 0
     d = local(TableDraft, 1)[0]
     d.table = t
     d.steps = ptr[Step](t + 1)

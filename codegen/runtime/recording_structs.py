@@ -163,6 +163,7 @@ class RawMode(Struct):
     off: ptr
     on: ptr
     others: ptr
+    sealed: ptr
     tracks: ptr
     watching: ptr
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["loops_of", "use_loops"]
+__all__ = ["copies", "loops_of", "use_loops"]
 
 
 class _UFunc(ctypes.Structure):
@@ -60,6 +60,11 @@ def loops_of(reference: Any) -> bytes | None:
         for k in sorted(range(raw.count), key=lambda k: "df".find(types[k][0]) % 3)  # the usual ones first
         if _NUMBERS.issuperset(types[k])
     ])
+
+
+def copies() -> bytes | None:
+    """The loops that copy elements; None before there are any."""
+    return _OWN.get("copy")
 
 
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:

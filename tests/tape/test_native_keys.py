@@ -159,14 +159,20 @@ def keys_of(program, purpose, retain):
         exact = exact_key(ask, live, retain)
         key, order = exact[0], [id(n) for n in exact[3]]
         del exact  # what is held would count as something that may be asked for
-        family = described(ask, live, retain)
+        family = _described(ask, live, retain)
         return key, order, known.known(ask, live, retain, lambda: key), family
     ask, what = gradients_of(program, purpose, retain, live)
     exact = Exactly.of(what)
     key, order = exact.key, [id(n) for n in exact.order]
     del exact
-    family = described(ask, live, retain)
+    family = _described(ask, live, retain)
     return key, order, known.known(ask, live, retain, lambda: key), family
+
+
+def _described(ask, live, retain):
+    """Without its nodes: what is held would count as something that may be asked for."""
+    family = described(ask, live, retain)
+    return family and family.without_nodes()
 
 
 def said_of(sees, root):
