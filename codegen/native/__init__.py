@@ -24,13 +24,14 @@ tested against itself.  The language:
   Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
 - A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
   `a if c else b`, `and`, `or`, `not`, `assert`, `raise ValueError("text")`.  An `if` of a constant of the module
-  compiles only the part that is taken.  Generic functions are closures: a function of types that returns a native one.
+  compiles only the part that is taken.  `for a, b in PAIRS`, a tuple that is known while compiling, is written once for
+  each turn.  Generic functions are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
 - Objects: an `obj` that is read from memory or made by a call has a reference, which the compiler gives back on every
   way out.  An `own[T]` is counted the same way in places, while a value that is read from one is a plain pointer.
   A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the caller's.
   In plain Python locals of type `own` are not counted, and memory is freed when the outermost function ends.
-- Words of `routines`: static, local, put, take, likely, select, the atomic operations, fence.
+- Words of `routines`: static, constants, local, put, take, likely, select, shuffle, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `ways`.
@@ -53,14 +54,17 @@ from .routines import (
     atomic_swap,
     bit_cast,
     compare_exchange,
+    constants,
     extern,
     external,
     fence,
+    lane_bits,
     likely,
     local,
     native,
     put,
     select,
+    shuffle,
     static,
     status,
     take,
@@ -72,8 +76,8 @@ from .translation import NotNative
 
 __all__ = [
     "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
-    "atomic_store", "atomic_swap", "bit", "bit_cast", "borrowed", "compare_exchange", "extern", "external", "f32",
-    "f64", "fence", "fn", "given", "i8", "i16", "i32", "i64", "likely", "local", "native", "obj", "overlay", "own",
-    "ptr", "put", "python_type", "select", "static", "status", "take", "u8", "u16", "u32", "u64", "u128", "unlikely",
-    "vector", "void",
+    "atomic_store", "atomic_swap", "bit", "bit_cast", "borrowed", "compare_exchange", "constants", "extern",
+    "external", "f32", "f64", "fence", "fn", "given", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local",
+    "native", "obj", "overlay", "own", "ptr", "put", "python_type", "select", "shuffle", "static", "status", "take",
+    "u8", "u16", "u32", "u64", "u128", "unlikely", "vector", "void",
 ]  # fmt: skip

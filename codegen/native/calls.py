@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from .expressions import ExpressionWriter
-from .numbers import Float, Integer, Vector, i64, is_integer
+from .numbers import Float, Integer, Vector, i64, is_integer, u64, vector
 from .routines import INTRINSICS, Routine, status, void
 from .structs import (
     Field,
@@ -185,6 +185,10 @@ class CallWriter(ExpressionWriter):
         if is_pointer(a) or is_pointer(kind):
             word = "ptrtoint" if is_pointer(a) else "inttoptr"
             return Computed(self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}"), kind)
+        if issubclass(kind, Vector) and getattr(a, "lanes", 0) == kind.lanes:
+            word = _conversion(a.item, kind.item)
+            text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
+            return Computed(text, kind)
         if issubclass(kind, Vector):
             return self._spread(value, kind, e)
         if kind is bool:
@@ -242,6 +246,23 @@ class CallWriter(ExpressionWriter):
         kind = spelled(yes.kind)
         text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")
         return Computed(text, yes.kind)
+
+    def word_shuffle(self, e: ast.Call) -> Computed:
+        a, b, places = self.expr(e.args[0]), self.expr(e.args[1]), tuple(self.evaluated(e.args[2]))
+        lanes = getattr(a.kind, "lanes", 0)
+        if not lanes or a.kind is not b.kind or not all(0 <= place < 2 * lanes for place in places):
+            raise self.refuse(e, f"{_named(a.kind)} and {_named(b.kind)} have no lanes {places}")
+        kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
+        text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
+        return Computed(text, vector[a.kind.item, len(places)])
+
+    def word_lane_bits(self, e: ast.Call) -> Computed:
+        mask = self.expr(e.args[0])
+        lanes = getattr(mask.kind, "lanes", 0)
+        if not 0 < lanes <= 64 or mask.kind.item is not bool:
+            raise self.refuse(e, f"{_named(mask.kind)} is no vector of bool")
+        text = self.let(f"bitcast {spelled(mask.kind)} {mask.text} to i{lanes}")
+        return Computed(self.let(f"zext i{lanes} {text} to i64") if lanes < 64 else text, u64)
 
     def word_bit_cast(self, e: ast.Call) -> Computed:
         kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])
@@ -306,6 +327,10 @@ class CallWriter(ExpressionWriter):
 def failure(kind: Any) -> str:
     """The result that says that an exception is set."""
     return "null" if is_pointer(kind) else "-1" if kind is status else constant(-1, kind)
+
+
+def _named(kind: Any) -> str:
+    return str(kind.__name__)
 
 
 def _conversion(a: Any, b: Any) -> str:

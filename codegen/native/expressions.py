@@ -125,7 +125,7 @@ class ExpressionWriter(TextWriter):
     def known(self, name: str, e: ast.AST) -> Any:
         """The value of a name that is no local.  Raises NotNative."""
         try:
-            return self.routine.scope[name]
+            return self.scope[name]
         except KeyError:
             pass
         if not hasattr(builtins, name):
@@ -137,7 +137,8 @@ class ExpressionWriter(TextWriter):
             at, kind = self.variables[e.id]
             if e.id not in self.params:
                 self.note("use", e)
-            return Computed(self.let(f"load {spelled(kind)}, ptr {at}"), kind, length=self.lengths.get(e.id, 0))
+            text = self.values.get(e.id) or self.let(f"load {spelled(kind)}, ptr {at}")
+            return Computed(text, kind, length=self.lengths.get(e.id, 0))
         found = self.known(e.id, e)
         if isinstance(found, Routine):
             kind = FunctionPointer(found.result, tuple([k for _, k in found.params]))
@@ -192,7 +193,7 @@ class ExpressionWriter(TextWriter):
             name = ""
         if not name:
             raise self.refuse(e, f"not an operation of {_name(kind)}")
-        if self.module.checks and name in ("udiv", "urem", "shl", "shr") and not isinstance(kind, Vector):
+        if self.module.checks and name in ("udiv", "urem", "shl", "shr") and not issubclass(kind, Vector):
             rule = f"ult {spelled(kind)} {b.text}, {kind.bits}" if "sh" in name else f"ne {spelled(kind)} {b.text}, 0"
             self.check(self.let(f"icmp {rule}"), e, "shift by too much" if "sh" in name else "division by zero")
         is_signed = getattr(_item(kind), "signed", False)
@@ -378,7 +379,7 @@ class ExpressionWriter(TextWriter):
     def evaluated(self, e: ast.expr) -> Any:
         """An expression that is computed while compiling.  Raises NotNative."""
         try:
-            return eval(ast.unparse(e), {}, self.routine.scope)
+            return eval(ast.unparse(e), {}, self.scope)
         except Exception as error:
             raise self.refuse(e, f"not known while compiling ({error})") from None
 

@@ -74,7 +74,7 @@ class Vector:
 
     def __init__(self, given: Any) -> None:
         if isinstance(given, Vector):
-            given = given.values
+            given = [self.item(value) for value in given.values]
         self.values = given if isinstance(given, list) else [self.item(given)] * self.lanes
 
     def __getitem__(self, lane: int) -> Any:
@@ -161,7 +161,8 @@ def _lanewise(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
-for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge"):
+_LANEWISE = (*_SHARED, "truediv", "and_", "or_", "xor", "lshift", "rshift", "eq", "ne", "lt", "le", "gt", "ge")
+for _name in _LANEWISE:
     setattr(Vector, f"__{_name.strip('_')}__", _lanewise(getattr(operator, _name)))
 
 

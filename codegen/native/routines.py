@@ -7,11 +7,13 @@
     static(Pool)                memory that exists once for each module of machine code, zero at the start
     external("_Py_NoneStruct")  an object of another library, by name
     local(T, n)                 n values on the stack
+    constants(T, [1, 2])        numbers in memory that nobody changes
 
 A function can fail if it returns `obj` or `status`: the result NULL or -1 says that an exception is set, and the caller
 leaves with it.  Only a function that can fail may call one that can.
 
-`bit_cast(u64, x)` is the bits of a number, `select(lanes, a, b)` chooses from two vectors.
+`bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
+takes lanes of both by number, which are known while compiling, `lane_bits(lanes)` is a number that has a bit for each.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
@@ -29,17 +31,18 @@ import struct
 import sys
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..records import record
-from .numbers import Float
-from .structs import Pointer, evaluated, obj, running, zero
+from .numbers import Float, Vector, u64, vector
+from .structs import Pointer, array, evaluated, obj, running, zero
 
 __all__ = [
-    "INTRINSICS", "External", "Routine", "atomic_add", "atomic_load", "atomic_max", "atomic_store", "atomic_swap",
-    "bit_cast", "compare_exchange", "extern", "external", "fence", "from_source", "likely", "local", "native",
-    "of_static", "put", "select", "static", "status", "take", "unlikely", "void",
+    "INTRINSICS", "External", "Routine", "are_constants", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
+    "atomic_swap", "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source",
+    "lane_bits", "likely", "local", "native", "of_static", "put", "select", "shuffle", "static", "status", "take",
+    "unlikely", "void",
 ]  # fmt: skip
 
 
@@ -203,6 +206,7 @@ def external(name: str) -> External:
 
 
 _statics: dict[int, tuple[Any, Any]] = {}
+_constants: set[int] = set()
 
 
 def static(kind: Any) -> Any:
@@ -212,13 +216,25 @@ def static(kind: Any) -> Any:
     return stand_in
 
 
+def constants(kind: Any, values: Sequence[Any]) -> Any:
+    """Numbers in memory that nobody changes."""
+    stand_in = Pointer([kind(value) for value in values], 0, kind)
+    _statics[id(stand_in)] = (stand_in, array[kind, len(values)])
+    _constants.add(id(stand_in))
+    return stand_in
+
+
+def are_constants(stand_in: Any) -> bool:
+    return id(stand_in) in _constants
+
+
 def of_static(stand_in: Any) -> Any:
     """The type of the static memory that a value of plain Python stands for; None if it does for none."""
     return _statics.get(id(stand_in), (None, None))[1]
 
 
 def local(kind: Any, count: int) -> Pointer:
-    return Pointer([None] * int(count), 0, kind)
+    return Pointer([None] * (int(count) * getattr(kind, "lanes", 1)), 0, kind)
 
 
 def likely(truth: Any) -> Any:
@@ -234,10 +250,32 @@ def select(choice: Any, yes: Any, no: Any) -> Any:
     return type(yes)([y if c else n for c, y, n in zip(choice.values, yes.values, no.values, strict=True)])
 
 
+def shuffle(a: Any, b: Any, places: Sequence[int]) -> Any:
+    """Lanes of two vectors by their numbers; those of the second come after those of the first."""
+    both = [*a.values, *b.values]
+    return vector[a.item, len(places)]([both[place] for place in places])
+
+
+def lane_bits(choice: Any) -> Any:
+    """The number whose bits are a vector of bool."""
+    return u64(sum(bool(lane) << place for place, lane in enumerate(choice.values)))
+
+
 def bit_cast(kind: Any, value: Any) -> Any:
-    """The bits of a number as another type of as many bits."""
+    """The bits of a number or vector as another type of as many bits."""
+    if isinstance(value, Vector):
+        data = b"".join([_bytes_of(lane) for lane in value.values])
+        size = kind.item.bits // 8
+        return kind([_number_of(kind.item, data[i : i + size]) for i in range(0, len(data), size)])
+    return _number_of(kind, _bytes_of(value))
+
+
+def _bytes_of(value: Any) -> bytes:
     given = struct.pack("f" if value.bits == 32 else "d", value) if isinstance(value, Float) else None
-    data = given or (int(value) & (1 << value.bits) - 1).to_bytes(value.bits // 8, "little")
+    return given or (int(value) & (1 << value.bits) - 1).to_bytes(value.bits // 8, "little")
+
+
+def _number_of(kind: Any, data: bytes) -> Any:
     if issubclass(kind, Float):
         return kind(struct.unpack("f" if kind.bits == 32 else "d", data)[0])
     return kind(int.from_bytes(data, "little"))
@@ -310,7 +348,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, bit_cast, take, put, fence, atomic_load, atomic_store, atomic_add, atomic_max,
-        atomic_swap, compare_exchange,
+        local, likely, unlikely, select, shuffle, lane_bits, bit_cast, take, put, fence, atomic_load, atomic_store,
+        atomic_add, atomic_max, atomic_swap, compare_exchange,
     )
 }  # fmt: skip

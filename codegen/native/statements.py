@@ -40,6 +40,9 @@ class RoutineWriter(CallWriter):
         if result is status:
             self.heads.append("  store i32 0, ptr %.result")
         for name, kind in routine.params:
+            if not self.given[name]:
+                self.variables[name], self.values[name] = ("", kind), f"%{name}"
+                continue
             self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
             self.variables[name] = (f"%{name}.at", kind)
         self.block(self.tree.body)
@@ -141,7 +144,8 @@ class RoutineWriter(CallWriter):
         elif value.owned:
             raise self.refuse(s, "a new reference where it is not kept")
         elif isinstance(target, ast.Name):
-            self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
+            if target.id not in self.values:
+                self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
         else:
             self.kept(value.text, kind, at)
         if isinstance(target, ast.Name):
@@ -161,10 +165,10 @@ class RoutineWriter(CallWriter):
                 kind = obj  # who wants it borrowed says so
             elif isinstance(kind, Reference) and kind.word == "own" and not value.owned:
                 kind = ptr[kind.target]
-        if value.length:
-            given = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            if given.count(target.id) == 1:
-                self.lengths[target.id] = value.length
+        if value.length and self.given[target.id] == 1:
+            self.lengths[target.id] = value.length
+            if value.text.startswith(("%local", "@")):
+                self.values[target.id] = value.text
         return self.slot(target.id, kind)
 
     def _store_bit(self, truth: str, at: str, place: int) -> None:
@@ -221,6 +225,9 @@ class RoutineWriter(CallWriter):
             self.is_closed = True
 
     def on_For(self, s: ast.For) -> None:
+        if isinstance(s.iter, ast.Name) and s.iter.id not in self.variables:
+            self._unrolled(s)
+            return
         call = s.iter
         is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
         if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
@@ -253,11 +260,30 @@ class RoutineWriter(CallWriter):
         self.jump(head)
         self.begin(end)
 
+    def _unrolled(self, s: ast.For) -> None:
+        """A loop over what is known while compiling: its body once for each."""
+        parts = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        if s.orelse or len(names) < len(parts) or any(name in self.variables for name in names):
+            raise self.refuse(s, "a loop over constants, without else and with names of its own")
+        self.loops.append(None)
+        for turn in tuple(self.evaluated(s.iter)):
+            self.turn.update(zip(names, turn if isinstance(s.target, ast.Tuple) else [turn], strict=True))
+            self.block(s.body)
+        self.loops.pop()
+        for name in names:
+            self.turn.pop(name, None)
+
     def on_Break(self, s: ast.Break) -> None:
-        self.jump(self.loops[-1][1])
+        self._leave(s, 1)
 
     def on_Continue(self, s: ast.Continue) -> None:
-        self.jump(self.loops[-1][0])
+        self._leave(s, 0)
+
+    def _leave(self, s: ast.stmt, way: int) -> None:
+        if self.loops[-1] is None:
+            raise self.refuse(s, "no way out of a loop over constants")
+        self.jump(self.loops[-1][way])
 
     def on_Assert(self, s: ast.Assert) -> None:
         if self.module.checks:

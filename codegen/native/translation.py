@@ -14,7 +14,7 @@ from typing import Any
 
 from ..records import record
 from .numbers import Float, Vector
-from .routines import Routine, void
+from .routines import Routine, are_constants, void
 from .structs import Array, is_object, is_pointer, is_struct, size_of
 
 __all__ = ["Computed", "ModuleText", "NotNative", "constant", "in_memory", "spelled"]
@@ -146,7 +146,12 @@ class ModuleText:
         """The name of static memory."""
         if id(stand_in) not in self._known:
             found = self._named(id(stand_in), name)
-            self.texts.append(f"{found} = internal global [{size_of(kind)} x i8] zeroinitializer, align 64")
+            memory = f"global [{size_of(kind)} x i8] zeroinitializer"
+            if are_constants(stand_in):
+                item = spelled(kind.item)
+                values = ", ".join([f"{item} {constant(value, kind.item)}" for value in stand_in.items])
+                memory = f"constant [{kind.length} x {item}] [{values}]"
+            self.texts.append(f"{found} = internal {memory}, align 64")
         return self._known[id(stand_in)]
 
     def _named(self, key: Any, wanted: str, *, exactly: bool = False) -> str:

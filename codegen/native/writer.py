@@ -7,6 +7,8 @@ code may run; `ways` reads it.
 from __future__ import annotations
 
 import ast
+from collections import ChainMap, Counter
+from collections.abc import Mapping
 from typing import Any
 
 from .routines import Routine
@@ -23,7 +25,10 @@ class TextWriter:
     temporaries values with a count that nothing holds yet: a call that fails lets go of them
     counted_arrays   arrays on the stack that hold counts: let go on every way out
     lengths     of the arrays that locals point to, where a local is given a value once
-    loops       where `continue` and `break` go
+    values      of parameters that are given no other, and of locals that are an array: they need no place
+    scope       names that are known while compiling, first of all those of unrolled loops
+    given       how often the source gives a local its value
+    loops       where `continue` and `break` go; None for an unrolled one
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
@@ -33,7 +38,12 @@ class TextWriter:
         self.temporaries: dict[str, Any] = {}
         self.counted_arrays: list[tuple[str, Any, int]] = []
         self.lengths: dict[str, int] = {}
-        self.loops: list[tuple[str, str]] = []
+        self.values: dict[str, str] = {}
+        self.turn: dict[str, Any] = {}
+        self.scope: Mapping[str, Any] = ChainMap(self.turn, routine.scope)  # type: ignore[arg-type]  # read only
+        names = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name)]
+        self.given = Counter([n.id for n in names if isinstance(n.ctx, ast.Store)])
+        self.loops: list[tuple[str, str] | None] = []
         self.lines: list[str] = []
         self.heads: list[str] = []
         self.line = self.tree.lineno

@@ -19,12 +19,14 @@ from codegen.native import (
     f64,
     i32,
     i64,
+    lane_bits,
     local,
     native,
     obj,
     own,
     ptr,
     select,
+    shuffle,
     take,
     u8,
     u64,
@@ -286,6 +288,39 @@ def lanes(x: f64) -> f64:
     a = vector[f64, 2](x)
     b = vector[f64, 4](x)
     return select(a < a, a, b)[0]
+
+
+@refused("vector[f64, 2] and vector[f64, 2] have no lanes (0, 4)", "shuffle(a, a, (0, 4))")
+@native
+def other_lanes(x: f64) -> f64:
+    a = vector[f64, 2](x)
+    return shuffle(a, a, (0, 4))[0]
+
+
+@refused("vector[f64, 2] is no vector of bool", "lane_bits(vector[f64, 2](x))")
+@native
+def no_bits(x: f64) -> u64:
+    return lane_bits(vector[f64, 2](x))
+
+
+TURNS = (1, 2)
+
+
+@refused("no way out of a loop over constants", "break")
+@native
+def left_early(n: i64) -> i64:
+    for turn in TURNS:
+        if n == turn:
+            break
+    return n
+
+
+@refused("a loop over constants, without else and with names of its own", "for n in TURNS:")
+@native
+def turned_into_a_local(n: i64) -> i64:
+    for n in TURNS:  # noqa: B007
+        pass
+    return n
 
 
 @refused("the type of a local stands where it is first assigned", "x: i64 = n")

@@ -22,7 +22,9 @@ from codegen.native import (
     atomic_store,
     atomic_swap,
     bit,
+    bit_cast,
     compare_exchange,
+    constants,
     f32,
     f64,
     fence,
@@ -31,6 +33,7 @@ from codegen.native import (
     i16,
     i32,
     i64,
+    lane_bits,
     likely,
     local,
     native,
@@ -39,6 +42,7 @@ from codegen.native import (
     ptr,
     put,
     select,
+    shuffle,
     static,
     take,
     u8,
@@ -324,6 +328,9 @@ def counted() -> i64:
 
 
 four, mask_of = vector[f64, 4], vector[i32, 8]
+PRIMES = constants(i32, [2, 3, 5, 7, 11, 13, 17, -19])
+TURNS = [(0, 1, [(3, 7)]), (2, 5, [(1, 0), (6, 2)])]
+TURNED = (9, 3, 0, 15)
 
 
 @native
@@ -337,6 +344,24 @@ def side_by_side(a: f64, b: f64, n: u8) -> f64:
     chosen_ = select(lanes[1] < lanes[2], lanes[1], lanes[2])
     bits = mask_of(i32(n)) ^ mask_of(7)
     return chosen_[0] + chosen_[n % 4] + room[7] + f64(bits[5])
+
+
+@native
+def unrolled(n: i32, place: u8) -> i64:
+    """Loops over constants, lanes moved and counted, and an array on the stack that needs no pointer."""
+    rows = local(i32, 8)
+    for i in range(8):
+        rows[i] = PRIMES[i] ^ n >> i32(i)
+    for a, b, pairs in TURNS:
+        rows[a] = rows[b] ^ rows[a]
+        for c, d in pairs:
+            rows[c] = rows[d] ^ a
+    x = ptr[mask_of](rows)[0]
+    y = ptr[mask_of](PRIMES)[0]
+    taken = vector[i64, 4](shuffle(x, y, TURNED)) << vector[i64, 4](33)
+    below = lane_bits(x < y)
+    same = bit_cast(vector[i64, 4], x >> mask_of(3))
+    return taken[place % 4] + i64(below) + same[0]
 
 
 @native
@@ -375,7 +400,8 @@ def with_the_writers_names(result: i64, entry: i64) -> i64:
 FUNCTIONS = [
     with_the_writers_names,
     widths, unsigned, signed, hashed, fractions, whole, truths, loops, remembered, overlaid, generics, pointed,
-    factorial, stacked, pushed, counted, side_by_side, together, expected,
+    factorial, stacked, pushed, counted, side_by_side, unrolled, together,
+    expected,
 ]  # fmt: skip
 
 
