@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from typing import Any
 
 from .numbers import Float, Integer, Vector, i64, is_integer, join, vector
@@ -35,6 +36,11 @@ _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
     ast.LShift: "shl", ast.RShift: "shr", ast.FloorDiv: "udiv", ast.Mod: "urem", ast.Div: "fdiv",
 }  # fmt: skip
+_OF_LITERALS: dict[type, Any] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Div: operator.truediv,
+}  # fmt: skip
 _OF_FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "fdiv": "fdiv"}
 _COMPARISONS: dict[type, str] = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
@@ -61,13 +67,18 @@ class ExpressionWriter(TextWriter):
 
     def expr(self, e: ast.expr, want: Any = None) -> Computed:
         """The value of an expression.  Raises NotNative."""
-        method = getattr(self, f"on_{type(e).__name__}", None)
-        if method is None:
-            raise self.refuse(e, f"{type(e).__name__} is not in the language")
-        value: Computed = method(e, want)
+        value = self.value(e, want)
         if value.kind in _LITERALS and want is not None and not is_pointer(want):
             return self.fit(value, want, e)
         return value
+
+    def value(self, e: ast.expr, want: Any) -> Computed:
+        """The same; a literal, and what is computed of literals, is still one.  Raises NotNative."""
+        method = getattr(self, f"on_{type(e).__name__}", None)
+        if method is None:
+            raise self.refuse(e, f"{type(e).__name__} is not in the language")
+        found: Computed = method(e, want)
+        return found
 
     def fit(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
         """A value where a type is asked for: conversions that keep it are made unasked."""
@@ -153,9 +164,9 @@ class ExpressionWriter(TextWriter):
 
     def both(self, left: ast.expr, right: ast.expr, e: ast.expr, want: Any) -> tuple[Computed, Computed, Any]:
         """Two values of one type, and that type."""
-        a = self.expr(left, want)
+        a = self.value(left, want)
         is_number = a.kind not in _LITERALS and not is_pointer(a.kind)
-        b = self.expr(right, None if is_number else want)
+        b = self.value(right, None if is_number else want)
         if is_pointer(a.kind) or is_pointer(b.kind):
             return a, b, a.kind
         kind = join(a.kind, b.kind)
@@ -176,8 +187,7 @@ class ExpressionWriter(TextWriter):
         else:
             a, b, kind = self.both(e.left, e.right, e, None if is_pointer(want) else want)
         if kind in _LITERALS:
-            folded = ast.Expression(ast.BinOp(ast.Constant(eval(a.text)), e.op, ast.Constant(eval(b.text))))
-            return self.constant(eval(compile(ast.fix_missing_locations(folded), "constant", "eval")), want, e)
+            return self.constant(_OF_LITERALS[type(e.op)](a.kind(a.text), b.kind(b.text)), want, e)
         if is_pointer(kind):
             return self._moved_pointer(e, a, b)
         instruction = self._instruction(e, name, kind, b)
@@ -189,6 +199,7 @@ class ExpressionWriter(TextWriter):
         """The instruction of an operator.  Raises NotNative."""
         if _is_float(kind):
             name = _OF_FLOATS.get(name, "")
+            name += " contract" if name and self.routine.contract else ""
         elif not is_integer(_item(kind)) or name == "fdiv":
             name = ""
         if not name:
@@ -378,6 +389,8 @@ class ExpressionWriter(TextWriter):
 
     def evaluated(self, e: ast.expr) -> Any:
         """An expression that is computed while compiling.  Raises NotNative."""
+        if isinstance(e, ast.Name):
+            return self.known(e.id, e)
         try:
             return eval(ast.unparse(e), {}, self.scope)
         except Exception as error:

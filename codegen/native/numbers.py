@@ -165,6 +165,8 @@ _LANEWISE = (*_SHARED, "truediv", "and_", "or_", "xor", "lshift", "rshift", "eq"
 for _name in _LANEWISE:
     setattr(Vector, f"__{_name.strip('_')}__", _lanewise(getattr(operator, _name)))
 
+Vector.__neg__ = lambda a: type(a)([-x for x in a.values])  # type: ignore[operator]  # given here
+
 
 class u8(Integer):
     bits, signed = 8, False

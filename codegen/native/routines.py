@@ -2,6 +2,7 @@
 
     @native                     a function that is compiled from its own source; called, it runs in plain Python
     @native(inline=True)        the same, inlined wherever it is called; False: nowhere
+    @native(contract=True)      a product and a sum of fractions may be one that rounds once
     @native(frees=Node)         the function that frees a Node when its last holder is gone
     extern("Py_IncRef", ...)    a function of another library, by name
     static(Pool)                memory that exists once for each module of machine code, zero at the start
@@ -80,6 +81,7 @@ class Routine:
         self.is_native = False
         self.scope: Mapping[str, Any] = {}
         self.inline: bool | None = None
+        self.contract = False
         self.plain: Callable[..., Any] | None = None
         self.file = ""
         self._tree = tree
@@ -128,23 +130,29 @@ def extern(
     return found
 
 
-def native(function: Any = None, *, inline: bool | None = None, frees: Any = None) -> Any:
+def native(
+    function: Any = None, *, inline: bool | None = None, contract: bool = False, frees: Any = None
+) -> Any:
     """A function that is compiled from its own source."""
     around = sys._getframe(1)
-    if function is None:
-        return lambda f: _routine(f, around, inline, frees)
-    return _routine(function, around, inline, frees)
+
+    def of(f: Any) -> Routine:
+        found = _routine(f, around)
+        found.inline, found.contract = inline, contract
+        if frees is not None:
+            frees._free = found
+        return found
+
+    return of if function is None else of(function)
 
 
-def _routine(function: Any, around: Any, inline: bool | None, frees: Any) -> Routine:
+def _routine(function: Any, around: Any) -> Routine:
     scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]  # read only
     kinds = {name: evaluated(a, scope) for name, a in function.__annotations__.items()}
     result = kinds.pop("return", void) or void
     found = Routine(function.__name__, result, list(kinds.items()), fails=result in (obj, status))
-    found.scope, found.inline, found.plain, found.is_native = scope, inline, function, True
+    found.scope, found.plain, found.is_native = scope, function, True
     found.file = function.__code__.co_filename
-    if frees is not None:
-        frees._free = found
     return found
 
 

@@ -7,6 +7,7 @@ who holds it as long as the call takes.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from typing import Any
 
@@ -117,10 +118,9 @@ class RoutineWriter(CallWriter):
     def on_AugAssign(self, s: ast.AugAssign) -> None:
         if any(isinstance(node, ast.Call) for node in ast.walk(s.target)):
             raise self.refuse(s, "the target would be called twice")
-        read: Any = ast.parse(ast.unparse(s.target), mode="eval").body
+        read: Any = copy.copy(s.target)
+        read.ctx = ast.Load()
         sum_ = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
-        for node in ast.walk(read):
-            ast.copy_location(node, s)
         self.store(s.target, self.expr(sum_), s)
 
     def store(self, target: ast.expr, value: Computed, s: ast.stmt) -> None:
@@ -198,12 +198,15 @@ class RoutineWriter(CallWriter):
             self.is_closed = True
 
     def _known_truth(self, test: ast.expr) -> bool | None:
-        """A condition that is a constant of the module: only the part that is taken is compiled."""
-        name = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
-        if not isinstance(name, ast.Name) or name.id in self.variables:
+        """A condition on constants of the module, or numbers of unrolled loops: only the part that is taken is
+        compiled."""
+        parts = [n for n in ast.walk(test) if not isinstance(n, (ast.Load, ast.operator, ast.cmpop, ast.unaryop))]
+        names = [n.id for n in parts if isinstance(n, ast.Name)]
+        others = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)
+        is_known = names and all(isinstance(n, others) for n in parts) and not self.variables.keys() & names
+        if not is_known or not all(isinstance(self.known(name, test), (bool, int)) for name in names):
             return None
-        found = self.known(name.id, test)
-        return None if not isinstance(found, bool) else found if name is test else not found
+        return bool(self.evaluated(test))
 
     def on_While(self, s: ast.While) -> None:
         if s.orelse:
@@ -229,6 +232,12 @@ class RoutineWriter(CallWriter):
             self._unrolled(s)
             return
         call = s.iter
+        if isinstance(call, ast.Name) and call.id not in self.variables:
+            known = self.evaluated(call)
+            if not isinstance(known, range):
+                self._unrolled(s)
+                return
+            call = ast.copy_location(ast.parse(repr(known), mode="eval").body, s)
         is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
         if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
             raise self.refuse(s, "a loop is over a range, without else")

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..records import record
-from .numbers import Vector, is_integer
+from .numbers import Float, Vector, is_integer
 
 __all__ = [
     "Array", "Bit", "Field", "FunctionPointer", "Overlay", "Pointer", "Reference", "Struct", "align_of", "array",
@@ -45,7 +45,7 @@ class Reference:
         """A conversion, in plain Python."""
         if self.word == "own" and value is not None:
             drop(value)  # the count that the pointer came with becomes the caller's
-        if isinstance(value, Pointer) and isinstance(self.target, type) and issubclass(self.target, Vector):
+        if isinstance(value, Pointer) and isinstance(self.target, type) and issubclass(self.target, (Vector, Float)):
             return Pointer(value.items, value.start, self.target)
         return value
 
@@ -281,6 +281,10 @@ class Pointer:
 
     def __add__(self, number: int) -> Pointer:
         return Pointer(self.items, self.start + int(number) * self.step, self.item)
+
+    def __int__(self) -> int:
+        """An address, of which nothing else is known."""
+        return 64 + self.start
 
     def __sub__(self, number: int) -> Pointer:
         return self + -int(number)

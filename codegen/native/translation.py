@@ -40,10 +40,10 @@ class Computed:
 
 def spelled(kind: Any) -> str:
     """LLVM's name of a type."""
+    if is_pointer(kind) or isinstance(kind, Array) or is_struct(kind):
+        return "ptr"
     if kind is void:
         return "void"
-    if is_pointer(kind) or is_struct(kind) or isinstance(kind, Array):
-        return "ptr"
     if issubclass(kind, Vector):
         return f"<{kind.lanes} x {spelled(kind.item)}>"
     if issubclass(kind, Float):

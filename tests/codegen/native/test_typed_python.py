@@ -60,6 +60,17 @@ def test_the_same_functions_are_the_same_text():
     assert Translation().text([], FUNCTIONS) == Translation().text([], FUNCTIONS)
 
 
+@native(contract=True)
+def product_and_sum(x: f64, y: f64) -> f64:
+    return x * y + x
+
+
+def test_a_product_and_a_sum_may_round_once_where_a_function_says_so():
+    text = Translation().text([product_and_sum])
+    assert "fmul contract double" in text and "fadd contract double" in text
+    assert "contract" not in Translation().text([typed_programs.fractions])
+
+
 # ------------------------------------------------------------ debug info
 
 

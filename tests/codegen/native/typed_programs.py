@@ -388,6 +388,25 @@ def expected(a: i64) -> i64:
     return i64(unlikely(a < -100))
 
 
+STEPS = range(1, 7, 2)
+
+
+@native
+def known(n: i32, x: f64) -> f64:
+    """A loop over a known range, conditions on numbers of a loop over constants, the negative of a vector."""
+    sums = local(i32, 8)
+    for place in range(8):
+        sums[place] = PRIMES[place]
+    for i in STEPS:
+        sums[i + 1] = i32(i) ^ n
+    for a, b, _pairs in TURNS:
+        if a + 1 < b * 2 - 2:
+            sums[a + b] ^= sums[a + 2]
+        elif a == 0:
+            sums[2 * a + b] = n
+    return (-four(x))[1] + f64(sums[2]) + f64(sums[1] ^ sums[7])
+
+
 @native
 def with_the_writers_names(result: i64, entry: i64) -> i64:
     """Locals of names that a writer of machine code likes."""
@@ -400,7 +419,7 @@ def with_the_writers_names(result: i64, entry: i64) -> i64:
 FUNCTIONS = [
     with_the_writers_names,
     widths, unsigned, signed, hashed, fractions, whole, truths, loops, remembered, overlaid, generics, pointed,
-    factorial, stacked, pushed, counted, side_by_side, unrolled, together,
+    factorial, stacked, pushed, counted, side_by_side, unrolled, known, together,
     expected,
 ]  # fmt: skip
 

@@ -1,0 +1,126 @@
+"""The numbers that Fourier transforms read: roots of unity, as exact as they can be, and the tables made of them.
+
+Pairs are a real part and an imaginary one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = ["angles", "chirp", "factors", "halves", "longer", "parts", "radices", "roots", "turns"]
+
+#: How many transforms are done side by side.
+LANES = 8
+
+#: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
+#: registers.
+RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
+
+#: The primes of passes that are loops: beyond them a convolution is faster.
+PRIMES = tuple([n for n in range(17, 128, 2) if all([n % d for d in (3, 5, 7, 11)])])
+
+#: So many angles are cheaper than what it takes to combine them.
+_FEW_ANGLES = 1024
+#: So many angles are looked at together: what that takes, 150 bytes each, is little beside the numbers of a long row.
+#: NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
+_AT_ONCE = 1 << 16
+
+
+# ------------------------------------------------------------ extents
+
+
+def radices(n: int) -> tuple[int, ...] | None:
+    """The passes of a transform of n numbers; None where no passes do it."""
+    found = []
+    for radix in (*RADICES, *PRIMES):
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return tuple(found) if n == 1 else None
+
+
+def parts(n: int) -> tuple[int, int] | None:
+    """(columns, rows) of a row of n, as alike as can be; None where they are too few."""
+    return next(((n // d, d) for d in range(math.isqrt(n), LANES - 1, -1) if n % d == 0), None)
+
+
+def longer(n: int) -> int:
+    """The length of transforms that hold a convolution of n: a square of lanes, times factors 2, 3 and 5."""
+    square = LANES**2
+    last = (2 * n - 2) // square  # the largest number of squares that is too small
+    digits = range(n.bit_length())
+    return square * min([(odd := 3**a * 5**b) << (last // odd).bit_length() for a in digits for b in digits])
+
+
+# ------------------------------------------------------------ tables
+
+
+def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
+    """What a pass reads: of an odd radix its angles, then w^(p k) for p = 1, 2, ..; in loops for p = 0, too."""
+    p, k = np.ogrid[int(radix in RADICES) : m, 1:radix]
+    turned = roots(p * k, m * radix, dtype)
+    return np.concatenate([angles(radix, dtype).reshape(-1), turned.reshape(-1)]) if radix % 2 else turned
+
+
+def angles(radix: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2πi j k / r) for 0 < k <= h + 1, 0 < j <= h = r // 2."""
+    k, j = np.ogrid[1 : radix // 2 + 2, 1 : radix // 2 + 1]
+    return roots(k * j % radix, radix, dtype)
+
+
+def halves(n: int, dtype: np.dtype) -> np.ndarray:
+    """-i exp(-2πi k / 2n) for k = 0 .. n / 2: a quarter turn further."""
+    return roots(2 * np.arange(n // 2 + 1) + n, 4 * n, dtype)
+
+
+def turns(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
+    k, j = np.ogrid[:rows, :columns]
+    return np.ascontiguousarray(np.moveaxis(roots(j * k, rows * columns, dtype), -1, 0))
+
+
+def chirp(n: int, length: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """w(k) = exp(-πi k² / n), then zeros, and the transform of its inverses around a row of this length, divided by the
+    length."""
+    k = np.arange(n, dtype=np.uint64)  # squares up to 2**64: for more the roots alone would take 137 GB
+    w, around = np.zeros((2, length), np.clongdouble)
+    w[:n] = roots((k * k % np.uint64(2 * n)).astype(np.int64), 2 * n, np.dtype(np.longdouble)) @ [1, 1j]
+    around[:n] = w[:n].conj()
+    around[length - n + 1 :] = around[n - 1 : 0 : -1]
+    kernel = np.fft.fft(around if length <= _AT_ONCE else around.astype(np.complex128)) / length
+    return np.stack([w.real, w.imag, -w.imag]).astype(dtype), np.stack([kernel.real, kernel.imag]).astype(dtype)
+
+
+# ------------------------------------------------------------ roots
+
+
+def roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2πi j / n), in pairs: of many angles, as products of those of two parts of j."""
+    found = np.empty((*np.shape(j), 2), dtype)
+    flat, pairs = j.reshape(-1), found.reshape(-1, 2)
+    is_short = flat.size <= _FEW_ANGLES
+    near = _exact_roots(flat if is_short else np.arange(_FEW_ANGLES), n)
+    for k in range(0, flat.size, _AT_ONCE):
+        coarse, fine = np.divmod(flat[k : k + _AT_ONCE], _FEW_ANGLES)
+        first = int(coarse.min())
+        far = () if is_short else _exact_roots(np.arange(first, int(coarse.max()) + 1) * _FEW_ANGLES, n)
+        w = near if is_short else far[coarse - first] * near[fine]
+        pairs[k : k + _AT_ONCE, 0], pairs[k : k + _AT_ONCE, 1] = w.real, w.imag
+    return found
+
+
+def _exact_roots(j: np.ndarray, n: int) -> np.ndarray:
+    """The angle is taken from the nearest quarter of a turn, so that its cosine and sine are as exact as they can be.
+
+    π is the sum of two doubles, so that it has all digits of a longer float.
+    """
+    quarters = (4 * j + n // 2) // n
+    pi = np.longdouble(math.pi) + np.longdouble(1.2246467991473532e-16)
+    angle = (4 * j - quarters * n) * (pi / (2 * np.longdouble(n)))
+    c, s = np.cos(angle), np.sin(angle)
+    q = quarters & 3
+    found = np.empty(j.shape, np.clongdouble)
+    found.real, found.imag = np.choose(q, [c, -s, -c, s]), np.choose(q, [-s, -c, s, c])
+    return found
