@@ -110,25 +110,23 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
     key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
     plan: Plan | None = plans.get(key)
-    if plan is None:
-        size = size_of(key, family, order)
-        plan = None if size is None else size.plan()
-        if plan is None or size is None:
-            count(is_known=False)
-            plan, drawn = build(roots, number)
-            if still_true(parts, order):
-                name_plan(plan, key, name, order, ask)
-                if size is not None:
-                    size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
-                    size.note_answered(ask, order)
-            note("value", compared(key))
-        else:
-            count(is_known=True)
-            name_plan(plan, key, name, order, ask)
-            size.note_answered(ask, order)
-    else:
-        count(is_known=True)
+    size = size_of(key, family, order) if plan is None else None
+    if size is not None:
+        plan = size.plan()
+    count(plan is not None)
+    if plan is not None:
         name_plan(plan, key, name, order, ask)
+    else:
+        plan, drawn = build(roots, number)
+        if still_true(parts, order):
+            name_plan(plan, key, name, order, ask)
+            if size is not None:
+                size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
+        else:
+            size = None
+        note("value", compared(key))
+    if size is not None:
+        size.note_answered(ask, order)
     return plan, order
 
 

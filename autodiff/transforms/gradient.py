@@ -148,17 +148,13 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     plan = None if why else _known(key)
-    if plan is not None:
-        count(is_known=True)
-        named(plan, key, found)
-        return plan, order, ranks, make
-    size = None if why else size_of(key, family, order)
-    plan = None if size is None or _runs_every_rule() else size.plan()
+    size = size_of(key, family, order) if plan is None and not why else None
+    if size is not None and not _runs_every_rule():
+        plan = size.plan()
+    count(plan is not None)
     if plan is None:
-        count(is_known=False)
         plan = make(why, size=size)
     else:
-        count(is_known=True)
         plan.leaves = places
         named(plan, key, found)
     if what.ask is not None and size is not None:

@@ -55,35 +55,24 @@ def mode_here() -> ptr[RawMode]:
 
 
 @native(inline=True)
-def recorder_now() -> ptr[RawRecording]:
-    """The recording of this thread, where no trace wants to know what is met."""
+def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
     now = recording_here()
     if now is None or now.literal is not tape.false or now.captures is not tape.none:
         return None
+    mode = mode_here()
+    if mode is None or (mode.watching if is_light else mode.careful) is not tape.false:
+        return None
+    tracks[0] = mode.tracks
     return now
 
 
 @native(inline=True)
 def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
     """The recording of this thread, if machine code may now; null in circumstances.  Grad mode goes to `tracks`."""
-    now = recorder_now()
-    if now is None:
-        return None
-    mode = mode_here()
-    if mode is None or mode.careful is not tape.false:
-        return None
-    tracks[0] = mode.tracks
-    return now
+    return recording_in_mode(tracks, False)
 
 
 @native(inline=True)
 def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
     """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
-    now = recorder_now()
-    if now is None:
-        return None
-    mode = mode_here()
-    if mode is None or mode.watching is not tape.false:
-        return None
-    tracks[0] = mode.tracks
-    return now
+    return recording_in_mode(tracks, True)
