@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
+from codegen.written import defined
 
 from .. import tree
 from ..frames import UserLine, is_ours, user_line
@@ -167,8 +168,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "state": state,
         "user_line": user_line,
     }
-    exec(text, env)  # our own text; nothing of the user's is in it
-    return env["made_for"]
+    return defined("made_for", text, env)
 
 
 class _Classes(dict):

@@ -11,6 +11,7 @@ from typing import Any
 
 from codegen.ir import Aval
 from codegen.symbols import LEAST, NotSymbolic, Symbol, SymbolicFloat, checked, formula
+from codegen.written import defined
 
 from ..mode import MODE
 from ..tape.leaves import constant_kind
@@ -163,9 +164,8 @@ class Writer:
             f"if n{last}.number > now.look_at: look_at_size(now, n{last}.inputs)",
             f"return y, None if is_new else ({kinds})",
         ]
-        exec(f"def put(now, {self._given}):\n " + "\n ".join(lines), self._env)  # our own text
-        put: Put = self._env.pop("put")
-        return put  # not left in its own globals: that would be a cycle
+        put: Put = defined("put", f"def put(now, {self._given}):\n " + "\n ".join(lines), self._env)
+        return put
 
 
 def _made(op: Any, mode: bool, dtype: Any, outs: tuple[Out, ...], params: tuple, shape: tuple[int, ...]) -> Kind:
