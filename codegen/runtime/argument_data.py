@@ -13,10 +13,10 @@ bytes in the frame.  Everything else is null: a miss.
 
 from __future__ import annotations
 
-from ..native import Struct, extern, f32, f64, i32, i64, native, ptr, u8, u32, u64
+from ..native import extern, f32, f64, i32, i64, native, ptr, u8, u32, u64
+from .object_heads import HEAD, RawArray, RawDescr, class_of
 from .plan_words import Plan, Spec
 from .recording_objects import float_value
-from .recording_structs import RawArray, RawObject, class_of
 
 __all__ = ["NUMBER_KINDS", "PACKED", "data_of"]
 
@@ -26,21 +26,11 @@ NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c
 
 #: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED.
 PACKED = 0x101
-#: The bytes of the head of an object: a NumPy scalar's value is behind it.
-HEAD = RawObject.size()
 
 real_of = extern("PyComplex_RealAsDouble", f64, ptr, runs_python=False)
 imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr, runs_python=False)
 integer_of = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr, runs_python=False)
 is_true = extern("PyObject_IsTrue", i32, ptr, runs_python=False)
-
-
-class RawDescr(Struct):
-    """A dtype of NumPy's: the class of its scalars; then kind, byte order, flags and number in one word."""
-
-    head: RawObject
-    type: ptr
-    rest: u64
 
 
 @native(inline=True)

@@ -82,7 +82,7 @@ class _Shape(NamedTuple):
         return (parts(self.length) or ()) if self.length else (self.n,)
 
     def sides(self) -> list[tuple[int, int, int, int, int]]:
-        """`fourier_rows.Side` of what is given, and of what is taken."""
+        """`fourier_blocks.Side` of what is given, and of what is taken."""
         n, inner = self.n, self.inner
 
         def of_complex(count: int) -> tuple[int, int, int, int, int]:
@@ -97,7 +97,7 @@ class _Shape(NamedTuple):
 
 
 class _Plan:
-    """The words of a `fourier_rows.Plan`, and the arrays and code whose addresses are among them.  One is equal to
+    """The words of a `fourier_blocks.Plan`, and the arrays and code whose addresses are among them.  One is equal to
     itself alone."""
 
     __slots__ = ("_arrays", "passes", "words")

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u64, unlikely
-from .argument_data import HEAD, data_of
+from .argument_data import data_of
 from .control_register import let_others, run_program, take_lock_again
+from .object_heads import HEAD, RawArray, RawSelf
 from .plan_words import MISS, Entry, Plan, Spec
 from .pool import from_pool, to_pool
 from .recording_objects import call, dec, inc, int_of, let_go
-from .recording_structs import RawArray, RawSelf
 from .result_objects import put_together, row_of, scalar
 
 __all__ = ["launch", "run_plan"]

@@ -15,11 +15,12 @@ more extents, of another class, or met where machine code may not record is left
 from __future__ import annotations
 
 from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, static, u32, u64, void
+from .object_heads import RawArray, class_of
 from .record_table import MOST_EXTENTS
 from .recorder_here import recording_now
 from .recorder_nodes import new_leaf
 from .recording_objects import dec, inc, object_of
-from .recording_structs import RawArray, RawKind, class_of, tape
+from .recording_structs import RawKind, tape
 
 __all__ = [
     "POOLED", "UNKNOWN", "copy_leaf", "is_writeable", "kind_of_array", "learn_leaf", "new_view", "own_copy",

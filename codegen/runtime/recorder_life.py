@@ -19,9 +19,10 @@ is put on a list, and taken from it when these are gone.
 from __future__ import annotations
 
 from ..native import Struct, extern, fn, i32, i64, native, overlay, ptr, static, u64, unlikely, void
+from .object_heads import class_of
 from .recorder_here import thread_state
 from .recording_objects import dec, inc
-from .recording_structs import RawHandle, RawNode, RawRich, class_of, drop_inputs, tape, word_of
+from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
 
 __all__ = [

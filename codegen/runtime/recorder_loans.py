@@ -13,6 +13,7 @@ When loans are given back while views live, these get memory of their own: whoev
 from __future__ import annotations
 
 from ..native import borrowed, extern, i32, i64, local, native, obj, ptr, status, void
+from .object_heads import RawArray, class_of
 from .recorder_arrays import is_writeable, new_view, own_copy, set_writeable
 from .recording_objects import (
     clear_error,
@@ -30,7 +31,7 @@ from .recording_objects import (
     tuple_of,
     tuple_size,
 )
-from .recording_structs import RawArray, RawLender, class_of, tape
+from .recording_structs import RawLender, tape
 
 __all__ = ["gave_back", "give_back", "keep", "lender_of", "lent_view", "loan_ended"]
 

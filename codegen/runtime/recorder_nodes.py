@@ -18,20 +18,11 @@ drops them.
 from __future__ import annotations
 
 from ..native import Struct, array, extern, i32, i64, likely, native, ptr, static, u64, unlikely
+from .object_heads import RawObject, class_of
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
 from .recording_objects import dec, inc, int_of, int_value, is_subtype, new_tuple, set_tuple
-from .recording_structs import (
-    RawHandle,
-    RawKind,
-    RawNode,
-    RawObject,
-    RawRecording,
-    class_of,
-    count_of,
-    int_or,
-    tape,
-)
+from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_of, int_or, tape
 
 __all__ = [
     "LATEST",

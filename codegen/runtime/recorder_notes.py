@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from ..native import extern, i32, i64, local, native, ptr
+from .object_heads import class_of
 from .recording_objects import append, call, dec, list_item, list_size, referent
-from .recording_structs import RawHandle, RawRecording, class_of, int_or, tape
+from .recording_structs import RawHandle, RawRecording, int_or, tape
 
 __all__ = ["LOOKED_BACK", "call_with_two", "new_reference", "note", "set_slice"]
 

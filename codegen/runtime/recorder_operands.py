@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, unlikely
+from .object_heads import RawArray, class_of
 from .record_table import MOST_KNOWN
 from .recorder_arrays import UNKNOWN, is_writeable, kind_of_array, own_copy, set_writeable, size_of
 from .recorder_loans import lender_of
 from .recorder_nodes import LATEST, kind_of, new_node, node_of, number_of
 from .recording_objects import call, dec, float_value, inc, int_value, object_of
-from .recording_structs import RawArray, RawHandle, RawKind, RawNode, RawRecording, class_of, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
     "NOT_NOW", "OLD", "UNKNOWN", "are_places", "array_node", "ask_python", "evaluate_old", "hold", "is_masked",

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from ..native import Struct, array, i64, likely, local, native, ptr, u64, unlikely
+from .object_heads import RawArray, RawSelf, class_of
 from .record_table import (
     FIRST_BOUND,
     FIRST_STATIC,
@@ -28,7 +29,7 @@ from .recorder_nodes import Step, bad_argument, inputs_of, new_step, node_of, nu
 from .recorder_notes import call_with_two, note
 from .recorder_operands import are_places, array_node, is_masked, number_node
 from .recording_objects import dec, inc, let_go
-from .recording_structs import RawArray, RawHandle, RawKind, RawNode, RawRecording, RawSelf, class_of, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = ["Program", "hold_operands", "put_down", "put_program"]
 

@@ -15,6 +15,7 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 from __future__ import annotations
 
 from ..native import extern, i32, i64, local, native, ptr, u64, void
+from .object_heads import RawArray, class_of
 from .recorder_arrays import new_view, set_writeable
 from .recorder_here import recording_here, recording_now
 from .recorder_life import new_handle
@@ -26,13 +27,11 @@ from .recording_objects import call, call_method, dec, exchange, inc, int_of, li
 from .recording_structs import (
     ASKED,
     LOOKED,
-    RawArray,
     RawHandle,
     RawLeaf,
     RawNode,
     RawRecording,
     RawRich,
-    class_of,
     drop_inputs,
     int_or,
     tape,

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
+from .object_heads import RawSelf, RawTuple, class_of
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, Entry, is_miss, recorded
@@ -34,7 +35,7 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_structs import RawFunction, RawSelf, RawTuple, class_of, tape
+from .recording_structs import RawFunction, tape
 
 __all__ = [
     "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",

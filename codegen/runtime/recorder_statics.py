@@ -10,8 +10,9 @@ An int stands for its value, a float for its bits, a tuple for those of its item
 from __future__ import annotations
 
 from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64
+from .object_heads import class_of
 from .recording_objects import float_value, tuple_item, tuple_size
-from .recording_structs import class_of, tape
+from .recording_structs import tape
 
 __all__ = ["int_within", "is_same_static", "static_bits"]
 

@@ -15,6 +15,7 @@ axis.
 from __future__ import annotations
 
 from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
+from .object_heads import RawObject, class_of
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_here import recording_now, recording_operations
 from .recorder_nodes import is_captured, new_node
@@ -36,7 +37,7 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_structs import RawHandle, RawNode, RawObject, RawOut, RawRecording, class_of, tape, word_of
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
 
 __all__ = ["assign", "subscript"]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..native import i32, local, native, ptr
+from .object_heads import class_of
 from .recorder_here import recording_now
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number
@@ -23,17 +24,7 @@ from .recorder_operands import key_of
 from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss
 from .recording_objects import call, dec, exchange, inc
-from .recording_structs import (
-    RawHandle,
-    RawKind,
-    RawLeaf,
-    RawNode,
-    RawRecording,
-    RawRich,
-    class_of,
-    tape,
-    word_of,
-)
+from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
 
 __all__ = ["IN_PLACE"]
 

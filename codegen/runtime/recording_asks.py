@@ -32,6 +32,7 @@ from ..ir import OutOfRange
 from ..native import BuiltinLibrary, Struct
 from . import (
     engine,
+    object_heads,
     recording_answer,
     recording_behind,
     recording_exact,
@@ -119,8 +120,8 @@ def has_known_slots(layout: Layout) -> bool:
         (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
-    heads: list[tuple[type[Struct], str]] = [(raw.RawArray, name) for name in names]
-    heads += [(raw.RawTuple, "size"), (raw.RawSelf, "payload")]
+    heads: list[tuple[type[Struct], str]] = [(object_heads.RawArray, name) for name in names]
+    heads += [(object_heads.RawTuple, "size"), (object_heads.RawSelf, "payload")]
     are_known = [OFFSETS[name.upper()] == cls.fields()[name].offset for cls, name in heads]
     return all(are_known) and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)

@@ -10,6 +10,7 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 from __future__ import annotations
 
 from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u32, u64
+from .object_heads import RawObject
 from .recording_entries import OWN, PAST, PENDING, WIDE, Met, walk
 from .recording_hash import Digest, copy, mix, state, wires_of
 from .recording_keys import key_object, list_of_found, mix_asked, walked
@@ -29,7 +30,7 @@ from .recording_objects import (
     tuple_of,
     tuple_size,
 )
-from .recording_structs import RawKind, RawObject, RawOut, RawRich, is_filled, is_plain_or_no_leaf, tape
+from .recording_structs import RawKind, RawOut, RawRich, is_filled, is_plain_or_no_leaf, tape
 
 __all__ = ["family_of"]
 

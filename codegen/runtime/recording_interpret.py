@@ -13,9 +13,10 @@ and its looks at layouts, which cost more than a hundred elements do.
 from __future__ import annotations
 
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from .object_heads import RawArray
 from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
 from .recording_steps import DTYPE, MOST, SHAPE, Step, Table
-from .recording_structs import RawArray, RawKind, tape
+from .recording_structs import RawKind, tape
 
 __all__ = ["LOOPS", "interpreted"]
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from .object_heads import RawObject
 from .recording_entries import KEPT, PAST, PENDING, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
 from .recording_objects import (
@@ -36,17 +37,7 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_structs import (
-    CLOCK,
-    RawHandle,
-    RawNode,
-    RawObject,
-    RawRich,
-    RawTable,
-    is_plain_or_no_leaf,
-    old_of,
-    tape,
-)
+from .recording_structs import CLOCK, RawHandle, RawNode, RawRich, RawTable, is_plain_or_no_leaf, old_of, tape
 from .recording_walk import gather, root, roots
 
 __all__ = ["BACKWARD", "TENSORS", "VALUE", "found_in", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]

@@ -11,9 +11,10 @@ Numbers are odd words, or objects where a node was put between two others; those
 from __future__ import annotations
 
 from ..native import i64, native, ptr, u32, u64, unlikely, void
+from .object_heads import RawObject
 from .recording_entries import OWN, walk
 from .recording_objects import float_value, int_value, set_bytes
-from .recording_structs import RawNode, RawObject, tape
+from .recording_structs import RawNode, tape
 
 __all__ = ["number_word", "put_in_order"]
 

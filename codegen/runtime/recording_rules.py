@@ -14,6 +14,7 @@ node, and for the end, where the places of its inputs begin; then these places, 
 from __future__ import annotations
 
 from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
+from .object_heads import RawObject
 from .recording_objects import (
     FEW,
     append,
@@ -34,7 +35,7 @@ from .recording_objects import (
     tuple_size,
 )
 from .recording_program import StepsBlock
-from .recording_structs import RawNode, RawObject, RawRich, count_of, input_at, is_filled, tape
+from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
     "FIRST_INPUT", "FIXED", "MASKED_BIT", "MOST_INPUTS", "begun", "bytes_of_array", "is_simple", "note_used", "rule_of",

@@ -14,6 +14,7 @@ one.
 from __future__ import annotations
 
 from ..native import Struct, array, borrowed, fn, i64, local, native, obj, ptr, u64, unlikely, void
+from .object_heads import RawObject
 from .recording_objects import (
     allocated,
     bytes_at,
@@ -30,7 +31,7 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_structs import RawKind, RawObject, tape
+from .recording_structs import RawKind, tape
 
 __all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "Step", "Table", "runs_of", "scheduled"]
 

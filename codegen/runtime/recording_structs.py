@@ -13,38 +13,16 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i32, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from .object_heads import RawArray, RawObject, class_of
 from .recording_objects import dec, dict_size, int_value, slice_ends, tuple_item, tuple_size
 
 __all__ = [
-    "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawArray",
-    "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawMode", "RawNode", "RawObject",
-    "RawOut", "RawRecording", "RawRich", "RawSelf", "RawTable", "RawTuple", "Tape", "body_of", "class_of", "count_of",
-    "drop_inputs", "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape",
-    "word_of",
+    "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawCounts",
+    "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawMode", "RawNode", "RawOut", "RawRecording",
+    "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of", "input_at", "int_or", "is_filled",
+    "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
 ]  # fmt: skip
-
-
-class RawObject(Struct):
-    """The head of all objects."""
-
-    references: u32
-    rest: u32
-    type: ptr
-
-
-class RawTuple(Struct):
-    head: RawObject
-    size: i64
-
-
-class RawSelf(Struct):
-    """The object of a builtin (`native.Self`): the address of a block."""
-
-    head: RawObject
-    size: i64
-    hash: i64
-    payload: ptr
 
 
 class RawOut(Struct):
@@ -182,22 +160,6 @@ class RawLender(Struct):
     was_writeable: ptr
 
 
-class RawArray(Struct):
-    """The head of an array of NumPy's, which does not change."""
-
-    head: RawObject
-    data: ptr
-    nd: i32
-    dims: ptr[i64]
-    strides: ptr
-    base: ptr
-    descr: ptr
-    flags: u32
-    references: ptr
-    buffers: ptr
-    allocator: ptr
-
-
 class RawTable(Struct):
     """The slots of a table, of plans or of emissions."""
 
@@ -322,11 +284,6 @@ def remember(objects: borrowed) -> void:
     words = ptr[ptr](tape)
     for i in range(tuple_size(ptr(objects))):
         words[i] = tuple_item(ptr(objects), i)
-
-
-@native(inline=True)
-def class_of(thing: ptr) -> ptr:
-    return ptr[RawObject](thing).type
 
 
 @native(inline=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..native import Struct, extern, i32, i64, local, native, ptr, u8, u32
-from .argument_data import HEAD
+from .object_heads import HEAD
 from .plan_words import Entry, Spec, entering
 from .recording_objects import dec, inc, let_go, list_item, new_list, new_tuple, set_list, tuple_size
 

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from codegen.runtime import native
-from codegen.runtime.argument_data import HEAD, RawDescr
-from codegen.runtime.recording_structs import RawArray, RawObject, RawSelf, RawTuple
+from codegen.runtime.object_heads import HEAD, RawArray, RawDescr, RawObject, RawSelf, RawTuple
 
 
 def test_the_self_check_refuses_wrong_offsets(monkeypatch):

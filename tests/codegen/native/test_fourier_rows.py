@@ -9,8 +9,9 @@ from codegen.native import f64, i64, u64
 from codegen.native.structs import Pointer
 from codegen.runtime import fourier_numbers
 from codegen.runtime.fourier import _KINDS, _Shape
+from codegen.runtime.fourier_blocks import Pass, Plan
 from codegen.runtime.fourier_passes import pass_of
-from codegen.runtime.fourier_rows import Pass, Plan, rows_of
+from codegen.runtime.fourier_rows import rows_of
 
 DOUBLE = np.dtype(np.float64)
 
