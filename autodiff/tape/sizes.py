@@ -84,7 +84,8 @@ class _Form:
             plan = None if entry is None else plan_of(entry)
             if plan is not None and values is not None and type(plan.executable) is Tier and found.is_like(plan):
                 found.tier.take_over(plan.executable)
-                plan.use(TierAt(found.tier, values, is_met=True))
+                # The latest is about to run, and is no reason to make code: that is made for what comes.
+                plan.use(TierAt(found.tier, values, -1 if numbers == self.samples[-1] else 1))
         self.names.clear()
 
 
