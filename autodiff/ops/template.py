@@ -306,7 +306,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
     @wraps(memory.body)
     def of_tensors(*args: Any, **keywords: Any) -> Any:
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
-        is_known = not MODE.get().watching and xs and (count != ITEMS or type(xs) in (list, tuple))
+        is_known = not MODE.get().watching and (count != ITEMS or type(xs) in (list, tuple)) and len(xs) > 0
         if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
             return called(xs, rest, keywords)
         static = _static(rest, keywords) if rest or keywords else ()
