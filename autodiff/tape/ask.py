@@ -101,8 +101,9 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     found = known(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
     entry = None if found is None else found.entry
     if found is not None and entry is not None:
-        count(is_known=True)
-        return plan_of(entry), found.order
+        known_plan = plan_of(entry)
+        count(known_plan)
+        return known_plan, found.order
     name = None if found is None else found.without_nodes()
     del found  # what is held counts as something that may be asked for
     family = described(ask, live, tracks)
@@ -113,7 +114,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
     size = size_of(key, family, order) if plan is None else None
     if size is not None:
         plan = size.plan()
-    count(plan is not None)
+    count(plan)
     if plan is not None:
         name_plan(plan, key, name, order, ask)
     else:

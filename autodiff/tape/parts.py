@@ -21,7 +21,7 @@ from .lengths import Ending, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, peel
-from .plan import COUNTS, count, located_at, settle, source
+from .plan import COUNTS, located_at, settle, source
 from .stretch import Stretch, Unfit
 from .tier import Account, lately, prices
 
@@ -141,8 +141,10 @@ def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], pa
 
 def note_parts(what: str, new: int) -> None:
     """Count a recording that was run in parts, of which so many stretches were new."""
-    count(not new)
-    if new:
+    if not new:
+        COUNTS.hits += 1
+    else:
+        COUNTS.misses += 1
         note(what, f"{new} stretch{'es' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
 
 

@@ -51,13 +51,17 @@ class Counts:
 COUNTS: Counts = owned(Counts)
 
 
-def count(is_known: bool) -> None:
-    """A plan was found by its key, or made: machine code for recordings is worth it, or where many new ones come."""
-    if is_known:
-        COUNTS.hits += 1
-    else:
+def count(plan: Plan | None) -> None:
+    """A plan was found by its key; None: one has to be made.
+
+    Machine code for recordings is worth it where found ones are compiled, or many new ones come.
+    """
+    if plan is None:
         COUNTS.misses += 1
-    note_repeated(is_known or len(tiers) > config.patience > 0)
+    else:
+        COUNTS.hits += 1
+    is_compiled = plan is not None and not isinstance(plan.executable, Tier | TierAt)
+    note_repeated(is_compiled or len(tiers) > config.patience > 0)
 
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.

@@ -114,7 +114,7 @@ def _planned(what: Gradients) -> _Planned:
         # What is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
         return _planned_exactly(what, found, family)
-    count(is_known=True)
+    count(plan)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
@@ -123,7 +123,7 @@ def _planned(what: Gradients) -> _Planned:
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
     """A plan for `solve` that nobody keeps: the program is one of many that are new."""
-    count(is_known=False)
+    count(None)
     kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
     exact = Exactly.told(what, Said([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
     _, _, number, order, kept, ranks, _, groups = exact
@@ -151,7 +151,7 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     size = size_of(key, family, order) if plan is None and not why else None
     if size is not None and not _runs_every_rule():
         plan = size.plan()
-    count(plan is not None)
+    count(plan)
     if plan is None:
         plan = make(why, size=size)
     else:
