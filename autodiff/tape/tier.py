@@ -159,13 +159,12 @@ class Tier(Account):
             if ran is not None:
                 ran.append(self)
             if not why:
-                return self.evaluated(values)
+                return self._evaluated(values)
             self._compile(values, why)
         found: tuple = self.compiled.call(*values)
         return found
 
-    def evaluated(self, values: Sequence[Any]) -> tuple:
-        """The results, by NumPy."""
+    def _evaluated(self, values: Sequence[Any]) -> tuple:
         since = prices.now()
         results = self.evaluate(*values)
         self.seconds += prices.now() - since
@@ -208,16 +207,14 @@ class TierAt:
     """A program of any size at some extents: it is called as an executable is.
 
     When it is run again, and there is machine code, it is exchanged for code with their own numbers written in.
-
-    runs    how often these extents were run; negative: the next time they are evaluated in any case
     """
 
-    __slots__ = ("_extents", "_plan", "_runs", "_tier")
+    __slots__ = ("_extents", "_is_met", "_plan", "_tier")
 
-    def __init__(self, tier: SizedTier, extents: tuple[int, ...], runs: int = 0) -> None:
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...], is_met: bool = False) -> None:
         self._tier, self._extents = tier, extents
         self._plan: Callable[[], Any] = _nobody
-        self._runs = runs
+        self._is_met = is_met
 
     def note_user(self, plan: Any) -> None:
         """A plan runs this."""
@@ -226,13 +223,11 @@ class TierAt:
     def call(self, *inputs: Any) -> tuple:
         """The results."""
         tier, plan = self._tier, self._plan()
-        self._runs += 1
-        if self._runs < 1:
-            return tier.evaluated((self._extents, inputs))
-        if self._runs > 1 and plan is not None and tier.compiled is not None:
+        if self._is_met and plan is not None and tier.compiled is not None:
             plan.use(tier.compiled.at(self._extents))
             found: tuple = plan.executable.call(*inputs)
             return found
+        self._is_met = True
         return tier.run((self._extents, inputs), lately.ran)
 
 
