@@ -36,7 +36,7 @@ from ..session import namespace
 from .any_plans import Answer, AnyPlans
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
-from .known import Ask, answer_of, forget, plan_of
+from .known import Ask, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Node
 from .plan import Plan, plans
@@ -82,12 +82,8 @@ class _Form:
         for numbers, name in self.names.items():
             entry, values = plans.get(name), found.fitting(numbers)
             plan = None if entry is None else plan_of(entry)
-            if plan is None or values is None or type(plan.executable) is not Tier or not found.is_like(plan):
-                continue
-            found.tier.take_over(plan.executable)
-            if numbers == self.samples[-1]:
-                forget(plan)  # it is about to run: code for any size is made for what comes
-            else:
+            if plan is not None and values is not None and type(plan.executable) is Tier and found.is_like(plan):
+                found.tier.take_over(plan.executable)
                 plan.use(TierAt(found.tier, values, is_met=True))
         self.names.clear()
 
