@@ -36,8 +36,8 @@ class AnyPlans:
 
     positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
-    made       the plans of sizes
-    outlines   plans that machine code's answers are taken from: they say where all goes, and are never run
+    made       the plans of sizes that were met again
+    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
     """
 
     positions: Sequence[int]
@@ -68,16 +68,11 @@ class AnyPlans:
         values = self.fitting(numbers)
         if values is None:
             return None
-        plan = self.outline(TierAt(self.tier, values))
+        tier = self.tier
+        plan = self.outline(TierAt(tier, values) if tier.compiled is None else tier.compiled.at(values))
         with Paused(), _lock:
             self.made.add(plan)
         return plan
-
-    def is_like(self, plan: Plan) -> bool:
-        """True if a plan gathers and stores as these do."""
-        drawn, answer = self.answer.drawn, self.answer
-        ours = drawn.gather, drawn.store, drawn.copies, answer.grads, answer.computed
-        return (plan.gather, plan.store, plan.copies, plan.grads, plan.computed) == ours
 
     def outline(self, executable: Any) -> Plan:
         """A plan that runs something."""

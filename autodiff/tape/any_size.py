@@ -22,19 +22,23 @@ __all__ = ["AnySize"]
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
 
+#: Extents that are remembered as met.
+_MET = 64
+
 _OTHERWISE = "for small extents they are planned otherwise than for large ones"
 
 
 class AnySize:
     """A graph of unknown extents, which `SizedTier` evaluates, and compiles."""
 
-    __slots__ = ("__weakref__", "_codes", "_graph", "_number", "evaluate")
+    __slots__ = ("__weakref__", "_codes", "_graph", "_met", "_number", "evaluate")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
         #: By "is for small extents": None where no formula says what runs.
         self._codes: dict[bool, SizedCode | None] = {}
         self.evaluate = graph.evaluate
+        self._met: set[tuple[int, ...]] = set()
         self._number = new_number()
 
     def compiled(self, extents: Sequence[int], inputs: Sequence[Any]) -> AnySize:
@@ -61,6 +65,15 @@ class AnySize:
             lambda *_: prices.compiled(graph.at(extents)),
             lambda *inputs: graph.evaluate(extents, inputs),
         )
+
+    def is_met(self, extents: tuple[int, ...]) -> bool:
+        """True if these extents were asked for before, of late."""
+        if extents in self._met:
+            return True
+        if len(self._met) >= _MET:
+            self._met.clear()
+        self._met.add(extents)
+        return False
 
     def _code(self, extents: Sequence[int]) -> SizedCode | None:
         for code in list(self._codes.values()):

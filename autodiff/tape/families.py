@@ -18,13 +18,12 @@ from typing import Any
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
 
-from ..session import owned, plans
+from ..session import owned
 from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
 from .machine import asks
 from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, out_of, released
-from .plan import Plan
 from .record import Recording
 
 __all__ = ["SIZED", "Described", "SizedAnswer", "answered", "described", "is_count", "without_numbers"]
@@ -34,14 +33,14 @@ __all__ = ["SIZED", "Described", "SizedAnswer", "answered", "described", "is_cou
 class SizedAnswer:
     """The way asks of one family are answered.
 
-    answer    of machine code, which is that of all sizes but for the plan, and the kinds of gradients
-    leaves    the places of those that get gradients
-    form      the key without numbers: it holds what the hash knows by its address
-    plans     for any size
+    answer    for machine code;  leaves: the places of those that get gradients
+    at        at(numbers) -> what is run; None where the plan would be wrong, or the size gets a name of its own
+    form      the key without numbers: it holds what the hash knows by its address;  plans: those that it is of
     """
 
     answer: Any
-    leaves: tuple[int, ...]
+    leaves: Sequence[int]
+    at: Callable[[tuple[int, ...]], Any]
     form: tuple
     plans: Any
 
@@ -149,30 +148,28 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
     found = _described(ask, small, (), tracks, 0)
     sized: SizedAnswer | None = None if found is None else SIZED.get(found[0])
-    if sized is None or not sized.answer.plan.valid:
+    if sized is None:
         return None
     assert exact is None or without_numbers(exact) == (sized.form, found[1]), "the hash of a family stands for two"
-    is_named = _name(sized, ask.purpose, found)
+    given = _given(sized, ask.purpose, found)
     del found  # what is held counts as something that may be asked for
-    if not is_named:
+    if given is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
+    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
-def _name(sized: SizedAnswer, purpose: int, found: Any) -> bool:
-    """Let machine code answer such asks at these numbers by a plan of their own.  False where it would be wrong."""
+def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
+    """The arguments of machine code for an ask at these numbers."""
     _, numbers, (exact, order, past, _) = found
-    plan: Plan | None = sized.plans.plan(numbers)
-    if plan is None:
-        return False
+    run = sized.at(numbers)
+    if run is None:
+        return None
     for node in past:
         released(node.kind)  # machine code finds it there
-    plan.leaves = sized.leaves
-    plan.keys, plan.parts = (exact,), [node.kind for node in order]  # which the hash knows by their addresses
-    kinds = [_kind_of_gradient(order[place].kind.out) for place in sized.leaves if purpose == BACKWARD]
-    plans.put(exact, asks().answer_by(plan, sized.answer, kinds))
-    return True
+    leaves = sized.leaves if purpose == BACKWARD else ()
+    kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
+    return sized.answer, exact, (), run, kinds
 
 
 #: By what a leaf is, of what kind its gradient is.

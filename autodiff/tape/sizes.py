@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -36,7 +37,7 @@ from ..session import namespace
 from .any_plans import Answer, AnyPlans
 from .any_size import AnySize
 from .families import SIZED, Described, SizedAnswer, without_numbers
-from .known import Ask, answer_of, plan_of
+from .known import Ask, answer_of, forget, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Node
 from .plan import Plan, plans
@@ -68,23 +69,29 @@ class _Form:
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, ...]] = []
-        self.names: dict[tuple[int, ...], Any] = {}
+        self.names: list[Any] = []
         self.any: AnyPlans | None = None
 
     def add(self, numbers: tuple[int, ...], name: Any) -> None:
         """Note a recording that was answered by a plan of its own."""
         self.samples.append(numbers)
-        self.names[numbers] = name
+        self.names.append(name)
+
+    def at(self, found: AnyPlans, numbers: tuple[int, ...]) -> Any:
+        """The thing that runs these numbers: see `SizedAnswer`."""
+        values = found.fitting(numbers) if self.any is found else None
+        if values is None:
+            return None
+        sized = found.tier.compiled
+        return None if sized is not None and sized.is_met(values) else TierAt(found.tier, values)
 
     def answer_all(self, found: AnyPlans) -> None:
-        """Let the program of any size run the sizes, too, that NumPy evaluates by plans of their own."""
+        """Let plans for any size answer the sizes, too, that NumPy evaluates by plans of their own."""
         self.any = found
-        for numbers, name in self.names.items():
-            entry, values = plans.get(name), found.fitting(numbers)
-            plan = None if entry is None else plan_of(entry)
-            if plan is not None and values is not None and type(plan.executable) is Tier and found.is_like(plan):
-                found.tier.take_over(plan.executable)
-                plan.use(TierAt(found.tier, values, is_met=True))
+        for name in self.names:
+            entry = plans.get(name)
+            if entry is not None and type(plan_of(entry).executable) is Tier:
+                forget(plan_of(entry))
         self.names.clear()
 
 
@@ -128,7 +135,7 @@ class Size:
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
             found.outlines.append(outline)
-            SIZED.put(said.key, SizedAnswer(answer, leaves, self.form, found), len(order))
+            SIZED.put(said.key, SizedAnswer(answer, leaves, partial(form.at, found), self.form, found), len(order))
 
     def learn(
         self,

@@ -193,28 +193,18 @@ class SizedTier(Tier):
     __slots__ = ()
     which = " of any size"
 
-    def take_over(self, tier: Tier) -> None:
-        """What NumPy evaluated of the program at one size, counts here."""
-        self.seconds += tier.seconds
-        self.runs += tier.runs
-        self._number = min(self._number, tier._number)
-        for place, ran in enumerate(lately.ran):
-            if ran is tier:
-                lately.ran[place] = self
-
 
 class TierAt:
     """A program of any size at some extents: it is called as an executable is.
 
-    When it is run again, and there is machine code, it is exchanged for code with their own numbers written in.
+    Of a plan of these extents alone, machine code with their own numbers takes its place.
     """
 
-    __slots__ = ("_extents", "_is_met", "_plan", "_tier")
+    __slots__ = ("_extents", "_plan", "_tier")
 
-    def __init__(self, tier: SizedTier, extents: tuple[int, ...], is_met: bool = False) -> None:
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
         self._tier, self._extents = tier, extents
         self._plan: Callable[[], Any] = _nobody
-        self._is_met = is_met
 
     def note_user(self, plan: Any) -> None:
         """A plan runs this."""
@@ -222,13 +212,11 @@ class TierAt:
 
     def call(self, *inputs: Any) -> tuple:
         """The results."""
-        tier, plan = self._tier, self._plan()
-        if self._is_met and plan is not None and tier.compiled is not None:
-            plan.use(tier.compiled.at(self._extents))
-            found: tuple = plan.executable.call(*inputs)
-            return found
-        self._is_met = True
-        return tier.run((self._extents, inputs), lately.ran)
+        results = self._tier.run((self._extents, inputs), lately.ran)
+        plan = self._plan()
+        if plan is not None and self._tier.compiled is not None:
+            plan.use(self._tier.compiled.at(self._extents))
+        return results
 
 
 def _nobody() -> None:

@@ -15,7 +15,7 @@ from ..native import borrowed, local, native, obj, ptr, u64, unlikely
 from .recording_entries import walk
 from .recording_hash import Digest
 from .recording_keys import VALUE, found_in, key_object, list_of_found, walked
-from .recording_objects import bytes_at, clear_error, dec, failed, object_of, tuple_item
+from .recording_objects import bytes_at, clear_error, dec, failed, object_of, tuple_item, tuple_size
 from .recording_run import AnswerBlock, run
 from .recording_structs import RawNode, RawRecording, tape
 
@@ -40,7 +40,8 @@ def ask(
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
-    given    None; or (answer, key, computed inputs) where Python has looked up the key together with keys of calls
+    given    None; or (answer, key, computed inputs) where Python has looked up the key together with keys of calls;
+             or these, what is run, and the kinds of gradients, where it has looked up the family
 
     Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
     [key, [], calls] where keys of calls belong to the key; None where it is not known.
@@ -54,7 +55,12 @@ def ask(
         a = ptr[AnswerBlock](bytes_at(tuple_item(ptr(given), 0))[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
             return borrowed(tape.none)
-        return run(a, d, purpose, ptr(now), is_released, tuple_item(ptr(given), 2), None)
+        executable = ptr(None)
+        kinds = ptr(None)
+        if tuple_size(ptr(given)) > 3:
+            executable = tuple_item(ptr(given), 3)
+            kinds = tuple_item(ptr(given), 4)
+        return run(a, d, purpose, ptr(now), is_released, tuple_item(ptr(given), 2), None, executable, kinds)
     key = key_object(d)
     if key is None:
         return failed()
@@ -62,12 +68,12 @@ def ask(
         known = looked_up(key)
         if known is None:
             return object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
-        return run(known, d, purpose, ptr(now), is_released, None, key)
+        return run(known, d, purpose, ptr(now), is_released, None, key, None, None)
     known = looked_up(key)
     dec(key)
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, purpose, ptr(now), is_released, None, None)
+    return run(known, d, purpose, ptr(now), is_released, None, None, None, None)
 
 
 @native
@@ -85,4 +91,4 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
             clear_error()
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, VALUE, ptr(now), False, None, None)
+    return run(known, d, VALUE, ptr(now), False, None, None, None, None)

@@ -212,16 +212,8 @@ class Asks:
         block = (ctypes.c_int64 * len(words))(*words)
         made = NativeAnswer(struct.pack("P", ctypes.addressof(block)))
         block[-1] = id(made)
-        made.owned = (block, arrays, arguments, stored, groups, past, is_whole)
+        made.owned = (block, arrays, tuple(arguments), tuple(groups))
         made.plan = plan
-        return made
-
-    def answer_by(self, plan: Any, other: NativeAnswer, kinds: Sequence[Any]) -> NativeAnswer:
-        """Make the answer by this plan where all else is as in another one, but for the kinds of gradients."""
-        _, _, arguments, stored, groups, past, is_whole = other.owned
-        groups = [(*group[:2], kind, kind.out.cls) for group, kind in zip(groups, kinds, strict=True)]
-        made = self.answer(plan, arguments, stored, groups, past, is_whole)
-        made.ranks, made.calls = other.ranks, other.calls
         return made
 
     def reads(self, places: Sequence[int], entry: Any) -> NativeReads:

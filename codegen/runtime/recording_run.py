@@ -158,10 +158,11 @@ def called(name: ptr) -> bool:
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
+def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: ptr) -> i64:
     """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
 
     groups    per group its leaf, the node of its old gradient (null: none), and room for the new one
+    kinds     null: the table's;  else of what kind each gradient is
     """
     found = i64(1)
     for i in range(count):
@@ -169,7 +170,12 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
         position = table[4 * i + 1]
         if position >= 0 and found == 1:
             value = tuple_item(results, position)
-            groups[3 * i + 2] = ptr(new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value))
+            kind = ptr(table[4 * i + 2])
+            cls = ptr(table[4 * i + 3])
+            if kinds is not None:
+                kind = tuple_item(kinds, i)
+                cls = ptr[RawKind](kind).out.cls
+            groups[3 * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
             if groups[3 * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -248,12 +254,14 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
 
 @native(inline=False)
 def run(
-    a: ptr[AnswerBlock], d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, computed: ptr, key: ptr
+    a: ptr[AnswerBlock], d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, computed: ptr, key: ptr,
+    executable: ptr, kinds: ptr,
 ) -> obj:
     """Run the plan on the recording that was walked over, and keep its results.
 
     computed    inputs that were computed from the numbers of calls;  key: null, or what was found without the keys of
                 calls, which Python is asked for then; its count comes along
+    executable, kinds    null: the plan's, and the answer's;  else what is run, and of what kind each gradient is
 
     Gives what `ask` gives; None where Python is to be asked after all.
     """
@@ -274,7 +282,7 @@ def run(
         dec(own)
         return failed()
     values = local(ptr, a.arguments + 1)
-    values[0] = a.executable[0]
+    values[0] = executable if executable is not None else a.executable[0]
     inc(values[0])
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
@@ -334,7 +342,7 @@ def run(
         outcome = 2 if told is not None else -1  # calls of another kind
     elif results is not None:
         settle(held, a.stored, a.stored_table, results)
-        outcome = commit(groups, a.groups, a.group_table, results) if a.groups > 0 else i64(1)
+        outcome = commit(groups, a.groups, a.group_table, results, kinds) if a.groups > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)
             counts = ptr[ptr](tape.counts)
