@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from codegen.compiler import compile_graph, counts, is_known
 from codegen.ir import Graph
@@ -141,12 +141,12 @@ class Tier(Account):
         super().__init__(operations)
         self.made, self.evaluate = made, evaluate
         self.compiled: Any = None
-        self.plans: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
+        self.plans: list[Callable[[], Any]] = []
         self._number = new_number()
 
     def note_user(self, plan: Any) -> None:
         """A plan runs this."""
-        self.plans[plan] = None
+        self.plans = [*[where for where in self.plans if where() is not None], ref(plan)]
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
@@ -176,7 +176,7 @@ class Tier(Account):
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled
-        for where in self.plans.keyrefs():
+        for where in self.plans:
             if (plan := where()) is not None and plan.executable is self:
                 plan.executable = compiled
         for block in LATE:

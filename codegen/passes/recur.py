@@ -21,6 +21,7 @@ from ..ir.op import CONSTANT, Op
 from ..lowering import Call, Nest
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
+from .counting import counted
 from .pipeline import optimize
 from .rebuild import inlined, rebuilt
 
@@ -57,6 +58,8 @@ def separate(graph: Graph) -> Graph:
             nested, reads = trimmed[key]
             values = [node.inputs[k] for k in reads]
             found[original] = nested, values
+            if isinstance(nested, Recurrence) and original not in whole:
+                nested, values = counted(nested, values)
             read, starts = _in_place(values)
             return Node(RESULT, read, (nested, starts, None), node.aval)
         if "part" in node.op.traits and (vector := original.inputs[0]) in found and vector not in whole:
@@ -77,10 +80,12 @@ def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
     (vector,), start = part.inputs, part.keywords["start"]
     found = zip(nested.results, nested.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
-    if isinstance(nested, Recurrence) and nested.carried <= number < len(nested.body.outputs):
+    if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
-        if (output := nested.body.outputs[number]) in elements:
+        if number < len(nested.body.outputs) and (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
+        if vector.params[0] is not nested:
+            number += 1  # after the number of the step, which is a state too
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 

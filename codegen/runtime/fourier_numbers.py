@@ -42,8 +42,15 @@ def radices(n: int) -> tuple[int, ...] | None:
 
 
 def parts(n: int) -> tuple[int, int] | None:
-    """(columns, rows) of a row of n, as alike as can be; None where they are too few."""
-    return next(((n // d, d) for d in range(math.isqrt(n), LANES - 1, -1) if n % d == 0), None)
+    """(columns, rows) of a row of n, which has small factors alone, as alike as can be; None where they are too few."""
+    divisors, most, rest, factor = {1}, math.isqrt(n), n, 2
+    while rest > 1:
+        while rest % factor:
+            factor += 1
+        rest //= factor
+        divisors |= {d * factor for d in divisors if d * factor <= most}
+    found = max(divisors)
+    return (n // found, found) if found >= LANES else None
 
 
 def longer(n: int) -> int:

@@ -11,7 +11,7 @@ from codegen.emit import emit_module
 from codegen.families import Families
 from codegen.ir import parse
 from codegen.kernel.form import form_of
-from codegen.kernel.nest import F32, F64, I8, INDEX, Extent
+from codegen.kernel.nest import F32, F64, I8, INDEX, Extent, every
 from codegen.passes import caches, plan
 from codegen.program import Kernel
 from codegen.runtime import engine
@@ -65,7 +65,7 @@ def marked(graph):
     return [
         sorted({
             step.work.function.arguments.index(o.operands[1])
-            for o in caches._accesses(step.work.function.body)[1]
+            for o in every(step.work.function.body.operations)
             if "nontemporal" in o.attributes
         })
         for step in plan.plan(graph).steps
@@ -92,9 +92,9 @@ def test_what_a_kernel_reads_again_does_not():
         b: f64[8000,1000] = broadcast_to(r, shape=(8000, 1000))  y: f64[8000,1000] = div(e, b)  return y }"""
     assert any(marked(parse(rows)))
     for step in plan.plan(parse(rows)).steps:
-        loads, stores = caches._accesses(step.work.function.body)
-        read = {o.operands[0] for o in loads}
-        assert not any("nontemporal" in o.attributes and o.operands[1] in read for o in stores)
+        accesses = list(every(step.work.function.body.operations))
+        read = {o.operands[0] for o in accesses if o.name == "memref.load"}
+        assert not any("nontemporal" in o.attributes and o.operands[1] in read for o in accesses)
 
 
 def test_results_have_the_same_bits(monkeypatch, rng):

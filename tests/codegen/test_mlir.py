@@ -178,7 +178,8 @@ def scalar_methods(dtype, count):
     elements = [k.load(x, loop.index), k.load(y, loop.index)]
     for row, name in enumerate(METHODS[dtype]):
         method = getattr(k, name)
-        arity = len(inspect.signature(method).parameters)
+        parameters = inspect.signature(method).parameters.values()
+        arity = sum(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in parameters)
         result = method(*(elements + elements)[:arity])
         goal = same if result.type is SCALAR_TYPES[dtype] else truth
         k.store(result, goal, loop.index.plus(k.index(row * count)))
