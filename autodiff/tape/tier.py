@@ -16,6 +16,7 @@ calls an executable, which takes the place of the tier once it is made.  A progr
 from __future__ import annotations
 
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -141,12 +142,12 @@ class Tier(Account):
         super().__init__(operations)
         self.made, self.evaluate = made, evaluate
         self.compiled: Any = None
-        self.plans: list[Callable[[], Any]] = []
+        self.plans: set[ref[Any]] = set()
         self._number = new_number()
 
     def note_user(self, plan: Any) -> None:
         """A plan runs this."""
-        self.plans = [*[where for where in self.plans if where() is not None], ref(plan)]
+        self.plans.add(ref(plan, self.plans.discard))
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
@@ -176,7 +177,7 @@ class Tier(Account):
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled
-        for where in self.plans:
+        for where in list(self.plans):
             if (plan := where()) is not None and plan.executable is self:
                 plan.executable = compiled
         for block in LATE:
@@ -228,22 +229,23 @@ class _LatestRuns:
 
     Twice as many runs as the longest patience.
 
-    met     programs that were let pass, by their hash without numbers
+    met     four bytes of the hash without numbers of each program that came, at a place that two others tell: of a
+            fixed size, in which a new one takes the place of an old one
     new     how many were new of late;  known   recordings that were answered by what was known, at the last new one
     """
 
     def __init__(self) -> None:
         self.ran: deque[Tier] = deque(maxlen=128)
         self.ran_in_parts: deque[Any] = deque(maxlen=128)
-        self.met: set[bytes] = set()
+        self.met = array("I", bytes(4 * _MET))
         self.new = self.known = 0
 
 
 #: Where so many programs came that are new, and fewer than one in `RARE` was known, the next one is let pass: it runs,
 #: and is kept when it comes again.
 MANY, RARE = 64, 8
-#: So many are remembered as let pass.
-_MOST_MET = 1 << 14
+#: So many are remembered as having come.
+_MET = 1 << 12
 
 
 def is_let_pass(program: bytes, known: int) -> bool:
@@ -254,11 +256,10 @@ def is_let_pass(program: bytes, known: int) -> bool:
     found = lately
     since, found.known = max(0, known - found.known), known
     found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
-    if program in found.met or not config.patience:
+    place, looks = int.from_bytes(program[:2], "little") % _MET, int.from_bytes(program[2:6], "little")
+    if found.met[place] == looks or not config.patience:
         return False
-    if len(found.met) >= _MOST_MET:
-        found.met.clear()
-    found.met.add(program)
+    found.met[place] = looks
     return found.new > MANY
 
 

@@ -71,8 +71,7 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
             elif is_sealed() and not state.now.transforming:  # nobody around differentiates
-                gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
-                out = record(DETACH, (value,))
+                gradients, out = _sealed_results(value, _computed(value, seed, a.leaves, aux_leaves))
             else:
                 gradients, out = _recorded(value, seed, a.leaves)
             if has_aux:
@@ -83,6 +82,11 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
             raise
 
     return value_and_gradient
+
+
+def _sealed_results(value: Tensor, gradients: Sequence[Any]) -> tuple[list[Tensor], Tensor]:
+    """The same as leaves, and the value without a history: a function that may not see values goes on with these."""
+    return [leaf(np.asarray(g)) for g in gradients], record(DETACH, (value,))
 
 
 def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
