@@ -56,7 +56,6 @@ class Entry:
     results      nodes of the result leaves (None for those that are none)
     tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
     choices      of dispatch that the trace relied on
-    is_plain     whether all that was traced are operations of this library, of which nothing tracks
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
     native       the same for machine code, where it knows what it needs
     of_tensors   the same for calls with tensors; False: there is no such way
@@ -65,8 +64,7 @@ class Entry:
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden",
-        "is_plain", "is_repeated", "leaves", "lines", "missed", "native", "of_tensors", "outputs", "results",
-        "structure", "tracks",
+        "is_repeated", "leaves", "lines", "missed", "native", "of_tensors", "outputs", "results", "structure", "tracks",
     )
 
     graph: Graph
@@ -86,7 +84,6 @@ class Entry:
     caller: Callable | None
     native: Native | None
     of_tensors: Any
-    is_plain: bool
     is_repeated: bool
     missed: int
 
@@ -150,8 +147,6 @@ def frozen(
     numbers = _numbers(captures)
     met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
     entry.captures = {n: captures[n] for n in met}
-    is_of_ours = not any([n.kind.op.has_regions or n.call is not None or n.hooks for n in nodes])
-    entry.is_plain = is_of_ours and not (entry.tracks or any([n.kind.out.requires_grad for n in met]))
     entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
     if entry.enclosing:
         return entry

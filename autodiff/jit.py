@@ -52,9 +52,6 @@ def jit(
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
-    Where signatures differ in sizes alone, the third and any later one is recorded when it comes for the first time,
-    which costs less than a trace, and traced when it comes again.
-
     static_argnums, static_argnames   arguments that stay Python values in f, however they are passed;
                                       f is traced for each value of them
 

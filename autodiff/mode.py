@@ -8,8 +8,8 @@
     finally:
         set_in_context(MODE, before)
 
-A mode is one of thirty-two objects.  Nobody changes what it says of its context; what the settings of the process add
-to it is written into all of them, so recording looks at one object.
+A mode is one of sixteen objects.  Nobody changes what it says of its context; what the settings of the process add to
+it is written into all of them, so recording looks at one object.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from itertools import product
 
 __all__ = ["MODE", "Mode", "look_closer"]
 
-#: What a mode says of its context, and whether it does at first.
-_FLAGS = {"tracks": True, "closely": False, "lightly": False, "anomalies": False, "sealed": False}
+#: The flags of a mode, with those of a context at first.
+_FLAGS = {"tracks": True, "closely": False, "lightly": False, "anomalies": False}
 
 
 class Mode:
     """tracks     results track gradients;  anomalies   they are looked for, and every node keeps the user's line
     closely    somebody wants to know all that is recorded: a trace, who observes dispatch, who keeps lines
     lightly    somebody wants the nodes alone, and no values: of examples, and of bodies of loops
-    sealed     values are there, but the function that runs may not ask for one
 
     on, off    the same with and without tracking
 
@@ -38,14 +37,13 @@ class Mode:
     """
 
     __slots__ = (
-        "anomalies", "careful", "closely", "lightly", "off", "on", "others", "sealed", "tracks", "watching",
+        "anomalies", "careful", "closely", "lightly", "off", "on", "others", "tracks", "watching",
     )  # fmt: skip
 
     tracks: bool
     closely: bool
     lightly: bool
     anomalies: bool
-    sealed: bool
     on: Mode
     off: Mode
 

@@ -18,7 +18,6 @@ from codegen.forks import in_child
 from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.lazily import later
-from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 from codegen.symbols import typical
 
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from codegen.runtime.entered import Entry as Native
 
     from . import entry as entries
-    from . import other_sizes, tensor_calls
     from . import signature as signatures
+    from . import tensor_calls
     from .custom import host
     from .entry import Entry
     from .signature import Leaf, Statics
@@ -52,7 +51,6 @@ else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
-    other_sizes = later("autodiff.other_sizes")
     signatures = later("autodiff.signature")
     tensor_calls = later("autodiff.tensor_calls")
 
@@ -88,22 +86,6 @@ def _renew_locks() -> None:
             function.lock = threading.RLock()
 
 
-class _Asked(NamedTuple):
-    """A call taken apart, and its entry, if there is one.   values: of its run-time leaves"""
-
-    structure: Any
-    parts: list[Leaf]
-    leaves: list[Any]
-    key: tuple
-    values: list[Any]
-    entry: Entry | None
-
-    @property
-    def is_plain(self) -> bool:
-        """True if none of the arguments is a tensor."""
-        return not any([isinstance(x, AbstractTensor) for x in self.leaves])
-
-
 class Traces:
     """The entries of one function, by call signature.
 
@@ -113,7 +95,6 @@ class Traces:
     natives   of these the ones for machine code: see `autodiff.entering`
     tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
     enters    lets calls go by machine code, and says whether they can
-    sizes     which signatures differ in extents alone
     gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
     """
 
@@ -128,7 +109,6 @@ class Traces:
         self.natives: tuple[Native, ...] = ()
         self.gone: list[signatures.Watch] = []
         self.traced_last: tuple | None = None
-        self.sizes = other_sizes.Sizes()
         self.tells_arrays = False
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
@@ -137,15 +117,7 @@ class Traces:
         """Find or make the entry of this call, and run it."""
         if runs_as_written():
             return _eagerly(self.f, args, kwargs)
-        asked = self._asked(args, kwargs)
-        if asked.entry is None and asked.is_plain and self.sizes.is_let_pass(asked.key):
-            try:
-                found = other_sizes.recorded(self.f, asked.structure, asked.parts, asked.leaves)
-                self._note(asked.key)
-                return found
-            except Exception:
-                pass  # the trace says it, where it is so
-        entry, values = self._entry(asked), asked.values
+        entry, values = self.entry(args, kwargs)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
@@ -165,11 +137,6 @@ class Traces:
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
-        asked = self._asked(args, kwargs)
-        return self._entry(asked), asked.values
-
-    def _asked(self, args: tuple, kwargs: dict[str, Any]) -> _Asked:
-        """Take a call apart, and look for its entry."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         leaves = [numpys(x) for x in leaves]
@@ -182,36 +149,27 @@ class Traces:
         if entry is not None and not entry.fits:
             self._drop(key)
             entry = None
-        return _Asked(structure, parts, leaves, key, values, entry)
-
-    def _entry(self, asked: _Asked) -> Entry:
-        """The entry of a call; where there is none the function is traced."""
-        structure, parts, leaves, key, _, entry = asked
         if entry is None:
             with self.lock:
                 entry = self.entries.get(key)
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
                     if entry.enclosing:
-                        return entry
+                        return entry, values
                     if not self.tells_arrays and signatures.tells_arrays(entry.choices):
                         self.tells_arrays = True
                         key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
-                    self.sizes.note(key, entry)
-                    self._note(key)
+                    why = signatures.why_traced(self.f, key, self.traced_last)
+                    note(f"jit {getattr(self.f, '__name__', 'f')}", why)
+                    self.traced_last = key
                     entry.choices.on_change(lambda: self._drop(key))
                     signatures.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
             if self._repeat(entry, structure, parts, leaves):
                 self._put_first(key, entry)
-        return entry
-
-    def _note(self, key: tuple) -> None:
-        """Note that a signature is new."""
-        note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(self.f, key, self.traced_last))
-        self.traced_last = key
+        return entry, values
 
     def _key(self, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> tuple:
         """The signature of a call."""
@@ -270,7 +228,6 @@ class Traces:
     def forget(self) -> None:
         """Drop all entries."""
         with self.lock:
-            self.sizes = other_sizes.Sizes()
             self.entries.clear()
             self.front.clear()
             self._enter()

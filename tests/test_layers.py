@@ -27,7 +27,6 @@ ENGINE = [
     ["autodiff.structured"],
     ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
-    ["autodiff.other_sizes"],
     ["autodiff.tensor_calls"],
     ["autodiff.explorer"],
     [

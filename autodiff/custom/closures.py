@@ -221,7 +221,7 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
 
 
 def _of_object(name: str, value: Any) -> list[tuple[str, Any]]:
-    """What is called where an object is: of what `jit` made the function."""
+    """The functions that a call of an object runs: the one that `jit` wraps, and its `__call__`."""
     return [(name, getattr(value, "__wrapped__", None)), (name, _attribute_of(value, "__call__"))]
 
 

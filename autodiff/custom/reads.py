@@ -152,7 +152,7 @@ class Walk:
         self._within.append(value)
         keys = [head]
         for where, part, is_certain in reads:
-            # What a module's attribute is cannot be another thing for this function alone.
+            # An attribute of a module cannot be another object for this function alone.
             self.numbers = numbers if len(where) == 2 else None
             keys.append(self.key(part))
             if not is_certain:
@@ -182,7 +182,7 @@ class Walk:
         return self.of_class(cls) if is_known else self._if_whole(cls, False)
 
     def of_class(self, cls: type) -> Any:
-        """What the methods of a class may run or read."""
+        """The key of all that the methods of a class may run or read."""
         parts = class_parts(cls)
         return self._inside(cls, cls, _parts(parts)) if parts else cls
 

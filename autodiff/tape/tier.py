@@ -99,7 +99,8 @@ LATE: list[Late] = []
 
 
 class Account:
-    """How often something of so many operations was run without machine code of its own, and the seconds of that."""
+    """The runs of a program or of parts without machine code of their own: how many, of how many operations, and their
+    seconds."""
 
     __slots__ = ("__weakref__", "operations", "runs", "seconds")
 
@@ -241,10 +242,10 @@ class _LatestRuns:
         self.new = self.known = 0
 
 
-#: Where so many programs came that are new, and fewer than one in `RARE` was known, the next one is let pass: it runs,
+#: The number of new programs after which the next one is let pass, where fewer than one in `RARE` was known: it runs,
 #: and is kept when it comes again.
 MANY, RARE = 64, 8
-#: So many are remembered as having come.
+#: The number of programs that are remembered as having come.
 _MET = 1 << 12
 
 

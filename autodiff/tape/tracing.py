@@ -12,7 +12,7 @@ from ..mode import MODE
 from .lines import Lines
 from .record import state
 
-__all__ = ["is_sealed", "looking", "sealed", "told", "tracing"]
+__all__ = ["looking", "told", "tracing"]
 
 
 @contextmanager
@@ -68,19 +68,3 @@ def tracing(since: float) -> Iterator[None]:
     finally:
         now.inside, now.start, now.small, now.tracing = inside, start, small, depth
         set_in_context(MODE, mode)
-
-
-@contextmanager
-def sealed() -> Iterator[None]:
-    """Values are there, for what is recorded to be computed, but the function that runs may not ask for one."""
-    mode = MODE.get()
-    try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("lightly").but("sealed"))
-        yield
-    finally:
-        set_in_context(MODE, mode)
-
-
-def is_sealed() -> bool:
-    """True inside of `sealed`."""
-    return MODE.get().sealed

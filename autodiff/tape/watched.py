@@ -75,7 +75,7 @@ class Watch:
         return self._put(Step(None, ((-1, i),), frozenset((i,))), self.numbers[i])
 
     def made(self, function: Callable, given: Sequence[Any], value: Any) -> Any:
-        """What one more step makes of watched numbers of this watch and of others, which has this value now."""
+        """The number that one more step makes of watched numbers, also of other watches; `value` is its value now."""
         operands = tuple([(x._step, None) if type(x) in WATCHED else (-1, x) for x in given])
         sources = frozenset().union(*[self.steps[step].sources for step, _ in operands if step >= 0])
         return self._put(Step(function, operands, sources), value)

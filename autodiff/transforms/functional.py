@@ -21,10 +21,9 @@ from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
 from ..tape.known import NODES, Ask
-from ..tape.leaves import constant, leaf
+from ..tape.leaves import constant
 from ..tape.node import Node
 from ..tape.record import DETACH, record, state
-from ..tape.tracing import is_sealed
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -70,8 +69,6 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 gradients = _computed(value, seed, a.leaves, aux_leaves)
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
-            elif is_sealed() and not state.now.transforming:  # nobody around differentiates
-                gradients, out = _sealed_results(value, _computed(value, seed, a.leaves, aux_leaves))
             else:
                 gradients, out = _recorded(value, seed, a.leaves)
             if has_aux:
@@ -82,11 +79,6 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
             raise
 
     return value_and_gradient
-
-
-def _sealed_results(value: Tensor, gradients: Sequence[Any]) -> tuple[list[Tensor], Tensor]:
-    """The same as leaves, and the value without a history: a function that may not see values goes on with these."""
-    return [leaf(np.asarray(g)) for g in gradients], record(DETACH, (value,))
 
 
 def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:

@@ -111,7 +111,7 @@ def _planned(what: Gradients) -> _Planned:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
         if is_new and not _why_unkept(what.past, what.groups):
             return _let_pass(what, found)
-        # What is held counts as something that may be asked for.
+        # A node that is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
         return _planned_exactly(what, found, family)
     count(plan)

@@ -13,7 +13,6 @@ from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, record, state
-from ..tape.tracing import is_sealed
 from ..tensor import Tensor
 from ..tracebacks import shorten
 
@@ -52,8 +51,7 @@ _AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `whi
 def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
     """The value.  Raises ConcretizationError where a trace has none, with what to write instead."""
     try:
-        if not is_sealed():
-            return value_of(t.node)
+        return value_of(t.node)
     except ConcretizationError:
         if not is_traced(t.node):
             raise

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["RUN", "SEARCHED", "is_long", "is_open", "may_be_known", "write_in_runs"]
 
-#: So many iterations, or vectors, are added up by themselves where there are twice as many.
+#: The number of iterations, or vectors, that are added up by themselves where there are twice as many.
 RUN = 16
 
-#: So many vectors are searched before a look: of a million that are false the looks take a hundredth of the time.
+#: The number of vectors that are searched before a look: of a million that are false looks take 1 % of the time.
 SEARCHED = 32
 
-#: What is known whatever follows, by the operation.
+#: The result that is known whatever follows, by operation.
 _KNOWN = {"arith.ori": 0, "arith.andi": -1}
 
 

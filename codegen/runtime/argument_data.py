@@ -1,4 +1,4 @@
-"""Where the number of an argument is, in native Python: `data_of`.
+"""The place of an argument's number, in native Python: `data_of`.
 
     an array     that fits its spec, packed and aligned
     a NumPy scalar of the spec's class

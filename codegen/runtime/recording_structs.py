@@ -141,7 +141,6 @@ class RawMode(Struct):
     off: ptr
     on: ptr
     others: ptr
-    sealed: ptr
     tracks: ptr
     watching: ptr
 
