@@ -78,7 +78,7 @@ def bodies():
             ...
 
     def reads_a_cell(x):
-        free  # noqa: B018
+        free  # noqa: B018  a read
 
     def calls(x):
         print()
@@ -89,7 +89,7 @@ def bodies():
     async def waits(x): ...
 
     def imports(x):
-        import os  # noqa: F401
+        import os  # noqa: F401  an import
 
     return [gives_dots, gives_zero, gives_no, gives_words, gives_it, raises, asserts, looks, reads_a_cell, calls,
             yields, waits, imports]  # fmt: skip

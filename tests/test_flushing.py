@@ -99,7 +99,7 @@ def test_results_below_the_smallest_normal_number_are_zero_in_the_mode_and_stay_
 def test_operands_below_it_are_read_as_zeros(dtype, flushing):
     x = np.full(100, np.finfo(dtype).tiny / 2)
     assert (ad.jit(lambda x: x * dtype(1e10))(x) == 0).all()
-    assert (ad.jit(lambda x: x > 0)(x) == False).all()  # noqa: E712
+    assert (ad.jit(lambda x: x > 0)(x) == False).all()  # noqa: E712  elementwise
     ad.config.flush_subnormals = False
     assert (ad.jit(lambda x: x * dtype(1e10))(x) > 0).all()
     assert (ad.jit(lambda x: x > 0)(x)).all()

@@ -112,7 +112,7 @@ def test_nothing_is_left_behind_and_nothing_costs_when_off():
         assert all(f is not g for f, g in zip(functions, _points(), strict=True))
     assert _points() == functions and not observers
     with pytest.raises(ZeroDivisionError), ad.profile() as p:
-        1 / 0  # noqa: B018
+        1 / 0  # noqa: B018  the error is wanted
     assert _points() == functions and not observers and p.seconds > 0
 
 

@@ -112,7 +112,7 @@ def test_a_cluster_without_workers_is_an_error_with_the_keys(monkeypatch):
 
 def test_errors_arrive_from_dask_as_themselves_and_a_shard_is_loaded_again():
     with dask(1) as client:
-        shards = ad.shards(lambda key: open("/no/such/file"), [3], on=client)  # noqa: SIM115
+        shards = ad.shards(lambda key: open("/no/such/file"), [3], on=client)  # noqa: SIM115  it fails
         for _ in range(2):
             with pytest.raises(FileNotFoundError) as caught:
                 ad.sum_over(loss, shards)(P)

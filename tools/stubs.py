@@ -28,9 +28,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-import autodiff as ad  # noqa: E402
-from autodiff.custom.function import Function  # noqa: E402
-from autodiff.ops.operators import BINARY, COMPARISONS, METHODS, PREFIX  # noqa: E402
+import autodiff as ad  # noqa: E402  after the path
+from autodiff.custom.function import Function  # noqa: E402  after the path
+from autodiff.ops.operators import BINARY, COMPARISONS, METHODS, PREFIX  # noqa: E402  after the path
 
 INDEX, INDICES, OPERAND, DTYPE = "SupportsIndex", "_Axes", "_ArrayLike", "DTypeLike"
 

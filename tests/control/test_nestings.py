@@ -105,12 +105,12 @@ def level(lib, kind, g, feed, trips, x, w):
         if kind == "cond":
             return lib.cond((c if feed == "state" else x) > 0.1, g, lambda a: a * a, c)
         if kind == "while_loop":
-            step = lambda s: (s[0] + 1, g(s[1]) * 0.5 + s[1] * 0.3)  # noqa: E731
+            step = lambda s: (s[0] + 1, g(s[1]) * 0.5 + s[1] * 0.3)  # noqa: E731  as users do
             return lib.while_loop(lambda s: s[0] < trips, step, (0, c * 1.0))[1]
         if kind == "fori_loop":
             return lib.fori_loop(0, trips, lambda i, s: s * 0.4 + g(s) * 0.7, c * 1.0)
         if kind == "scan":
-            step = lambda s, e: ((s[0] * 0.5 + g(s[0]) * e, s[1] + s[0]), s[0] * e)  # noqa: E731
+            step = lambda s, e: ((s[0] * 0.5 + g(s[0]) * e, s[1] + s[0]), s[0] * e)  # noqa: E731  as users do
             (one, other), given = lib.scan(step, (c * 1.0, c * 0.5), w[:trips])
             return one + other * 0.2 + lib.sum(given)
         if kind == "checkpoint":

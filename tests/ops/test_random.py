@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.errors import DTypeError, ShapeError
 
 from .cases import eager
 from .threefry import words
@@ -196,21 +195,21 @@ class _threads:
     ("call", "error", "text"),
     [
         (lambda: r.normal(0, (3,)), TypeError, "make one of a seed: ad.random.key"),
-        (lambda: r.normal(np.zeros(2), (3,)), ShapeError, "a key is an i32"),
-        (lambda: r.normal(r.split(KEY), (3,)), ShapeError, "ad.vmap"),
+        (lambda: r.normal(np.zeros(2), (3,)), ad.ShapeError, "a key is an i32"),
+        (lambda: r.normal(r.split(KEY), (3,)), ad.ShapeError, "ad.vmap"),
         (lambda: r.key(0.5), TypeError, "a seed is an integer"),
-        (lambda: r.uniform(KEY, (3,), np.int32), DTypeError, "float32 or float64"),
-        (lambda: r.bits(KEY, (3,), np.float32), DTypeError, "int32 or int64"),
-        (lambda: r.randint(KEY, (3,), 0, 5, np.float64), DTypeError, "int32 or int64"),
-        (lambda: r.uniform(KEY, (3,), minval=np.zeros((2, 1))), ShapeError, "do not fit shape"),
-        (lambda: r.bernoulli(KEY, np.full((2, 3), 0.5), (3,)), ShapeError, "do not fit shape"),
-        (lambda: r.categorical(KEY, np.zeros((2, 3)), shape=(3,)), ShapeError, "does not end in"),
-        (lambda: r.choice(KEY, 3, (4,), replace=False), ShapeError, "cannot be chosen"),
-        (lambda: r.choice(KEY, 0, (1,)), ShapeError, "cannot be chosen"),
-        (lambda: r.choice(KEY, 3, (2,), p=[0.5, 0.5]), ShapeError, "a weight for each"),
-        (lambda: r.normal(KEY, (-1,)), ShapeError, "not negative"),
+        (lambda: r.uniform(KEY, (3,), np.int32), ad.DTypeError, "float32 or float64"),
+        (lambda: r.bits(KEY, (3,), np.float32), ad.DTypeError, "int32 or int64"),
+        (lambda: r.randint(KEY, (3,), 0, 5, np.float64), ad.DTypeError, "int32 or int64"),
+        (lambda: r.uniform(KEY, (3,), minval=np.zeros((2, 1))), ad.ShapeError, "do not fit shape"),
+        (lambda: r.bernoulli(KEY, np.full((2, 3), 0.5), (3,)), ad.ShapeError, "do not fit shape"),
+        (lambda: r.categorical(KEY, np.zeros((2, 3)), shape=(3,)), ad.ShapeError, "does not end in"),
+        (lambda: r.choice(KEY, 3, (4,), replace=False), ad.ShapeError, "cannot be chosen"),
+        (lambda: r.choice(KEY, 0, (1,)), ad.ShapeError, "cannot be chosen"),
+        (lambda: r.choice(KEY, 3, (2,), p=[0.5, 0.5]), ad.ShapeError, "a weight for each"),
+        (lambda: r.normal(KEY, (-1,)), ad.ShapeError, "not negative"),
         (lambda: r.normal(KEY, "ab"), TypeError, "made of integers"),
-        (lambda: r.permutation(KEY, np.float64(3)), ShapeError, "no axes"),
+        (lambda: r.permutation(KEY, np.float64(3)), ad.ShapeError, "no axes"),
     ],
 )
 def test_a_misuse_is_told_with_a_way_out(call, error, text):

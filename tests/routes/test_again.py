@@ -172,7 +172,7 @@ def test_what_was_forgotten_in_the_midst_of_a_recording_is_no_loss(name):
         y = f(ad, trunk * 1.0)
         ad.clear_cache()
         y.backward()
-        oracle = lambda x: f(np, np.sin(x) * 1.1)  # noqa: E731
+        oracle = lambda x: f(np, np.sin(x) * 1.1)  # noqa: E731  as written
         np.testing.assert_allclose(t.grad.numpy(), slope(oracle, x), rtol=1e-10, atol=1e-10, err_msg=name)
 
 

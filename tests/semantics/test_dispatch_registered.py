@@ -28,7 +28,7 @@ class Tree:
 def world():
     """An abstract class, a function that dispatches on it, and classes that nobody has registered with it."""
 
-    class Shape(abc.ABC):  # noqa: B024
+    class Shape(abc.ABC):  # noqa: B024  abstract by its name alone
         """Without abstract methods: classes are registered with it."""
 
     @ad.function

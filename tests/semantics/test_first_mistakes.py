@@ -11,7 +11,7 @@ import autodiff as ad
 X = np.array([1.0, -1.0])
 
 
-F = lambda x: ad.sum(x * x)  # noqa: E731
+F = lambda x: ad.sum(x * x)  # noqa: E731  users write it so
 
 
 def _rebound_under_no_grad():

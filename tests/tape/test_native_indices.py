@@ -121,7 +121,7 @@ def test_an_index_outside_is_refused_when_recorded(way, as_tensor):
             x[given([0, 1])], ad.take(x, given([0, 1]), axis=0), x[:, given([3, 1])]
             y = x * 1.0
             y[given([0, 1])] = 0.0
-            for misuse in (lambda i: x[i], lambda i: ad.take(x, i, axis=0), lambda i: y.__setitem__(i, 0.0)):  # noqa: B023
+            for misuse in (lambda i: x[i], lambda i: ad.take(x, i, axis=0), lambda i, y=y: y.__setitem__(i, 0.0)):
                 with pytest.raises(IndexError, match=f"index {rows[0] or rows[1]} is outside of an axis of extent 3"):
                     misuse(given(rows))
             with pytest.raises(IndexError, match="index 4 is outside of an axis of extent 4"):

@@ -116,7 +116,7 @@ def no_parts(n: i64) -> i64:
 @refused("the name nothing is not known", "nothing")
 @native
 def unknown() -> i64:
-    return nothing  # noqa: F821
+    return nothing  # noqa: F821  unknown on purpose
 
 
 @refused("not_failing cannot fail, and this call can: return obj or status", "add(a, a)")
@@ -196,14 +196,14 @@ def by_keyword(n: u64) -> u64:
 @refused("a loop is over a range, without else", "for i in items:")
 @native
 def over_a_list(items: ptr[i64]) -> void:
-    for i in items:  # noqa: B007
+    for i in items:  # noqa: B007  refused
         pass
 
 
 @refused("a step of zero", "for i in range(0, n, 0):")
 @native
 def standing_still(n: i64) -> void:
-    for i in range(0, n, 0):  # noqa: B007
+    for i in range(0, n, 0):  # noqa: B007  refused
         pass
 
 
@@ -318,7 +318,7 @@ def left_early(n: i64) -> i64:
 @refused("a loop over constants, without else and with names of its own", "for n in TURNS:")
 @native
 def turned_into_a_local(n: i64) -> i64:
-    for n in TURNS:  # noqa: B007
+    for n in TURNS:  # noqa: B007  refused
         pass
     return n
 
