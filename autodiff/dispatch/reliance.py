@@ -46,16 +46,15 @@ _answering: set[ref[Any]] = set()
 
 _NOTHING = _KeepsNothing()
 _lock = renewed_in_child(globals(), "_lock")
-#: In all threads.
-_observers = 0
+#: Choices that are being collected, in all threads.  What an interrupt kept from being taken out goes with its object.
+_observing: set[ref[Any]] = set()
 
 
 class _Collecting(threading.local):
-    """The choices that this thread is collecting, innermost last; how many observe in it."""
+    """The choices that this thread is collecting, innermost last."""
 
     def __init__(self) -> None:
         self.open: list[Choices] = []
-        self.observers = 0
 
 
 _collecting = _Collecting()
@@ -63,9 +62,9 @@ _collecting = _Collecting()
 
 @in_child
 def _forget_other_threads() -> None:
-    global _observers
-    _observers = _collecting.observers
-    if _observers:
+    _observing.clear()
+    _observing.update([ref(choices, _observing.discard) for choices in _collecting.open])
+    if _observing:  # the parent's other thread may have begun to
         _close_caches()
 
 
@@ -151,7 +150,7 @@ def note(function: Any, *question: Any) -> None:
 def cache_now(function: Any, cache: dict) -> dict:
     """The present cache of a function: one that keeps nothing while somebody observes."""
     with Paused(), _lock:
-        if _observers:
+        if _observing:
             return _NOTHING
         _answering.add(ref(function, _answering.discard))
         return cache
@@ -178,25 +177,18 @@ def include(choices: Choices) -> None:
 @contextmanager
 def observed() -> Iterator[Choices]:
     """Collect every choice that dispatch makes for this thread inside."""
-    global _observers
-    choices = Choices()
-    mine, opened = _collecting.observers, _collecting.open
-    mode = MODE.get()
+    choices, opened, mode = Choices(), _collecting.open, MODE.get()
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
         with Paused(), _lock:
-            _observers += 1
-            _collecting.observers = mine + 1
-            if _observers == 1:
-                _close_caches()
+            _observing.add(ref(choices, _observing.discard))
+            _close_caches()
         _collecting.open = [*opened, choices]
         yield choices
     finally:
         _collecting.open = opened
         set_in_context(MODE, mode)
-        with Paused(), _lock:
-            _observers += mine - _collecting.observers
-            _collecting.observers = mine
+        _observing.discard(ref(choices))
 
 
 def _close_caches() -> None:

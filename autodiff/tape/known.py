@@ -141,8 +141,8 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     now     the recording that ends with it, if one does;  small: weak references to handles of small results
     is_released    the history of the results is given up
 
-    Gives True; a list of leaves whose post-accumulate hooks are due; of gradients of tensors [the plan's results, the
-    answer].
+    Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
+    any more; of gradients of tensors [the plan's results, the answer].
     """
     if BEFORE_ASKS:
         go_on()

@@ -72,6 +72,9 @@ ANSWER_WORDS = (
     "past_table", "is_whole", "own",
 )  # fmt: skip
 
+#: How many words are kept of each group while a plan runs (`commit`).
+GROUP = 4
+
 
 class AnswerBlock(Struct):
     """The places that a plan's inputs come from, and that its results go to.
@@ -161,12 +164,12 @@ def called(name: ptr) -> bool:
 def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: ptr) -> i64:
     """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
 
-    groups    per group its leaf, the node of its old gradient (null: none), and room for the new one
+    groups    per group its leaf, the node of its old gradient (null: none), room for the new one, and its node
     kinds     null: the table's;  else of what kind each gradient is
     """
     found = i64(1)
     for i in range(count):
-        groups[3 * i + 2] = None
+        groups[GROUP * i + 2] = None
         position = table[4 * i + 1]
         if position >= 0 and found == 1:
             value = tuple_item(results, position)
@@ -175,29 +178,29 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
             if kinds is not None:
                 kind = tuple_item(kinds, i)
                 cls = ptr[RawKind](kind).out.cls
-            groups[3 * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
-            if groups[3 * i + 2] is None:
+            groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
+            if groups[GROUP * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
         found = -1
     elif found == 1:
         # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
         for i in range(count):
-            leaf = ptr[RawLeaf](groups[3 * i])
-            if groups[3 * i + 2] is not None and ptr(old_of(leaf)) is not groups[3 * i + 1]:
+            leaf = ptr[RawLeaf](groups[GROUP * i])
+            if groups[GROUP * i + 2] is not None and ptr(old_of(leaf)) is not groups[GROUP * i + 1]:
                 found = 0
         if found == 1:
             for i in range(count):
-                if groups[3 * i + 2] is not None:
-                    leaf = ptr[RawLeaf](groups[3 * i])
+                if groups[GROUP * i + 2] is not None:
+                    leaf = ptr[RawLeaf](groups[GROUP * i])
                     old = ptr(leaf.grad)
-                    leaf.grad = ptr[RawHandle](groups[3 * i + 2])
-                    groups[3 * i + 2] = old
+                    leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
+                    groups[GROUP * i + 2] = old
         if not called(tape.release_name):
             found = -1
     for i in range(count):
-        dec(groups[3 * i + 2])  # an old gradient, or a new one that was not committed
-        groups[3 * i + 2] = None
+        dec(groups[GROUP * i + 2])  # an old gradient, or a new one that was not committed
+        groups[GROUP * i + 2] = None
     return found
 
 
@@ -274,7 +277,7 @@ def run(
     n_past = i64(0)
     if is_released:
         n_past = a.past if a.past >= 0 else i64(d.count)
-    total = a.stored + 3 * a.groups + n_past + n_calls
+    total = a.stored + GROUP * a.groups + n_past + n_calls
     nearby = local(ptr, FEW)
     held = room(nearby, FEW, total)
     if held is None:
@@ -301,15 +304,18 @@ def run(
     groups = held + a.stored
     due = i64(0)
     for i in range(a.groups):
-        leaf = ptr[RawRich](walk.met[walk.order[a.group_table[4 * i]]].node).leaf
+        node = walk.met[walk.order[a.group_table[4 * i]]].node
+        leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
         inc(ptr(leaf))
-        groups[3 * i] = ptr(leaf)
+        groups[GROUP * i] = ptr(leaf)
         old = ptr(old_of(leaf))
         inc(old)
-        groups[3 * i + 1] = old
-        groups[3 * i + 2] = None
-    past = groups + 3 * a.groups
+        groups[GROUP * i + 1] = old
+        groups[GROUP * i + 2] = None
+        groups[GROUP * i + 3] = ptr(node)
+        inc(ptr(node))
+    past = groups + GROUP * a.groups
     k = i64(0)
     for i in range(n_past):
         e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
@@ -358,8 +364,8 @@ def run(
     if outcome == 1 and due > 0:
         answer = new_list(0)
         for i in range(a.groups):
-            is_due = answer is not None and is_filled(ptr[RawLeaf](groups[3 * i]).after)
-            if is_due and append(answer, groups[3 * i]) != 0:
+            is_due = answer is not None and is_filled(ptr[RawLeaf](groups[GROUP * i]).after)
+            if is_due and (append(answer, groups[GROUP * i]) != 0 or append(answer, groups[GROUP * i + 3]) != 0):
                 dec(answer)
                 answer = None
     elif outcome == 1 and purpose > BACKWARD:
@@ -381,7 +387,7 @@ def run(
     dec(called_nodes)
     if n_calls > 0:
         dec(told)
-    let_go(held, a.stored + 3 * a.groups)
+    let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
     leave(held, nearby)
     dec(own)

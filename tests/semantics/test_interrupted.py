@@ -87,6 +87,28 @@ class Interrupting:
             sys.setprofile(before)
 
 
+def run_by_a_known_call():
+    """The Python functions that a call of a generic function runs, once its types are known."""
+
+    @ad.function
+    def first(x): ...
+
+    @first.method(ad.Tensor)
+    def _(x):
+        return x[0]
+
+    x, called = ad.tensor(X), []
+    for _ in range(3):
+        first(x)
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        first(x)
+    finally:
+        sys.setprofile(before)
+    return called
+
+
 def condition():
     now = state.now
     is_open = now.tracing, now.transforming, now.body, now.literal, now.captures, now.start > 0
@@ -97,7 +119,7 @@ def condition():
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize("is_near", [True, False], ids=["where modes change", "anywhere"])
 def test_an_interrupt_at_any_call_leaves_nothing_behind(program, is_near):
-    expected, before = np.array(program()), condition()
+    expected, before, known = np.array(program()), condition(), run_by_a_known_call()
     ad.clear_cache()
     counting = Interrupting(-1, is_near)
     counting.run(program)
@@ -106,3 +128,4 @@ def test_an_interrupt_at_any_call_leaves_nothing_behind(program, is_near):
         Interrupting(at, is_near).run(program)
         assert condition() == before, f"event {at} of {counting.count}"
         np.testing.assert_allclose(program(), expected)
+        assert run_by_a_known_call() == known, f"after event {at} of {counting.count}, for good, in all threads"
