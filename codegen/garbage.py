@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from contextvars import Context, ContextVar, Token
+from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from .forks import in_child
 
-__all__ = ["Lasting", "Paused", "ignoring", "reset_in_context", "set_in_context"]
+__all__ = ["Lasting", "Paused", "ignoring", "set_in_context"]
 
 
 class Paused:
@@ -110,15 +110,6 @@ def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
         return _undisturbed(variable.set, value)
     except MemoryError:
         return _undisturbed(variable.set, value)
-
-
-def reset_in_context(variable: ContextVar[_T], token: Token[_T]) -> None:
-    """`variable.reset(token)`, undisturbed, and tried twice."""
-    try:
-        _undisturbed(variable.reset, token)
-    except MemoryError:  # the token is used up
-        old = token.old_value
-        _undisturbed(variable.set, Context().run(variable.get) if old is Token.MISSING else old)
 
 
 class ignoring(np.errstate):

@@ -28,7 +28,7 @@ from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .late import complete
 from .method import RULES, Method
-from .reliance import cache_now, enter, functions, is_kept, note
+from .reliance import cache_now, enter, functions, note
 from .resolution import not_found
 from .signature import dispatched, type_name
 
@@ -162,7 +162,7 @@ class GenericFunction(Converting):
                 return self._call_otherwise(args, keywords)
             args, keywords = bound
         self.see_registered()
-        if not is_kept(self._cache):
+        if self._cache is not self._kept:
             self.choose_cache()
         run = self._cache.get(_key(args))
         if run is None:

@@ -27,7 +27,7 @@ from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
-__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "is_observed", "note", "observed"]
+__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_observed", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -154,11 +154,6 @@ def cache_now(function: Any, cache: dict) -> dict:
             return _NOTHING
         _answering.add(ref(function, _answering.discard))
         return cache
-
-
-def is_kept(cache: dict) -> bool:
-    """True if a cache is a function's own."""
-    return cache is not _NOTHING
 
 
 def is_observed() -> bool:
