@@ -27,7 +27,7 @@ from .written import defined
 __all__ = ["PRODUCT", "SizedProduct", "put_share"]
 
 #: Extents of a product: `products` writes at most so many.
-PRODUCT = 22
+PRODUCT = 23
 
 #: Words of a step before those that say how it is shared.
 _SHARE = 4

@@ -23,13 +23,13 @@ _MOST = 96
 
 class ProductCut(NamedTuple):
     """conditions   on the given numbers, called g0, g1, ...
-    name, text   of the function            is_swapped   its pointers are (b, a, c)
-    extents      formulas of the given numbers, or numbers
+    text, words  of its tile: see `products.text_of`      is_swapped   its pointers are (b, a, c)
+    extents      formulas of the given numbers, or numbers, but for the first
     """
 
     conditions: Conditions
-    name: str
     text: str
+    words: tuple[str | int, ...]
     is_swapped: bool
     extents: tuple[int, ...]
 
@@ -75,18 +75,18 @@ def _cut(gemm: Gemm, place: dict[str, int], values: Sequence[int], known: Sequen
     try:
         with watched(closely=True, alone=True) as conditions:
             is_swapped, extents = products.form_of(_with(gemm, place, symbols), evens=False)
-            name, text = products.text_of(_with(gemm, place, symbols), evens=False)
+            text, words = products.text_of(_with(gemm, place, symbols), evens=False)
     except Exception:  # whatever wants the very number
         return None
     for i, x in enumerate(symbols):
         least, comparison, holds = (LEAST, ">=", True) if type(x) is Symbol else (x, "!=", False)
         conditions[f"{-least} + 1 * g{i}", comparison, holds] = None
     plain, names = _with(gemm, place, values), [f"g{i}" for i in range(len(values))]
-    asked = (is_swapped, evaluated([*extents], names)(*values), name, text)
+    asked = (is_swapped, evaluated([*extents], names)(*values), text, words)
     of_plain = *products.form_of(plain, evens=False), *products.text_of(plain, evens=False)
     if not checked(conditions, names)(*values) or asked != of_plain:
         return None
-    return ProductCut(conditions, name, text, is_swapped, extents)
+    return ProductCut(conditions, text, words, is_swapped, extents)
 
 
 def _with(gemm: Gemm, place: dict[str, int], values: Sequence[int]) -> Gemm:

@@ -15,7 +15,7 @@ from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
 from ..records import NamedTuple
-from ..runtime import c_calls, engine, loop_runs, orders, products
+from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import Layout
@@ -144,8 +144,13 @@ class ExportWriter:
         if given := given_of(gemm):
             return self.sized_product(gemm, given, slots)
         is_swapped, extents = products.form_of(gemm)
-        name, text = products.text_of(gemm)
-        return StepWords(self.module(text, Passes.INLINE)(name), (b, a, c) if is_swapped else slots, extents, None)
+        step, tile = self.product_step(*products.text_of(gemm))
+        return StepWords(step, (b, a, c) if is_swapped else slots, (tile, *extents), None)
+
+    def product_step(self, text: str, words: Sequence[str | int]) -> tuple[Label, Label]:
+        """The function of a product's step, and its tile."""
+        step, names = self.module(product_steps.step_text(), Passes.VECTORS), self.module(text, Passes.VECTORS)
+        return step("product"), self.data.words([names(word) if isinstance(word, str) else word for word in words])
 
     def sized_product(self, gemm: Gemm, given: Sequence[int], slots: tuple[int, ...]) -> StepWords:
         """A product whose extents follow from sizes: of the ways to do it the first that fits them."""
@@ -157,9 +162,8 @@ class ExportWriter:
         case = repr(gemm), self.sizes[0]
         cuts = self._cuts[case] = self._cuts.get(case) or cuts_of(gemm, *self.sizes)
         for cut in cuts:
-            function = self.module(cut.text, Passes.INLINE)(cut.name)
-            address = numbers.let(f"ptrtoint ptr {function} to i64")
-            words = [address, *((b, a, c) if cut.is_swapped else (a, b, c))]
+            step, tile = [numbers.let(f"ptrtoint ptr {name} to i64") for name in self.product_step(cut.text, cut.words)]
+            words = [step, *((b, a, c) if cut.is_swapped else (a, b, c)), tile]
             words += [numbers.operand(n, names) for n in cut.extents]
             cases.append((numbers.holds(cut.conditions, names), words))
         width = max(len(words) for _, words in cases)

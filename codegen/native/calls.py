@@ -264,6 +264,31 @@ class CallWriter(ExpressionWriter):
         text = self.let(f"bitcast {spelled(mask.kind)} {mask.text} to i{lanes}")
         return Computed(self.let(f"zext i{lanes} {text} to i64") if lanes < 64 else text, u64)
 
+    def word_masked_load(self, e: ast.Call) -> Computed:
+        place, mask, kind = self._masked(e)
+        whole, bits, size = spelled(kind), spelled(mask.kind), kind.item.bits // 8
+        name = f"llvm.masked.load.v{kind.lanes}f{kind.item.bits}.p0"
+        load = self.module.declared(name, whole, "ptr", "i32", bits, whole)
+        text = f"call {whole} {load}(ptr {place.text}, i32 {size}, {bits} {mask.text}, {whole} zeroinitializer)"
+        return Computed(self.let(text), kind)
+
+    def word_masked_store(self, e: ast.Call) -> Computed:
+        place, mask, kind = self._masked(e)
+        value = self.fit(self.expr(e.args[2]), kind, e)
+        whole, bits, size = spelled(kind), spelled(mask.kind), kind.item.bits // 8
+        name = f"llvm.masked.store.v{kind.lanes}f{kind.item.bits}.p0"
+        store = self.module.declared(name, "void", whole, "ptr", "i32", bits)
+        self.emit(f"call void {store}({whole} {value.text}, ptr {place.text}, i32 {size}, {bits} {mask.text})")
+        return Computed("", void)
+
+    def _masked(self, e: ast.Call) -> tuple[Computed, Computed, Any]:
+        """A pointer to a vector, lanes of it, and the vector's type."""
+        place, mask = self.expr(e.args[0]), self.expr(e.args[1])
+        kind = getattr(place.kind, "target", None)
+        if mask.kind is not vector[bool, getattr(kind, "lanes", 0)]:
+            raise self.refuse(e, f"{_named(place.kind)} has no lanes {_named(mask.kind)}")
+        return place, mask, kind
+
     def word_bit_cast(self, e: ast.Call) -> Computed:
         kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])
         if getattr(kind, "bits", 0) != getattr(value.kind, "bits", -1):

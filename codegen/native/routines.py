@@ -15,6 +15,8 @@ leaves with it.  Only a function that can fail may call one that can.
 
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
 takes lanes of both by number, which are known while compiling, `lane_bits(lanes)` is a number that has a bit for each.
+`masked_load(p, lanes)` reads these lanes of the vector at p, the others are zero; `masked_store(p, lanes, x)` writes
+them.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
@@ -42,7 +44,7 @@ from .structs import Pointer, array, evaluated, obj, running, zero
 __all__ = [
     "INTRINSICS", "External", "Routine", "are_constants", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
     "atomic_swap", "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source",
-    "lane_bits", "likely", "local", "native", "of_static", "put", "select", "shuffle", "static", "status", "take",
+    "lane_bits", "likely", "local", "masked_load", "masked_store", "native", "of_static", "put", "select", "shuffle", "static", "status", "take",
     "unlikely", "void",
 ]  # fmt: skip
 
@@ -269,6 +271,18 @@ def lane_bits(choice: Any) -> Any:
     return u64(sum(bool(lane) << place for place, lane in enumerate(choice.values)))
 
 
+def masked_load(place: Any, choice: Any) -> Any:
+    """The lanes of the vector at a place that a vector of bool chooses, zeros in others; nothing else is read."""
+    return place.item([place.items[place.start + i] if c else place.item.item() for i, c in enumerate(choice.values)])
+
+
+def masked_store(place: Any, choice: Any, value: Any) -> None:
+    """Write the lanes that a vector of bool chooses, and nothing beside them."""
+    for i, chosen in enumerate(choice.values):
+        if chosen:
+            place.items[place.start + i] = value[i]
+
+
 def bit_cast(kind: Any, value: Any) -> Any:
     """The bits of a number or vector as another type of as many bits."""
     if isinstance(value, Vector):
@@ -356,7 +370,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, shuffle, lane_bits, bit_cast, take, put, fence, atomic_load, atomic_store,
+        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, take, put, fence, atomic_load, atomic_store,
         atomic_add, atomic_max, atomic_swap, compare_exchange,
     )
 }  # fmt: skip

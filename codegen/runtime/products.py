@@ -2,7 +2,7 @@
 
     product_step(gemm) -> its function, extents, share        begin(gemms)  its code is made meanwhile
 
-Own code for all of it, rather than a BLAS: it is as fast as OpenBLAS or faster (`tile_ir`); its tiles run on the
+Own code for all of it, rather than a BLAS: it is as fast as OpenBLAS or faster (`product_tiles`); its tiles run on the
 threads of all other loops instead of on a second set, which fights them for the processors and collapses when one is
 busy; and its results have the same bits for any number of threads.
 """
@@ -12,66 +12,109 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from ..emit.target import Target
 from ..forks import held_over_fork
+from ..lazily import later
 from ..program import Gemm
 from ..records import record, replace
 from ..symbols import Symbol
 from . import engine, objects
 from .ahead import Ahead, gains
 from .launcher import Share
-from .product_ir import PARTS, filled_table, part_ir, parts_of, product_ir
-from .tile_ir import Tile
-from .vector_product_ir import vector_product_ir
 
-__all__ = ["Product", "begin", "form_of", "product_step", "text_of"]
+if TYPE_CHECKING:
+    from . import product_steps
+else:
+    product_steps = later("codegen.runtime.product_steps")
+
+__all__ = ["EXTENTS", "Product", "Tile", "begin", "form_of", "product_step", "text_of"]
+
+#: The extents after the address of the tile's words, in order: the fields of `product_steps.Extents`.
+EXTENTS = (
+    "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",
+    "c_row", "c_col",
+    "tile_rows", "tile_columns", "column_tiles", "tiles", "panel_depth", "block_bytes", "begin", "end",
+)  # fmt: skip
 
 
 @record(frozen=True)
+class Tile:
+    """The shape of a tile: `rows` rows, and one or two vectors of `lanes` elements of `size` bytes.
+
+    depth         rows of b in a panel, at most
+    """
+
+    dtype: str
+    size: int
+    rows: int
+    lanes: int
+    depth: int
+
+    @staticmethod
+    def of(dtype: str, features: str) -> Tile:
+        """The tile for this processor, which has 32 vector registers (AVX-512, ARM) or 16: sums take half and more.
+
+        A panel takes 20 KB of 32 in the cache nearest, or all of them where registers are long.
+        """
+        target = Target.of(features)
+        has_many = target.vector_bytes == 64 or "+neon" in features.split(",")
+        size = {"f32": 4, "f64": 8}[dtype]
+        rows, depth = (8, 256) if has_many else (6, 320)
+        return Tile(dtype, size, rows, target.vector_bytes // size, depth)
+
+
+@record(eq=False)
 class Product:
-    """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c)."""
+    """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c).
+
+    words    what the first extent is the address of
+    """
 
     gemm: Gemm
     address: int
     extents: tuple[int, ...]
     is_swapped: bool
     codes: tuple[engine.Code, ...]
+    words: ctypes.Array
     share: Share | None
 
 
 def begin(gemms: Iterable[Gemm]) -> None:
     """Make what these products will need and is not there, beside what the caller does next."""
     if gains():
-        _codes_of([need for gemm in gemms for need in _needs(*_case(gemm)[1:])])
+        _step()
+        cases = [_case(gemm)[1:] for gemm in gemms]
+        _codes_of([(tile, name) for extents, tile in cases for name in _names(extents, tile)])
 
 
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
-    is_swapped, extents, share, kind, tile = _form(gemm)
-    codes, address = _loaded.get(kind) or _load(kind, _needs(extents[:_CASE], tile))
-    return Product(gemm, address, extents, is_swapped, codes, share)
+    is_swapped, extents, share, tile = _form(gemm)
+    code = _step().result()["product"]
+    codes, words = _loaded_for(tile, _names(extents, tile))
+    extents = (ctypes.addressof(words), *extents)
+    return Product(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
 
 
 def form_of(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...]]:
-    """Of a product's step: True if its pointers are (b, a, c), and its extents where one thread does all of it.
+    """Of a product's step: True if its pointers are (b, a, c), and its extents but for the first, where one thread does
+    all of it.
 
     evens   False: for symbols; fewer sizes are treated apart, and the bits of the results are the same
     """
-    is_swapped, extents, share, _, _ = _form(gemm, evens)
+    is_swapped, extents, share, _ = _form(gemm, evens)
     return is_swapped, (*extents, 0, share.total) if share else extents
 
 
-def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share | None, Hashable, Tile]:
-    """All that a step is but for its code: True if it is turned round, extents, share, the kind of code, the tile."""
+def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
+    """All that a step is but for its code: True if it is turned round, extents, share, the tile."""
     is_swapped, extents, tile = _case(gemm, evens)
-    m, n, k, _, _, _, b_col, batch, *_, c_col = extents
-    lanes, size = tile.lanes, tile.size
-    is_vector, is_across, rest = m == 1 and k > 0, _is_across(extents, tile), n % (2 * lanes)
-    kind = (
-        gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, c_col == 1, 0 < rest <= lanes, n > lanes,
-        is_across, is_swapped,
-    )  # fmt: skip
+    m, n, k, *_ = extents
+    batch, size = gemm.batch, tile.size
+    is_vector, is_across = m == 1 and k > 0, _is_across(extents, tile)
     rows, columns, block = 1, 1, 0
     row_tiles, column_tiles = m, n
     if is_vector:
@@ -84,8 +127,8 @@ def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share 
     total = batch * tiles
     extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0, block)
     if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
-        return is_swapped, extents, Share(total, max(1, total // TILES)), kind, tile
-    return is_swapped, (*extents, 0, total), None, kind, tile
+        return is_swapped, extents, Share(total, max(1, total // TILES)), tile
+    return is_swapped, (*extents, 0, total), None, tile
 
 
 def _case(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Tile]:
@@ -126,24 +169,6 @@ def _evenly(tile: Tile, rows: int) -> Tile:
     return replace(tile, rows=even) if EVEN_GAIN * _up(rows, even) <= _up(rows, tile.rows) else tile
 
 
-def _load(kind: Hashable, needs: Sequence[_Need]) -> tuple[tuple[engine.Code, ...], int]:
-    """The machine code of products of a kind, and where its function is."""
-    codes = tuple([codes.result()[name] for codes, (_, name) in zip(_codes_of(needs), needs, strict=True)])
-    name = needs[0][1]
-    if name == "product":
-        _put(codes[0], {part: code for (_, part), code in zip(needs[1:], codes[1:], strict=True)})
-    found = _loaded[kind] = codes, codes[0].address(name)
-    return found
-
-
-def _put(code: engine.Code, parts: Mapping[str, engine.Code]) -> None:
-    """Tell a product where its parts are."""
-    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(code.address("parts"))()
-    addresses = (ctypes.c_void_p * len(PARTS)).from_address(table)
-    for part, found in parts.items():
-        addresses[PARTS.index(part)] = found.address(part)
-
-
 def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
     """The extents up to the tiles.  A product with a vector on the right is made one with it on the left."""
     m, n, k = gemm.m, gemm.n, gemm.k
@@ -178,9 +203,6 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
     return (1, rows) if is_transposed and rows > 1 and columns > 1 else (columns, 1)
 
 
-#: Extents of a product before those that say how it is cut.
-_CASE = 13
-
 #: A few rows times a large matrix are done by code of their own, made when it is first needed: tiles of more rows
 #: would be mostly empty (4 x 256 x 256 f32: 9.1 us, these 4.9).
 FEW_ROWS, FEW_DEPTH = 4, 320
@@ -202,7 +224,7 @@ NARROW, NARROW_BYTES = (2, 4, 8), 16
 #: moves the result there and back.
 ACROSS_GAIN, ACROSS_LEAST = 1.25, 64
 
-#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `tile_ir`.
+#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `product_tiles`.
 SHARED = 1 << 22
 #: A product with a vector reads each element once: so many bytes take 20 us from the third cache.
 READ = 3 << 19
@@ -286,55 +308,73 @@ def _vector_columns(n: int, k: int, size: int) -> int:
     return _up(max(TILE // (4 * size * k), -(-n // TILES), 1), 64)
 
 
-#: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots", "dot".
-_Need = tuple[Tile, str]
-
-#: In what is made together, by name, there is each function that somebody asked for at once.
-_codes: dict[_Need, Ahead[dict[str, engine.Code]]] = {}
-#: The code of products that need the same, by all that decides it, and where their function is.
-_loaded: dict[Hashable, tuple[tuple[engine.Code, ...], int]] = {}
+#: In what is made together, by tile and name, there is each function that somebody asked for at once.
+_codes: dict[tuple[Tile, str], Ahead[dict[str, engine.Code]]] = {}
+#: By tile and names of functions their code, and the words of `product_steps.Tile`.
+_loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.Code, ...], ctypes.Array]] = {}
 _lock = held_over_fork(threading.Lock())
 
 
-def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
-    """The modules of a product, that of its step first."""
-    m, n, k, _, _, _, b_col, *_, c_col = extents
+def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
+    """The functions of `product_steps.Tile` that a product calls, in order; "" for others."""
+    m, n, k, _, _, _, b_col, *_ = extents
     if m == 1 and k > 0:
-        return [(tile, "dot" if n == 1 else "rows" if b_col == 1 else "dots")]
-    parts = parts_of(tile, n, b_col, c_col, _is_across(extents, tile))
-    return [(tile, "product"), *[(tile, part) for part in parts]]
+        return "", "", "", "", "", "dot" if n == 1 else "rows" if b_col == 1 else "dots"
+    rest = n % (2 * tile.lanes)
+    return (
+        "wide" if n > tile.lanes else "",
+        "narrow" if 0 < rest <= tile.lanes else "",
+        "pack" if b_col == 1 else "pack_columns",
+        "put" if extents[12] == 1 else "put_across",
+        "pack_across" if _is_across(extents, tile) else "",
+        "",
+    )
 
 
-def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:
-    """The code that is needed; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
+def _words(tile: Tile) -> tuple[int, ...]:
+    """The words of `product_steps.Tile` after the functions."""
+    return tile.size, tile.lanes, tile.rows, tile.depth
+
+
+def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Code, ...], ctypes.Array]:
+    """The machine code of these functions, and the words of their tile."""
+    found = _loaded.get((tile, names))
+    if found is None:
+        needs = [(tile, name) for name in names]
+        codes = [ahead and ahead.result()[name] for ahead, name in zip(_codes_of(needs), names, strict=True)]
+        addresses = [code.address(name) if code else 0 for code, name in zip(codes, names, strict=True)]
+        words = (*addresses, *_words(tile))
+        found = _loaded[tile, names] = tuple(filter(None, codes)), (ctypes.c_int64 * len(words))(*words)
+    return found
+
+
+def _step() -> Ahead[dict[str, engine.Code]]:
+    """The code of the function of all steps."""
+    text = lambda _: objects.native_module().text([product_steps.product])
+    return objects.begun({"product": "the step of products"}, text)
+
+
+def _codes_of(needs: Sequence[tuple[Tile, str]]) -> list[Ahead[dict[str, engine.Code]] | None]:
+    """The code that is needed, None where nothing is; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
     with _lock:
         missing: dict[Tile, dict[str, None]] = {}
         for tile, name in needs:
-            if (tile, name) not in _codes:
+            if name and (tile, name) not in _codes:
                 missing.setdefault(tile, {})[name] = None
         for tile, names in missing.items():
             words = {name: f"{name} {tile}" for name in names}
-            made = objects.begun(words, functools.partial(_text, tile), engine.Passes.INLINE)
+            made = objects.begun(words, functools.partial(_text, tile))
             _codes.update({(tile, name): made for name in names})
-        return [_codes[need] for need in needs]
+        return [_codes.get(need) for need in needs]
 
 
 def _text(tile: Tile, names: Sequence[str]) -> str:
-    """A module of these functions; what several of them declare is declared once."""
-    lines = "\n".join([_text_of(tile, name) for name in names]).split("\n")
-    declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
-    return "\n".join([*[line for line in lines if line not in declared], *declared, ""])
+    return objects.native_module().text(product_steps.functions_of(tile, names))
 
 
-def text_of(gemm: Gemm, evens: bool = True) -> tuple[str, str]:
-    """The function of a product's step, and a module of it and of all that it calls; `evens`: see `form_of`."""
-    needs = _needs(*_case(gemm, evens)[1:])
-    name = needs[0][1]
-    text = _text(needs[0][0], [part for _, part in needs])
-    return name, text.replace(*filled_table([part for _, part in needs[1:]])) if name == "product" else text
-
-
-def _text_of(tile: Tile, name: str) -> str:
-    if name in PARTS:
-        return part_ir(tile, name)
-    return product_ir(tile) if name == "product" else vector_product_ir(tile, name)
+def text_of(gemm: Gemm, evens: bool = True) -> tuple[str, tuple[str | int, ...]]:
+    """A module of what a product's step calls, and the words of its tile, where names stand for functions; `evens`: see
+    `form_of`.  The step is `product` of another module, `product_steps.step_text`."""
+    _, extents, tile = _case(gemm, evens)
+    names = _names(extents, tile)
+    return product_steps.text_of(tile, names), (*[name or 0 for name in names], *_words(tile))

@@ -1,0 +1,207 @@
+"""Matrix products in native Python (`codegen.native`): the step, which is the same for all tiles and dtypes.
+
+    i32 product(pointers, extents)      pointers (a, b, c) and the words of `Extents`
+
+op(a)[i, l] lies at i * a_row + l * a_col and op(b)[l, j] at l * b_row + j * b_col; one of each pair of distances
+is 1, and c[i, j] lies at i * c_row + j * c_col: packed, or its transpose is.  The products of a batch are cut into
+tiles of rows and columns, numbered through; a call does those from `begin` to `end`, whole sums, so that threads may
+share them.
+
+    for `panel_depth` rows l of b at a time                    what they add to c is added to what is there
+      for one or two vectors of columns j                      packed into a panel that stays in the cache nearest
+        for all rows i, a few at a time                        `multiply` of `product_tiles`
+
+A panel is packed because rows of b are far from each other, or lie across, or end within a vector: then the panel is
+filled up, and the tile of c, the corner, is made beside c and put there; so is every tile where c lies across.
+a is read where it is, for it is read element by element; but where `block_bytes` says so, what lies across of it, each
+column on a page of its own, is packed once for all columns of the tile.  Without memory for that it is read where it is
+after all.  One packed row times a matrix is a function's of its own (`product_vectors`).
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+import functools
+
+from ..native import Struct, Translation, extern, fn, i32, i64, local, native, ptr, u8, u64, void
+from ..native.structs import Pointer
+from .product_tiles import FLOATS, multiply_of, pack_across_of, pack_columns_of, pack_of, put_across_of, put_of
+from .product_vectors import dots_of, rows_of
+
+__all__ = ["Extents", "Tile", "functions_of", "product", "step_text", "text_of"]
+
+#: Up to so many rows of c a panel is not worth packing.
+FEW = 16
+
+_allocated = extern("malloc", ptr, u64, runs_python=False, plain=lambda size: Pointer([None] * size, 0, None))
+_freed = extern("free", void, ptr, runs_python=False, plain=lambda block: None)
+
+
+class Tile(Struct):
+    """The functions for tiles of `rows` rows and two vectors of `lanes` elements, or one, each of `size` bytes; panels
+    have up to `depth` rows.  Those that a product does not call are null; where `vector` is there it does all."""
+
+    wide: fn[void, ptr, i64, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
+    narrow: fn[void, ptr, i64, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
+    pack: fn[void, ptr, i64, ptr, i64, i64, i64]
+    put: fn[void, ptr, i64, i64, ptr, i64, i64, i64, bool]
+    pack_across: fn[void, ptr, ptr, i64, i64, i64]
+    vector: fn[void, ptr, ptr, ptr, i64, i64, i64, i64]
+    size: i64
+    lanes: i64
+    rows: i64
+    depth: i64
+
+
+class Extents(Struct):
+    """The words of a step; see the file's head."""
+
+    tile: ptr[Tile]
+    m: i64
+    n: i64
+    k: i64
+    a_row: i64
+    a_col: i64
+    b_row: i64
+    b_col: i64
+    batch: i64
+    a_stride: i64
+    b_stride: i64
+    c_stride: i64
+    c_row: i64
+    c_col: i64
+    tile_rows: i64
+    tile_columns: i64
+    column_tiles: i64
+    tiles: i64
+    panel_depth: i64
+    block_bytes: i64
+    begin: i64
+    end: i64
+
+
+@native(inline=True)
+def least(x: i64, y: i64) -> i64:
+    return x if x < y else y
+
+
+@native
+def product(pointers: ptr[ptr], e: ptr[Extents]) -> i32:
+    tile = e.tile
+    memory = local(u8, (tile.depth + tile.rows) * 2 * tile.lanes * tile.size)
+    block = ptr(0)
+    if e.block_bytes != 0:
+        block = _allocated(u64(e.block_bytes))
+    for t in range(e.begin, e.end):
+        p = t
+        i = i64(0)
+        j = i64(0)
+        if e.tiles != 1:
+            p = t // e.tiles
+            i = t % e.tiles // e.column_tiles * e.tile_rows
+            j = t % e.tiles % e.column_tiles * e.tile_columns
+        a = pointers[0] + (p * e.a_stride + i * e.a_row) * tile.size
+        b = pointers[1] + (p * e.b_stride + j * e.b_col) * tile.size
+        c = pointers[2] + (p * e.c_stride + i * e.c_row + j * e.c_col) * tile.size
+        rows = least(e.m - i, e.tile_rows)
+        columns = least(e.n - j, e.tile_columns)
+        if tile.vector is not None:
+            tile.vector(c, a, b, e.b_row, e.b_col, e.k, columns)
+            continue
+        if e.k == 0:
+            clear(c, rows, columns, e)
+        l = i64(0)
+        while l < e.k:
+            add_panels(a, b, c, rows, columns, l, memory, block, e)
+            l += e.panel_depth
+    _freed(block)
+    return i32(0)
+
+
+@native(inline=True)
+def clear(c: ptr, rows: i64, columns: i64, e: ptr[Extents]) -> void:
+    """Zeros, which are so many bytes of zeros."""
+    size = e.tile.size
+    for i in range(rows):
+        for j in range(columns * size):
+            ptr[u8](c + i * e.c_row * size)[j] = u8(0)
+
+
+@native(inline=True)
+def add_panels(
+    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, l: i64, memory: ptr[u8], block: ptr, e: ptr[Extents]
+) -> void:  # fmt: skip
+    """To a tile of c what rows of b from l on add to it."""
+    tile = e.tile
+    depths = least(e.panel_depth, e.k - l)
+    a_from = a + l * e.a_col * tile.size
+    a_row = e.a_row
+    a_col = e.a_col
+    a_tile = e.a_row
+    if block is not None:
+        tile.pack_across(block, a_from, a_col, rows, depths)
+        a_from = block
+        a_row = i64(1)
+        a_col = tile.rows
+        a_tile = tile.depth
+    j = i64(0)
+    while j < columns:
+        left = columns - j
+        is_wide = left > tile.lanes
+        width = 2 * tile.lanes if is_wide else tile.lanes
+        used = least(left, width)
+        multiply = tile.wide if is_wide else tile.narrow
+        panel = b + (l * e.b_row + j * e.b_col) * tile.size
+        b_row = e.b_row
+        if e.b_col != 1 or used < width or (rows > FEW and b_row != width):
+            tile.pack(memory, width, panel, e.b_row if e.b_col == 1 else e.b_col, depths, used)
+            panel = memory
+            b_row = width
+        c_at = c + j * e.c_col * tile.size
+        if e.c_col == 1 and used == width:
+            multiply(a_from, a_row, a_col, a_tile, panel, b_row, depths, c_at, e.c_row, rows, l != 0)
+        else:
+            corner = memory + tile.depth * width * tile.size
+            i = i64(0)
+            while i < rows:
+                count = least(rows - i, tile.rows)
+                a_at = a_from + i * a_tile * tile.size
+                multiply(a_at, a_row, a_col, a_tile, panel, b_row, depths, corner, width, count, False)
+                tile.put(c_at + i * e.c_row * tile.size, e.c_row, e.c_col, corner, width, count, used, l != 0)
+                i += tile.rows
+        j += width
+
+
+def functions_of(tile, names):
+    """The functions for a tile (`products.Tile`), by these names."""
+    number, lanes = FLOATS[tile.dtype], tile.lanes
+    makers = {
+        "wide": lambda: multiply_of(number, 2 * lanes, tile.rows),
+        "narrow": lambda: multiply_of(number, lanes, tile.rows),
+        "pack": lambda: pack_of(number, lanes),
+        "pack_columns": lambda: pack_columns_of(number, lanes),
+        "put": lambda: put_of(number, lanes),
+        "put_across": lambda: put_across_of(number),
+        "pack_across": lambda: pack_across_of(number, tile.rows, tile.depth),
+        "rows": lambda: rows_of(number, lanes),
+        "dots": lambda: dots_of(number, 2 * lanes, 4),
+        "dot": lambda: dots_of(number, 4 * lanes, 1),
+    }
+    found = [makers[name]() for name in names]
+    for name, function in zip(names, found, strict=True):
+        function.name = name
+    return found
+
+
+@functools.cache
+def text_of(tile, names):
+    """A module of these functions as an object has it that runs without Python."""
+    return Translation().text(functions_of(tile, [name for name in names if name]))
+
+
+@functools.cache
+def step_text():
+    """A module of `product`, the same way."""
+    return Translation().text([product])
