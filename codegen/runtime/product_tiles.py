@@ -121,7 +121,7 @@ def pack_of(number, lanes):
 def pack_columns_of(number, lanes):
     """`pack_columns`, squares of whose elements are turned in registers; columns that are not there are the last one
     again, and rows of the last square may be of the one before as well."""
-    size = min(8, lanes)
+    size = min(8, 2 * lanes)
     V, numbers = vector[number, size], tuple(range(size))
     # Of each square of 2 n x 2 n elements two of the four quarters change places, n = 1, 2, 4.
     turns = []
@@ -132,26 +132,26 @@ def pack_columns_of(number, lanes):
 
     @native
     def pack_columns(to: ptr[number], width: i64, b: ptr[number], b_col: i64, depths: i64, columns: i64) -> void:
+        if width < size or depths < size:
+            for row in range(depths):
+                for column in range(columns):
+                    to[row * width + column] = b[column * b_col + row]
+            return
+        at = local(ptr[number], size)
         x = local(V, size)
         for j in range(0, columns, size):
+            for i in numbers:
+                at[i] = b + (j + i if j + i < columns else columns - 1) * b_col
             for l in range(0, depths, size):
-                if depths < size:
-                    for row in range(depths):
-                        for i in numbers:
-                            column = j + i if j + i < columns else columns - 1
-                            to[row * width + j + i] = b[column * b_col + row]
-                else:
-                    first = l if l + size <= depths else depths - size
-                    for i in numbers:
-                        column = j + i if j + i < columns else columns - 1
-                        x[i] = ptr[V](b + column * b_col + first)[0]
-                    for one, other, lefts, rights in turns:
-                        upper = x[one]
-                        lower = x[other]
-                        x[one] = shuffle(upper, lower, lefts)
-                        x[other] = shuffle(upper, lower, rights)
-                    for i in numbers:
-                        ptr[V](to + (first + i) * width + j)[0] = x[i]
+                first = l if l + size <= depths else depths - size
+                for i in numbers:
+                    x[i] = ptr[V](at[i] + first)[0]
+                for one, other, lefts, rights in turns:
+                    upper = x[one]
+                    x[one] = shuffle(upper, x[other], lefts)
+                    x[other] = shuffle(upper, x[other], rights)
+                for i in numbers:
+                    ptr[V](to + (first + i) * width + j)[0] = x[i]
 
     return pack_columns
 
