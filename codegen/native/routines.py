@@ -110,7 +110,8 @@ class Routine:
 
 
 def _converted(kind: Any, value: Any) -> Any:
-    return kind(value) if isinstance(kind, type) and kind not in (void, status) and value is not None else value
+    is_converted = isinstance(kind, type) and kind not in (void, status)
+    return kind(value) if value is not None and (is_converted or getattr(kind, "word", "") == "ptr") else value
 
 
 def extern(

@@ -91,9 +91,7 @@ def least(x: i64, y: i64) -> i64:
 def product(pointers: ptr[ptr], e: ptr[Extents]) -> i32:
     tile = e.tile
     memory = local(u8, (tile.depth + tile.rows) * 2 * tile.lanes * tile.size)
-    block = ptr(0)
-    if e.block_bytes != 0:
-        block = _allocated(u64(e.block_bytes))
+    block = _allocated(u64(e.block_bytes)) if e.block_bytes != 0 else None
     for t in range(e.begin, e.end):
         p = t
         i = i64(0)
