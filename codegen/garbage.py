@@ -7,9 +7,7 @@ takes half of the time of a large one and finds nothing.
 from __future__ import annotations
 
 import gc
-import sys
-from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, Token, copy_context
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -85,43 +83,33 @@ class Lasting(Paused):
 _T = TypeVar("_T")
 
 
-def _undisturbed(act: Callable[..., _T], *arguments: Any) -> _T:
-    """`act(*arguments)`, without a collection in the midst of it.
-
-    Before Python 3.12 one may run while a variable of a context is set, and with it a finaliser that sets a variable
-    itself: then the table of variables goes while it is being copied, and the process crashes.  Later ones collect
-    between two instructions.
-    """
-    if _COLLECTS_BETWEEN or not _is_on():
-        return act(*arguments)
-    try:  # an interrupt may come at any call from here on
-        _turn_off()
-        return act(*arguments)
-    finally:
-        _turn_on()
-
-
 def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
-    """`variable.set(value)`, undisturbed.
+    """`variable.set(value)`, where a finaliser may set a variable amid it.
+
+    Before Python 3.12 a collection may come while the table of variables is being copied, and with it such a finaliser:
+    the table would go, and the process crash.  A copy of the context, which shares the table, holds it.
 
     It is tried twice: a mode that stayed on because there was no memory to end it would change all that follows.
     """
     try:
-        return _undisturbed(variable.set, value)
+        _held = copy_context()
+        return variable.set(value)
     except MemoryError:
-        return _undisturbed(variable.set, value)
+        return variable.set(value)
 
 
 class ignoring(np.errstate):
-    """`np.errstate(...)`, which is such a variable, entered and left undisturbed."""
+    """`np.errstate(...)`, which is such a variable, set in the same way."""
 
     __slots__ = ()
 
     def __enter__(self) -> None:
-        return _undisturbed(super().__enter__)
+        _held = copy_context()
+        return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        return _undisturbed(super().__exit__, *raised)
+        _held = copy_context()
+        return super().__exit__(*raised)
 
 
 #: A first threshold that nothing reaches.
@@ -129,6 +117,3 @@ _NEVER = 2**31 - 1
 #: The thresholds outside of pauses.
 _usual = gc.get_threshold()
 _inside: set[ref[Paused]] = set()
-
-_COLLECTS_BETWEEN = sys.version_info >= (3, 12)
-_is_on, _turn_off, _turn_on = gc.isenabled, gc.disable, gc.enable

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 # mypy: ignore-errors
 # Types are those of native Python, which its own compiler checks.
-from ..native import i64, local, native, ptr, select, shuffle, void
+from ..native import extern, i64, local, native, ptr, select, shuffle, void
 
 __all__ = ["merged_pairs", "network_of", "sorted_pairs"]
 
@@ -50,6 +50,10 @@ def chosen(bits, lanes):
 
 def network_of(V, size):
     """`network` for so many vectors V, at least two."""
+    less, more = (
+        extern(f"llvm.{word}.v{V.lanes}i{V.item.bits}", V, V, V, runs_python=False, plain=plain)
+        for word, plain in (("smin", lambda x, y: select(x < y, x, y)), ("smax", lambda x, y: select(x < y, y, x)))
+    )
     lanes, places, columns, merged = V.lanes, range(size), sorted_pairs(size), merged_pairs(size)
     facing = [(a, size - 1 - a) for a in range(size // 2)]
     levels = []
@@ -69,9 +73,8 @@ def network_of(V, size):
         """Of each lane of two vectors the smaller key to the first, the larger to the second."""
         x = rows[a]
         y = rows[b]
-        less = x < y
-        rows[a] = select(less, x, y)
-        rows[b] = select(less, y, x)
+        rows[a] = less(x, y)
+        rows[b] = more(x, y)
 
     @native(inline=True)
     def network(memory: ptr[V]) -> void:
@@ -85,17 +88,15 @@ def network_of(V, size):
             for a, b in facing:
                 x = rows[a]
                 y = shuffle(rows[b], rows[b], across)
-                less = x < y
-                low = select(less, x, y)
-                high = select(less, y, x)
+                low = less(x, y)
+                high = more(x, y)
                 rows[a] = shuffle(low, high, forwards)
                 rows[b] = shuffle(low, high, backwards)
             for j in places:
                 for step, half in steps:
                     one = rows[j]
                     other = shuffle(one, one, step)
-                    is_less = one < other
-                    rows[j] = shuffle(select(is_less, one, other), select(is_less, other, one), half)
+                    rows[j] = shuffle(less(one, other), more(one, other), half)
             for a, b in merged:
                 exchange(rows, a, b)
         for _turn in halvings:

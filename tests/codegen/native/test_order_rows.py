@@ -8,7 +8,7 @@ import pytest
 from codegen.native import local, u64
 from codegen.native.structs import Pointer
 from codegen.runtime.order_keys import KINDS
-from codegen.runtime.order_rows import elements, numbers
+from codegen.runtime.order_rows import FEW, elements, numbers
 
 MACHINES = {"avx512": "+avx2,+fma,+avx512f,+avx512dq,+avx512vl,+avx512bw", "avx2": "+avx2,+fma", "plain": ""}
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
@@ -35,12 +35,16 @@ def rows_of(dtype, n, rng):
 
 
 def in_order(order, row, falls):
-    """The function that writes a row of memory, called in plain Python; its `row` is what `order` calls."""
+    """A row of memory in order, by what `order` calls, in plain Python: `beside` for few elements, else `row`."""
     bits = np.ascontiguousarray(row).view({1: np.int8, 4: np.int32, 8: np.int64}[row.itemsize])
     put = order.scope["row"]
     element, written, key, _, flip = [kind if kind is u64 else getattr(kind, "target", kind) for _, kind in put.params]
     out, n = local(written, len(row)), u64(len(row))
-    put(Pointer([element(v) for v in bits.tolist()], 0, element), out, local(key, len(row)), n, flip(-falls))
+    x = Pointer([element(v) for v in bits.tolist()], 0, element)
+    if len(row) <= FEW:
+        order.scope["beside"](x, out, n, u64(1), flip(-falls), u64(0), u64(1))
+    else:
+        put(x, out, local(key, len(row)), n, flip(-falls))
     return [int(out[i]) for i in range(len(row))], bits
 
 
