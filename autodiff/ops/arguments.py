@@ -17,7 +17,7 @@ from codegen.runtime.record_table import MOST_KNOWN
 from codegen.symbols import as_index
 
 from ..custom import Function, function
-from ..errors import ShapeError, caller, in_short, with_article
+from ..errors import ShapeError, caller, in_short, located, with_article
 from ..tensor import Tensor
 from .conversion import numbers_of
 from .primitive import Operation
@@ -74,7 +74,7 @@ def number(value: Any, name: str, what: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: {what} is a number, not {in_short(value)}\n  called at {caller()}") from None
+        raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
 
 
 def listed(values: Any, name: str, what: str) -> list[Any]:
@@ -99,7 +99,7 @@ def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> in
     if not -rank <= number < rank:
         place = str(aval) if ndim is None else f"the result for {aval}"
         having = f"axes 0 to {rank - 1}" if rank > 1 else "one axis" if rank else "no axes"
-        raise ShapeError(f"{function}: no axis {number} in {place}\n  called at {caller()}\n  it has {having}")
+        raise ShapeError(located(f"{function}: no axis {number} in {place}", f"it has {having}"))
     return number % rank
 
 
@@ -111,7 +111,7 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
         return (axis_of(function, axis, aval, ndim),)
     axes = tuple(sorted(axis_of(function, a, aval, ndim) for a in axis))
     if len(set(axes)) < len(axes):
-        raise ShapeError(f"{function}: an axis is named twice in {tuple(axis)} for {aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{function}: an axis is named twice in {tuple(axis)} for {aval}"))
     return axes
 
 
@@ -120,7 +120,7 @@ def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarr
     try:
         return make()
     except MemoryError:
-        raise MemoryError(f"{function}: no memory for {8 * count} bytes of numbers\n  called at {caller()}") from None
+        raise MemoryError(located(f"{function}: no memory for {8 * count} bytes of numbers")) from None
 
 
 def check_parts(function: str, count: int) -> None:
@@ -128,7 +128,7 @@ def check_parts(function: str, count: int) -> None:
     try:
         [None] * count
     except (MemoryError, OverflowError):
-        raise MemoryError(f"{function}: no room for {count} results\n  called at {caller()}") from None
+        raise MemoryError(located(f"{function}: no room for {count} results")) from None
 
 
 def shape_of(function: str, shape: Any) -> tuple[int, ...]:
@@ -157,7 +157,6 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
     known = np.asarray(known)
     low, high = int(known.min()), int(known.max())
     if low < -extent or high >= extent:
-        raise IndexError(
-            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
-            f"  called at {caller()}"
-        )
+        raise IndexError(located(
+            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}"
+        ))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import ConcretizationError, ShapeError, caller
+from ..errors import ConcretizationError, ShapeError, located
 from ..tape import leaf
 from ..tensor import Tensor
 from .arguments import axis_of, listed
@@ -56,11 +56,10 @@ def select(condlist, choicelist, default=0):
     conditions = listed(condlist, "select", "conditions")
     choices = listed(choicelist, "select", "choices")
     if len(conditions) != len(choices) or not conditions:
-        raise ShapeError(
-            f"select: {len(conditions)} conditions for {len(choices)} choices\n"
-            f"  called at {caller()}\n"
-            "  there is one choice for each condition, and one at least"
-        )
+        raise ShapeError(located(
+            f"select: {len(conditions)} conditions for {len(choices)} choices",
+            "there is one choice for each condition, and one at least",
+        ))
     found = default
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = where(condition, choice, found)
@@ -134,11 +133,10 @@ def _places(name: str, x: Any) -> Sequence[Tensor]:
     x = as_tensor(x, name, "x")
     value = known_value(x)
     if value is None:
-        raise ConcretizationError(
-            f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function\n"
-            f"  called at {caller()}\n"
-            "  use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number"
-        )
+        raise ConcretizationError(located(
+            f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function",
+            "use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number",
+        ))
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
@@ -154,7 +152,7 @@ def nonzero(x) -> tuple[Tensor, ...]:
     """
     x = as_tensor(x, "nonzero", "x")
     if not x.ndim:
-        raise ShapeError(f"nonzero: a {x.aval} has no axes\n  called at {caller()}\n  ad.atleast_1d(x) gives it one")
+        raise ShapeError(located(f"nonzero: a {x.aval} has no axes", "ad.atleast_1d(x) gives it one"))
     return tuple(_places("nonzero", x))
 
 

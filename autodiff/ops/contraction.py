@@ -17,7 +17,7 @@ from codegen.ir import Aval
 from codegen.lowering import Contract
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
@@ -47,11 +47,7 @@ def _matmul_aval(a: Aval, b: Aval) -> Aval:
 def _check_inner(a: Aval, b: Aval) -> None:
     """Raise ShapeError unless a @ b has one inner size."""
     if not a.ndim or not b.ndim:
-        raise ShapeError(
-            f"matmul: takes vectors and matrices, got {a} @ {b}\n"
-            f"  called at {caller()}\n"
-            f"  to scale an array, use *"
-        )
+        raise ShapeError(located(f"matmul: takes vectors and matrices, got {a} @ {b}", "to scale an array, use *"))
     k = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] == k:
         return
@@ -75,11 +71,10 @@ def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
     try:
         return broadcast_avals("matmul", (a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
     except ShapeError:
-        raise ShapeError(
-            f"matmul: the leading axes do not broadcast: {a} @ {b}\n"
-            f"  called at {caller()}\n"
-            f"  the last two axes are the matrices, those before them must be equal or 1"
-        ) from None
+        raise ShapeError(located(
+            f"matmul: the leading axes do not broadcast: {a} @ {b}",
+            "the last two axes are the matrices, those before them must be equal or 1",
+        )) from None
 
 
 def _matmul_transpose(y_bar, y, a, b):
@@ -283,11 +278,10 @@ def tensordot(x1, x2, axes=2):
     over = _pairs(a, b, axes)
     if any(a.shape[i] != b.shape[j] for i, j in zip(*over, strict=True)):
         sizes = [tuple(t.shape[i] for i in axes) for t, axes in zip((a, b), over, strict=True)]
-        raise ShapeError(
-            f"tensordot: summed axes differ: {a.aval}, {b.aval}\n"
-            f"  axes {over[0]} of a have extents {sizes[0]}, axes {over[1]} of b {sizes[1]}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"tensordot: summed axes differ: {a.aval}, {b.aval}\n  axes {over[0]} of a have extents {sizes[0]}, axes "
+            f"{over[1]} of b {sizes[1]}",
+        ))
     return as_before(contracted(a, b, ((), ()), over), was_bool)
 
 
@@ -297,16 +291,16 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int,
     if not isinstance(axes, (tuple, list)):
         count = integer(axes, "tensordot", "the number of axes")
         if not 0 <= count <= min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot: {a.aval}, {b.aval} have no {count} axes to sum\n  called at {caller()}")
+            raise ShapeError(located(f"tensordot: {a.aval}, {b.aval} have no {count} axes to sum"))
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
-        raise ShapeError(f"tensordot: axes are a number or a pair, not {axes!r}\n  called at {caller()}")
+        raise ShapeError(located(f"tensordot: axes are a number or a pair, not {axes!r}"))
     first, second = (
         tuple([axis_of("tensordot", i, t.aval) for i in (named if isinstance(named, (tuple, list)) else (named,))])
         for named, t in zip(axes, (a, b), strict=True)
     )
     if len(first) != len(second) or len(set(first)) < len(first) or len(set(second)) < len(second):
-        raise ShapeError(f"tensordot: {axes!r} does not pair axes, each once\n  called at {caller()}")
+        raise ShapeError(located(f"tensordot: {axes!r} does not pair axes, each once"))
     return first, second
 
 
@@ -349,11 +343,9 @@ def inner(x1, x2):
     if not a.ndim or not b.ndim:
         return as_before(multiply(a, b), was_bool)
     if a.shape[-1] != b.shape[-1]:
-        raise ShapeError(
-            f"inner: last extents differ: {a.aval}, {b.aval}\n"
-            f"  a has {a.shape[-1]}, b has {b.shape[-1]}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"inner: last extents differ: {a.aval}, {b.aval}\n  a has {a.shape[-1]}, b has {b.shape[-1]}"
+        ))
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
 
 

@@ -17,7 +17,7 @@ from codegen.lowering import Move
 from codegen.symbols import as_index
 
 from ..custom.function import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
@@ -80,7 +80,7 @@ def extents_of(name: str, shape: Any) -> tuple[int, ...]:
             f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
         ) from None
     if any(n < 0 for n in found):
-        raise ShapeError(f"{name}: extents are not negative: {found}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: extents are not negative: {found}"))
     return found
 
 
@@ -88,7 +88,7 @@ def extent_of(name: str, number: Any) -> int:
     """A number of elements.  Raises TypeError and ShapeError naming the function."""
     found = extents_of(name, number)
     if len(found) != 1:
-        raise TypeError(f"{name}: takes one number of elements, not {number!r:.40}\n  called at {caller()}")
+        raise TypeError(located(f"{name}: takes one number of elements, not {number!r:.40}"))
     return found[0]
 
 
@@ -170,7 +170,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     if value.ndim > len(extents) or any(
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
     ):
-        raise ShapeError(f"full: {value.aval} does not broadcast to {extents}\n  called at {caller()}")
+        raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
     return of_its_own(spread_to(value, extents), value)
 
 
@@ -267,7 +267,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     numbers = [_number("arange", n) for n in (start, stop, step)]
     start, stop, step = numbers
     if step == 0:
-        raise ValueError(f"arange: the step is 0\n  called at {caller()}")
+        raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
     wanted = dtype_of(dtype, "arange") if dtype is not None else _I64 if whole else _F64
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
@@ -286,9 +286,7 @@ def _number(name: str, value: Any) -> int | float:
         return as_index(value)
     except TypeError:
         if not hasattr(value, "__float__"):
-            raise TypeError(
-                f"{name}: takes real numbers, not {type(value).__name__}\n  called at {caller()}"
-            ) from None
+            raise TypeError(located(f"{name}: takes real numbers, not {type(value).__name__}")) from None
     return float(value)
 
 

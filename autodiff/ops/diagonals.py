@@ -10,7 +10,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
@@ -32,7 +32,7 @@ __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 def _matrices(x: Any, name: str) -> Tensor:
     x = as_tensor(x, name, "x")
     if x.ndim < 2:
-        raise ShapeError(f"{name}: takes matrices, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes matrices, not {x.aval}"))
     return x
 
 
@@ -110,7 +110,7 @@ def _length(rows: int, columns: int, offset: int) -> int:
 
 def _diagonal_aval(x: Aval, *, offset: int, axis1: int, axis2: int) -> Aval:
     if axis1 == axis2 or not (0 <= axis1 < x.ndim and 0 <= axis2 < x.ndim):
-        raise ShapeError(f"diagonal: {axis1} and {axis2} are not two axes of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"diagonal: {axis1} and {axis2} are not two axes of {x}"))
     rest = [n for i, n in enumerate(x.shape) if i not in (axis1, axis2)]
     return x.with_shape((*rest, _length(x.shape[axis1], x.shape[axis2], offset)))
 
@@ -125,7 +125,7 @@ def _diagonal_element(k, index, x, *, offset, axis1, axis2):
 def _embed_aval(x: Aval, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Aval:
     y = x.with_shape(shape)
     if _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) != x:
-        raise ShapeError(f"diagonal_embed: {x} is not a diagonal of {y}\n  called at {caller()}")
+        raise ShapeError(located(f"diagonal_embed: {x} is not a diagonal of {y}"))
     return y
 
 
@@ -217,11 +217,7 @@ def diag(x, k=0):
     if x.ndim == 1:
         n = x.shape[0] + abs(shift)
         return _embedded(x, (n, n), shift, 0, 1)
-    raise ShapeError(
-        f"diag: takes a vector or a matrix, not {x.aval}\n"
-        f"  called at {caller()}\n"
-        f"  ad.diagonal takes more axes"
-    )
+    raise ShapeError(located(f"diag: takes a vector or a matrix, not {x.aval}", "ad.diagonal takes more axes"))
 
 
 @function

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
 from .arguments import integer
 from .contraction import as_before, contracted
@@ -64,7 +64,7 @@ def einsum(subscripts, *arrays):
     if not isinstance(subscripts, str) and arrays:
         return einsum(*_spelled(subscripts, *arrays))
     if not isinstance(subscripts, str) or not arrays:
-        raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
+        raise TypeError(located("einsum: takes a string of labels and arrays"))
     if len(arrays) == 2:
         return _of_two(*arrays, subscripts)
     return _of_any(arrays, subscripts)
@@ -103,7 +103,7 @@ def _spelled(*operands: Any) -> list[Any]:
     numbers = [_numbers(each) for each in lists]
     known = sorted({n for each in numbers for n in each if n is not Ellipsis})
     if len(known) > len(_LETTERS):
-        raise ShapeError(f"einsum: {len(known)} labels are more than {len(_LETTERS)}\n  called at {caller()}")
+        raise ShapeError(located(f"einsum: {len(known)} labels are more than {len(_LETTERS)}"))
     letters: dict[Any, str] = {n: letter for n, letter in zip(known, _LETTERS, strict=False)} | {Ellipsis: "..."}
     terms = ["".join([letters[n] for n in each]) for each in numbers]
     text = f"{','.join(terms[:-1])}->{terms[-1]}" if len(operands) % 2 else ",".join(terms)
@@ -121,7 +121,7 @@ def _numbers(labels: Any) -> list[Any]:
 
 
 def _refused(subscripts: str, why: str) -> ShapeError:
-    return ShapeError(f"einsum: {subscripts!r}: {why}\n  called at {caller()}")
+    return ShapeError(located(f"einsum: {subscripts!r}: {why}"))
 
 
 def _parts(subscripts: str) -> tuple[tuple[str, ...], str | None]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, listed, records
@@ -60,7 +60,7 @@ def _extent(name: str, n: Any, default: int) -> int:
     """The number of elements that are transformed.  Raises ShapeError for none."""
     count = default if n is None else integer(n, f"fft.{name}", "n")
     if count < 1:
-        raise ShapeError(f"fft.{name}: {count} elements have no transform\n  called at {caller()}")
+        raise ShapeError(located(f"fft.{name}: {count} elements have no transform"))
     return count
 
 
@@ -75,9 +75,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
     """A transform divided as `norm` says: "backward" (None) the inverse, "forward" the other, "ortho" both."""
     if norm not in (None, "backward", "forward", "ortho"):
-        raise DispatchError(
-            f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}\n  called at {caller()}"
-        )
+        raise DispatchError(located(f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}"))
     if norm == "ortho":
         return multiply(y, float(n) ** -0.5)
     return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
@@ -209,14 +207,14 @@ def _on_axes(
     axes = [axis_of(f"fft.{name}", a, x.aval) for a in listed(axes, f"fft.{name}", "axes")]
     sizes: Sequence = [None] * len(axes) if s is None else listed(s, f"fft.{name}", "lengths")
     if len(sizes) != len(axes):
-        raise ShapeError(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes\n  called at {caller()}")
+        raise ShapeError(located(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes"))
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
 def _some(name: str, x: Tensor, pairs: Sequence[tuple[int | None, int]]) -> Sequence[tuple[int | None, int]]:
     """The axes of a transform that halves one.  Raises ShapeError where there is none."""
     if not pairs:
-        raise ShapeError(f"fft.{name}: one axis at least, of {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"fft.{name}: one axis at least, of {x.aval}"))
     return pairs
 
 

@@ -16,7 +16,7 @@ from codegen.lowering import Map
 
 from ..custom import function
 from ..custom.function import Function
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, located
 from ..tensor import Tensor
 from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
 from .complexes import imaginary_part, real_part
@@ -180,11 +180,10 @@ def ldexp(x1, x2):
     """
     x1, x2 = floating(x1, "ldexp"), as_tensor(x2, "ldexp", "x2")
     if x2.dtype.kind not in "ib" or x1.dtype.kind != "f":
-        raise DTypeError(
-            f"ldexp: takes floats and integer exponents, got {x1.aval} and {x2.aval}\n"
-            f"  called at {caller()}\n"
-            "  x1 * 2.0 ** x2 is for other exponents"
-        )
+        raise DTypeError(located(
+            f"ldexp: takes floats and integer exponents, got {x1.aval} and {x2.aval}",
+            "x1 * 2.0 ** x2 is for other exponents",
+        ))
     return _ldexp(x1, cast_to(x2, x1.dtype))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
 from .arguments import axis_of, check_known, records, reduced_shape
@@ -43,17 +43,15 @@ _I64 = np.dtype(np.int64)
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
     if len(indices) != len(axes) or not axes or any(not 0 <= a < x.ndim for a in axes):
-        raise ShapeError(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}"))
     for i in indices:
         if i.dtype.kind != "i":
-            raise DTypeError(f"{name}: an index array holds integers, not {i}\n  called at {caller()}")
+            raise DTypeError(located(f"{name}: an index array holds integers, not {i}"))
         if i.shape != indices[0].shape:
-            raise ShapeError(
-                f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}"))
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
-            raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+            raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
 def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> tuple[int, ...]:
@@ -83,7 +81,7 @@ def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ..
 def check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
     """Raise ShapeError unless updates have this shape."""
     if updates.shape != shape:
-        raise ShapeError(f"{name}: updates are {updates}, not {updates.with_shape(shape)}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: updates are {updates}, not {updates.with_shape(shape)}"))
 
 
 def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
@@ -98,7 +96,7 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
     *indices, v = inputs
     if v.dtype != x.dtype:
-        raise DTypeError(f"scatter_set: dtypes differ: {x}, {v}\n  called at {caller()}")
+        raise DTypeError(located(f"scatter_set: dtypes differ: {x}, {v}"))
     _check_indices("scatter_set", x, indices, axes)
     check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
     return x
@@ -272,11 +270,9 @@ def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
     if not index.size and isinstance(value, (list, tuple)):
         index = cast_to(index, _I64)  # an empty list has no dtype of its own
     if index.dtype.kind != "i":
-        raise DTypeError(
-            f"{name}: indices are integers, not {index.aval}\n"
-            f"  called at {caller()}\n"
-            f"  ad.astype(i, int) cuts fractions off"
-        )
+        raise DTypeError(located(
+            f"{name}: indices are integers, not {index.aval}", "ad.astype(i, int) cuts fractions off"
+        ))
     if extent is not None:
         check_known(index, name=name, extent=extent)
     return cast_to(index, _I64)
@@ -311,11 +307,10 @@ def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     try:
         return spread_to(value, shape)
     except ShapeError:
-        raise ShapeError(
-            f"x[...] = value: {value.aval} does not broadcast to {value.aval.with_shape(shape)}, which it is for\n"
-            f"  called at {caller()}\n"
-            "  counted from the last, each extent must be equal or 1"
-        ) from None
+        raise ShapeError(located(
+            f"x[...] = value: {value.aval} does not broadcast to {value.aval.with_shape(shape)}, which it is for",
+            "counted from the last, each extent must be equal or 1",
+        )) from None
 
 
 def summed_at(
@@ -370,7 +365,7 @@ def _within(indices: Any, n: int, mode: str) -> Tensor:
     if mode == "raise":
         return index_tensor(indices, "take", n)
     if mode not in ("wrap", "clip"):
-        raise ValueError(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}\n  called at {caller()}")
+        raise ValueError(located(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}"))
     index, zero, last = index_tensor(indices, "take"), constant(0, "i64"), constant(max(n - 1, 0), "i64")
     index = mod(index, constant(max(n, 1), "i64")) if mode == "wrap" else minimum(maximum(index, zero), last)
     check_known(index, name="take", extent=n)  # there may be no elements

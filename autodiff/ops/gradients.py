@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import tree
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .conversion import as_tensor, cast_to
@@ -31,7 +31,7 @@ def unbroadcast(g, like):
     g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
     have, want = g.shape, like.shape
     if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
-        raise ShapeError(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
     return another(g) if have == want else sum_to(g, want)
 
 

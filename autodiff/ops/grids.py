@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import add, divide, multiply
@@ -159,18 +159,16 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
         shape = np.broadcast_shapes(*[x.shape for x in found])
     except ValueError:
         told = ", ".join([str(x.aval) for x in found])
-        raise ShapeError(f"broadcast_arrays: there is no one shape for {told}\n  called at {caller()}") from None
+        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {told}")) from None
     return tuple([broadcast_to(x, shape) for x in found])
 
 
 def _with_first(name: str, running: Any, first: int, x: Any, axis: Any, dtype: Any, include_initial: bool) -> Tensor:
     x = as_tensor(x, name, "x")
     if axis is None and x.ndim != 1:
-        raise ShapeError(
-            f"{name}: {x.aval} has {x.ndim} axes: which one?\n"
-            f"  called at {caller()}\n"
-            "  say axis=..., as the standard asks"
-        )
+        raise ShapeError(located(
+            f"{name}: {x.aval} has {x.ndim} axes: which one?", "say axis=..., as the standard asks"
+        ))
     along = axis_of(name, 0 if axis is None else axis, x.aval)
     found = running(x, along, dtype=dtype)
     if not include_initial:

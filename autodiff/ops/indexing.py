@@ -23,7 +23,7 @@ from codegen.records import NamedTuple
 from codegen.symbols import Symbol, as_index
 
 from ..custom import function
-from ..errors import ConcretizationError, DTypeError, ShapeError, caller
+from ..errors import ConcretizationError, DTypeError, ShapeError, located
 from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
 from ..tape.watched import KIND_OF
@@ -144,11 +144,10 @@ def _entry(entry: Any) -> Any:
     try:
         return as_index(entry)
     except TypeError:
-        raise IndexError(
-            f"x[...]: {entry!r} is no index\n"
-            f"  called at {caller()}\n"
-            f"  an index is an integer, a slice, None, '...', or an array of integers or bool"
-        ) from None
+        raise IndexError(located(
+            f"x[...]: {entry!r} is no index",
+            "an index is an integer, a slice, None, '...', or an array of integers or bool",
+        )) from None
 
 
 def _filled(x: Aval, entries: list) -> list:
@@ -158,10 +157,10 @@ def _filled(x: Aval, entries: list) -> list:
     """
     taken = sum(_consumes(e) for e in entries)
     if taken > x.ndim:
-        raise IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
+        raise IndexShapeError(located(f"x[...]: {taken} indices for {x}"))
     gaps = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(gaps) > 1:
-        raise IndexError(f"x[...]: an index has at most one '...'\n  called at {caller()}")
+        raise IndexError(located("x[...]: an index has at most one '...'"))
     gap = gaps[0] if gaps else len(entries)
     return [*entries[:gap], *([_ALL] * (x.ndim - taken) or entries[gap : gap + 1]), *entries[gap + 1 :]]
 
@@ -191,15 +190,12 @@ def _places(x: Aval, axis: int, entry: _Mask) -> list:
     mask = entry.value
     value = value_of(mask.node) if entry.is_literal else known_value(mask, entry.given)
     if value is None:
-        raise ConcretizationError(
-            f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
-            f"  called at {caller()}\n"
-            f"  use ad.where(mask, x, other), which keeps the shape"
-        )
+        raise ConcretizationError(located(
+            f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet",
+            "use ad.where(mask, x, other), which keeps the shape",
+        ))
     if mask.shape != x.shape[axis : axis + mask.ndim]:
-        raise IndexShapeError(
-            f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on\n  called at {caller()}"
-        )
+        raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on"))
     if not mask.ndim:
         return [_Fresh(leaf(np.zeros(int(value), _I64)))]
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
@@ -210,21 +206,19 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
     extent = x.shape[axis]
     if type(entry) is not slice:
         if not -extent <= entry < extent:
-            raise IndexError(
-                f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}\n"
-                f"  called at {caller()}"
-            )
+            raise IndexError(located(
+                f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}"
+            ))
         return entry + extent if entry < 0 else entry, 1, 1
     if type(extent) is Symbol or type(entry.start) is Symbol or type(entry.stop) is Symbol:
         return symbolic_steps(entry, extent)
     try:
         start, stop, step = entry.indices(extent)
     except ConcretizationError:
-        raise ConcretizationError(
-            f"x[...]: a slice of {x} whose start or stop has no value yet: how long it is cannot be told\n"
-            f"  called at {caller()}\n"
-            f"  write ad.take(x, start + ad.arange(size), axis={axis}): any start is then the same graph"
-        ) from None
+        raise ConcretizationError(located(
+            f"x[...]: a slice of {x} whose start or stop has no value yet: how long it is cannot be told",
+            f"write ad.take(x, start + ad.arange(size), axis={axis}): any start is then the same graph",
+        )) from None
     count = len(range(start, stop, step))
     return (start if count else 0), step, count
 
@@ -373,18 +367,16 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
             return number_leaf(value, x.dtype)
     value = as_tensor(value, "x[...] = value", "value")
     if not np.can_cast(value.dtype, x.dtype, "same_kind"):
-        raise DTypeError(
-            f"x[...] = value: {x.aval} cannot take {value.aval}\n"
-            f"  called at {caller()}\n"
-            f"  convert one of them: ad.astype(value, x.dtype)"
-        )
+        raise DTypeError(located(
+            f"x[...] = value: {x.aval} cannot take {value.aval}", "convert one of them: ad.astype(value, x.dtype)"
+        ))
     return cast_to(value, x.dtype)
 
 
 def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
+        raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x.aval}"))
     value_axes = mask.ndim
     mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     return where(mask, fitted(value, x.shape[value_axes:]), x)

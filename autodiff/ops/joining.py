@@ -15,7 +15,7 @@ from codegen.lowering import Move
 
 from ..config import config
 from ..custom import function
-from ..errors import DispatchError, DTypeError, ShapeError, caller
+from ..errors import DispatchError, DTypeError, ShapeError, caller, located
 from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
@@ -95,11 +95,11 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     """The elements of a sequence, or of a tensor's leading axis, as tensors of one dtype."""
     if isinstance(arrays, Tensor):
         if not arrays.ndim:
-            raise ShapeError(f"{function}: takes a sequence of arrays, not {arrays.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"{function}: takes a sequence of arrays, not {arrays.aval}"))
         arrays = [reshaped(part(arrays, 0, i, i + 1), arrays.shape[1:]) for i in range(arrays.shape[0])]
     xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in listed(arrays, function, "arrays")]
     if not xs:
-        raise ShapeError(f"{function}: needs at least one array\n  called at {caller()}")
+        raise ShapeError(located(f"{function}: needs at least one array"))
     dtype = common_dtype(xs)
     return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
@@ -239,7 +239,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
             elements = [nested(x, what) if isinstance(x, (list, tuple)) else x for x in elements]
             break
         if arrays or len({*map(len, elements)}) > 1:
-            raise DispatchError(f"{what} is no array: the lists differ in length or depth\n  called at {caller()}")
+            raise DispatchError(located(f"{what} is no array: the lists differ in length or depth"))
         lengths.append(len(elements[0]))
         elements = [e for x in elements for e in x]
     flat = stack(elements)
@@ -269,11 +269,10 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     else:
         count = integer(indices_or_sections, "split", "the number of parts")
         if count <= 0 or n % count:
-            raise ShapeError(
-                f"split: {n} along axis {along} of {x.aval} is not divided by {count}\n"
-                f"  called at {caller()}\n"
-                f"  a list names the places to cut at"
-            )
+            raise ShapeError(located(
+                f"split: {n} along axis {along} of {x.aval} is not divided by {count}",
+                "a list names the places to cut at",
+            ))
         size = n // count
         check_parts("split", count)
         bounds = [(i * size, (i + 1) * size) for i in range(count)]

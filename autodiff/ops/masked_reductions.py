@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, kept, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
@@ -39,13 +39,13 @@ def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
         return None
     mask = as_tensor(where, name, "where")
     if mask.dtype != _BOOL:
-        raise DTypeError(f"{name}: where is a mask of bool, not {mask.aval}\n  called at {caller()}")
+        raise DTypeError(located(f"{name}: where is a mask of bool, not {mask.aval}"))
     try:
         fits = np.broadcast_shapes(mask.shape, x.shape) == x.shape
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError(f"{name}: the mask {mask.aval} does not broadcast to {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: the mask {mask.aval} does not broadcast to {x.aval}"))
     return mask
 
 
@@ -61,7 +61,7 @@ def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
     """The start of a reduction."""
     start = as_tensor(initial, name, "initial")
     if start.shape:
-        raise ShapeError(f"{name}: initial is one number, not {start.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: initial is one number, not {start.aval}"))
     return cast_to(start, dtype)
 
 
@@ -110,10 +110,10 @@ def extreme_of(function: Any, sign: int, x: Any, axis: Any, keepdims: bool, init
     x = as_tensor(x, name, "x")
     axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
     if initial is None and mask is not None:
-        raise ValueError(
-            f"{name}: of no element at all there is none: where= needs initial=\n  called at {caller()}\n"
-            f"  initial={_least(x.dtype, sign)} makes no difference"
-        )
+        raise ValueError(located(
+            f"{name}: of no element at all there is none: where= needs initial=",
+            f"initial={_least(x.dtype, sign)} makes no difference",
+        ))
     if mask is not None:
         skips = name.startswith("nan") and x.dtype.kind in "fc"
         x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
@@ -146,7 +146,7 @@ def as_floats(name: str, x: Any, dtype: Any) -> Tensor:
         return floating(x, name)
     wanted = dtype_of(dtype, name)
     if name.startswith("nan") and x.dtype.kind in "fc" and wanted.kind in "ib":
-        raise DTypeError(f"{name}: {wanted} has no nan, which {x.aval} may have\n  called at {caller()}")
+        raise DTypeError(located(f"{name}: {wanted} has no nan, which {x.aval} may have"))
     return floating(cast_to(x, wanted), name)
 
 
@@ -175,7 +175,7 @@ def spread_of(
     name   of the function: of one that begins with "nan" elements that are nan are left out
     """
     if correction is not None and ddof:
-        raise ValueError(f"{name}: ddof and correction are two names of one thing; give one\n  called at {caller()}")
+        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
     x = as_floats(name, x, dtype)
     axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
     mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)

@@ -9,7 +9,7 @@ from codegen.lazily import imported
 from codegen.lowering import Call
 
 from ..custom import function
-from ..errors import caller
+from ..errors import located
 from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
@@ -66,11 +66,10 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
         rows, columns = [axis_of("norm", a, x.aval) for a in axis]
         y = _matrix_norm(x, ord, rows, columns)
     else:
-        raise ValueError(
-            f"norm: ord={ord!r} of {x.aval} over axes {axes} is not served\n"
-            f"  called at {caller()}\n"
-            f"  over any axes there is None, the root of the sum of squares; over two 1, 2, inf, 'nuc', -1, -2, -inf"
-        )
+        raise ValueError(located(
+            f"norm: ord={ord!r} of {x.aval} over axes {axes} is not served",
+            "over any axes there is None, the root of the sum of squares; over two 1, 2, inf, 'nuc', -1, -2, -inf",
+        ))
     return unreduced(y, x, axes, keepdims)
 
 

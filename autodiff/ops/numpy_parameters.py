@@ -13,7 +13,7 @@ import numpy as np
 
 from codegen.lazily import imported
 
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import divide, subtract
@@ -43,7 +43,7 @@ def _order(name: str, order: str, others: str) -> bool:
         )
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
-        raise ValueError(f"{name}: order is one of {known}, not {order!r}\n  called at {caller()}")
+        raise ValueError(located(f"{name}: order is one of {known}, not {order!r}"))
     return order == "F"
 
 
@@ -168,7 +168,7 @@ def _meshgrid(*arrays, copy=True, sparse=False, indexing="xy"):
 @further(choose)
 def _where(condition, x1=None, x2=None):
     if (x1 is None) != (x2 is None):
-        raise ValueError(f"where: takes both of x and y, or neither\n  called at {caller()}")
+        raise ValueError(located("where: takes both of x and y, or neither"))
     return imported("autodiff.ops.choosing").nonzero(condition) if x1 is None else choose(condition, x1, x2)
 
 
@@ -197,7 +197,7 @@ def along_axes(
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
         told = ", ".join(map(str, [*counts, rest]))
-        raise ShapeError(f"{name}: axes names {told} axes of x1, x2 and the result, not {axes}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: axes names {told} axes of x1, x2 and the result, not {axes}"))
     moved = [moveaxis(x, one, tuple(range(-len(one), 0))) for x, one in zip(given, named, strict=False)]
     y = computed_in(dtype, casting, function, moved, {})
     return moveaxis(y, tuple(range(-rest, 0)), named[2]) if rest else y

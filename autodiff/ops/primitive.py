@@ -18,7 +18,7 @@ import numpy as np
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
 from codegen.lowering import Lowering, Map
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 from .batching import elements
@@ -369,10 +369,7 @@ def expect(name: str, avals: Sequence[Aval], kinds: str) -> None:
     dtype = avals[0].dtype
     if dtype.kind not in kinds:
         wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)
-        raise DTypeError(
-            f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}\n"
-            f"  called at {caller()}"
-        )
+        raise DTypeError(located(f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}"))
     for aval in avals:
         if aval.dtype != dtype:
-            raise DTypeError(f"{name}: dtypes differ: {', '.join(map(str, avals))}\n  called at {caller()}")
+            raise DTypeError(located(f"{name}: dtypes differ: {', '.join(map(str, avals))}"))

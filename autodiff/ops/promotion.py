@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, located
 from ..tape import number_leaf, promoted, weak_number
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
@@ -87,8 +87,6 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
     if dtype.kind == "c":
         mend = "ad.real(x), ad.imag(x) and ad.abs(x) are real: take what is meant"
-    raise DTypeError(
-        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}\n"
-        f"  called at {caller()}\n"
-        f"  {mend}"
-    )
+    raise DTypeError(located(
+        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}", f"{mend}"
+    ))

@@ -14,7 +14,7 @@ import numpy as np
 from codegen.symbols import as_float
 
 from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply, subtract
@@ -41,16 +41,14 @@ def _found(
     weights: Any = None,
 ) -> Tensor:
     if method not in _PLACES:
-        raise DispatchError(
-            f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}\n  called at {caller()}"
-        )
+        raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     if _is_outside(q, per):
-        raise DispatchError(f"{name}: q is from 0 to {per:g}, not {q!r}\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
     (given,) = common(name, (("q", q),), "f")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
-        raise DispatchError(f"{name}: {x.aval} has no elements to choose from\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
     rows = reshaped(last, (*kept, x.size // math.prod(kept)))
@@ -61,7 +59,7 @@ def _found(
         y = _at_shares(rows, shares, method, skips=skips)
     else:
         if method != "inverted_cdf":
-            raise ValueError(f"{name}: weights are for the method 'inverted_cdf'\n  called at {caller()}")
+            raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
         y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes, rows.shape), skips=skips)
     y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
     if not keepdims:
@@ -112,7 +110,7 @@ def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], 
         along = tuple([x.shape[a] for a in axes])
         if w.shape != along:
             told = f"{w.aval} are not for {x.aval} along axes {axes}"
-            raise ShapeError(f"{name}: weights {told}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: weights {told}"))
         w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
     return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), _F64)
 

@@ -13,7 +13,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
 from .arguments import axis_of, built, check_parts, integer
@@ -59,7 +59,7 @@ def roll(x, shift, axis=None):
     elif len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
-        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}"))
     y = x
     for by, along in zip(shifts, axes, strict=True):
         y = _rolled(y, by, along)
@@ -68,9 +68,9 @@ def roll(x, shift, axis=None):
 
 def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
     if by.shape or by.dtype.kind != "i":
-        raise DTypeError(f"roll: a shift is a 0-d integer, not {by}\n  called at {caller()}")
+        raise DTypeError(located(f"roll: a shift is a 0-d integer, not {by}"))
     if not 0 <= axis < x.ndim:
-        raise ShapeError(f"roll: {x} has no axis {axis}\n  called at {caller()}")
+        raise ShapeError(located(f"roll: {x} has no axis {axis}"))
     return x
 
 
@@ -159,7 +159,7 @@ def repeat(x, repeats, axis=None):
     if isinstance(repeats, (tuple, list)):
         counts = [_count(r, "repeat") for r in repeats]
         if len(counts) not in (1, x.shape[along]):
-            raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
         if len(counts) > 1:
             Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
             places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), counts))
@@ -174,7 +174,7 @@ def repeat(x, repeats, axis=None):
 def _count(value: Any, name: str) -> int:
     count = integer(value, name, "a number of copies")
     if count < 0:
-        raise ShapeError(f"{name}: {count} copies\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {count} copies"))
     return count
 
 
@@ -212,11 +212,10 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     before, behind = x.shape[:along], x.shape[along + 1 :]
     for (name, _), y in zip(given, parts, strict=True):
         if y.ndim and (y.ndim != x.ndim or (y.shape[:along], y.shape[along + 1 :]) != (before, behind)):
-            raise ShapeError(
-                f"diff: {name} of {y.aval} does not fit {x.aval} along axis {along}\n"
-                f"  called at {caller()}\n"
-                f"  it is a number, or an array as x but for its extent along that axis"
-            )
+            raise ShapeError(located(
+                f"diff: {name} of {y.aval} does not fit {x.aval} along axis {along}",
+                "it is a number, or an array as x but for its extent along that axis",
+            ))
     return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
@@ -255,11 +254,11 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
      [30 30]]
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}\n  called at {caller()}")
+        raise ValueError(located(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}"))
     xs = [as_tensor(x, "meshgrid", "arrays") for x in arrays]
     for x in xs:
         if x.ndim > 1:
-            raise ShapeError(f"meshgrid: takes vectors, not {x.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"meshgrid: takes vectors, not {x.aval}"))
     order = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         order[:2] = [1, 0]

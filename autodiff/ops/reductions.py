@@ -14,7 +14,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Reduce
 
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, kept, records, reduced_shape
@@ -39,12 +39,10 @@ def reduced_aval(
     def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
         expect(name, (x,), accepts)
         if any(not 0 <= a < x.ndim for a in axis) or list(axis) != sorted(set(axis)):
-            raise ShapeError(f"{name}: {axis} are not axes of {x}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: {axis} are not axes of {x}"))
         shape = reduced_shape(x.shape, axis)
         if not empty and 0 in [x.shape[a] for a in axis]:
-            raise ShapeError(
-                f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}"))
         return Aval(shape, result or x.dtype)
 
     return infer

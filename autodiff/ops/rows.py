@@ -16,7 +16,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_known, integer, records, reduced_shape
@@ -38,13 +38,11 @@ def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
 
 def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
     if index.dtype.kind != "i":
-        raise DTypeError(f"{name}: an index array holds integers, not {index}\n  called at {caller()}")
+        raise DTypeError(located(f"{name}: an index array holds integers, not {index}"))
     if index.ndim != x.ndim or reduced_shape(index.shape, (axis,)) != reduced_shape(x.shape, (axis,)):
-        raise ShapeError(
-            f"{name}: {index} does not fit {x}: they may differ along axis {axis} only\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"{name}: {index} does not fit {x}: they may differ along axis {axis} only"))
     if index.size and not x.size:
-        raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+        raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
 def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
@@ -128,11 +126,10 @@ def take_along_axis(x, indices, axis=-1):
     along = axis_of("take_along_axis", axis, x.aval)
     index = index_tensor(indices, "take_along_axis", x.shape[along])
     if index.ndim != x.ndim:
-        raise ShapeError(
-            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}\n"
-            f"  called at {caller()}\n"
-            f"  for the same rows everywhere use ad.take"
-        )
+        raise ShapeError(located(
+            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}",
+            "for the same rows everywhere use ad.take",
+        ))
     rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
@@ -160,12 +157,10 @@ def segment_sum(data, segment_ids, num_segments):
     expect("segment_sum", (data.aval,), "fic")
     n = integer(num_segments, "segment_sum", "the number of segments")
     if n < 0:
-        raise ShapeError(f"segment_sum: {n} segments\n  called at {caller()}")
+        raise ShapeError(located(f"segment_sum: {n} segments"))
     ids = index_tensor(segment_ids, "segment_sum", n)
     if data.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
-            f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}"))
     return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
 
 
@@ -189,6 +184,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
     index = index_tensor(indices, "one_hot")
     n = integer(classes, "one_hot", "the number of classes")
     if n < 0:
-        raise ShapeError(f"one_hot: {n} classes\n  called at {caller()}")
+        raise ShapeError(located(f"one_hot: {n} classes"))
     places = iota((n,), 0)
     return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))

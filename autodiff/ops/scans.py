@@ -16,7 +16,7 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 from codegen.lowering import Scan
 
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, records
@@ -41,7 +41,7 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
         expect(name, (x,), accepts)
         if not 0 <= axis < x.ndim:
-            raise ShapeError(f"{name}: {axis} is not an axis of {x}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: {axis} is not an axis of {x}"))
         return x
 
     return infer

@@ -13,7 +13,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import listed, number
@@ -89,7 +89,7 @@ def _places(a: Tensor, v: Tensor, *, right: bool) -> Tensor:
 
 def _row(name: str, what: str, x: Tensor) -> None:
     if x.ndim != 1:
-        raise ShapeError(f"{name}: {what} is one row, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {what} is one row, not {x.aval}"))
 
 
 @function
@@ -105,7 +105,7 @@ def searchsorted(a, v, side="left", sorter=None):
     i64[2] [1 3]
     """
     if side not in ("left", "right"):
-        raise DispatchError(f"searchsorted: side is 'left' or 'right', not {side!r}\n  called at {caller()}")
+        raise DispatchError(located(f"searchsorted: side is 'left' or 'right', not {side!r}"))
     a, v = common("searchsorted", (("a", a), ("v", v)), "fib")
     _row("searchsorted", "a", a)
     return _places(a if sorter is None else take(a, sorter), v, right=side == "right")
@@ -153,7 +153,7 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     (x,) = common("histogram", (("x", x),), "f")
     counted = cast_to(ones(x.shape), _I64) if weights is None else as_tensor(weights, "histogram", "weights")
     if counted.shape != x.shape:
-        raise ShapeError(f"histogram: weights are {counted.aval}, x is {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
     edges = _edges(x, bins, range)
     n = edges.shape[0] - 1
@@ -173,13 +173,13 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
         _rises("edges", edges.node.value)
         return cast_to(edges, x.dtype)
     if bins < 1:
-        raise ShapeError(f"histogram: {bins} bins\n  called at {caller()}")
+        raise ShapeError(located(f"histogram: {bins} bins"))
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:
         ends = [number(end, "histogram", "an end of range") for end in listed(limits, "histogram", "two ends")]
         if len(ends) != 2:
-            raise ShapeError(f"histogram: range has two ends, not {len(ends)}\n  called at {caller()}")
+            raise ShapeError(located(f"histogram: range has two ends, not {len(ends)}"))
         _rises("the ends of range", ends)
         low, high = map(as_tensor, ends)
     low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
@@ -193,7 +193,7 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
 def _rises(what: str, known: Any) -> None:
     """Raise DispatchError for numbers that fall; what is not yet known is not asked for."""
     if known is not None and not (np.diff(np.asarray(known)) >= 0).all():
-        raise DispatchError(f"histogram: {what} rise, not {np.asarray(known)}\n  called at {caller()}")
+        raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
 
 @function
@@ -210,7 +210,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     """
     x, xp, fp = common("interp", (("x", x), ("xp", xp), ("fp", fp)), "f")
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
-        raise ShapeError(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}"))
     if period is not None:
         x, xp, fp = _wrapped(x, xp, fp, period)
         left = right = None
@@ -234,7 +234,7 @@ def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
     """One period of points in order, with one more of each neighbour."""
     if period == 0:
-        raise DispatchError(f"interp: the period is not 0\n  called at {caller()}")
+        raise DispatchError(located("interp: the period is not 0"))
     period = abs(period if hasattr(period, "shape") else number(period, "interp", "period"))
     x, xp = x % period, xp % period
     order = argsort(xp)

@@ -13,7 +13,7 @@ import numpy as np
 from codegen.ir import dtype_name
 from codegen.lowering import Map
 
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
@@ -138,7 +138,7 @@ _clip = elementwise(
 def _clip_body(x, min=None, max=None):
     x = as_tensor(x, "clip", "x")
     if x.dtype == np.bool_:
-        raise DTypeError(f"clip: takes float or integer arrays, got {x.aval}\n  called at {caller()}")
+        raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
     bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
     x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
     if not bounds_of:

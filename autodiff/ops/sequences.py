@@ -21,7 +21,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, number
@@ -188,13 +188,13 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """
     (f,) = common("gradient", (("f", f),), "fc")
     if edge_order not in (1, 2):
-        raise DispatchError(f"gradient: edge_order is 1 or 2, not {edge_order!r}\n  called at {caller()}")
+        raise DispatchError(located(f"gradient: edge_order is 1 or 2, not {edge_order!r}"))
     given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = [axis_of("gradient", a, f.aval) for a in given]
     spacings = list(varargs) or [1.0]
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     if len(spacings) != len(axes):
-        raise DispatchError(f"gradient: {len(spacings)} spacings for {len(axes)} axes\n  called at {caller()}")
+        raise DispatchError(located(f"gradient: {len(spacings)} spacings for {len(axes)} axes"))
     found = tuple([_slopes(f, a, h, edge_order) for a, h in zip(axes, spacings, strict=True)])
     return found[0] if len(found) == 1 else found
 
@@ -203,17 +203,14 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     """The slopes along one axis: sums of neighbours, each times a number that the distances give."""
     n = f.shape[axis]
     if n < edge_order + 1:
-        raise ShapeError(
-            f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}"
+        ))
     (h,) = common("gradient", (("varargs", spacing),), "f")
     if type(spacing) in WEAK:
         h = cast_to(h, real_aval(f.aval).dtype)
     if h.ndim > 1 or (h.ndim and h.shape != (n,)):
-        raise ShapeError(
-            f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}"))
     steps = diff(h) if h.ndim else spread_to(h, (n - 1,))
     steps = reshaped(steps, (n - 1, *(1,) * (f.ndim - 1 - axis)))
     slopes = divide(subtract(part(f, axis, 1, n), part(f, axis, 0, n - 1)), steps)
@@ -275,7 +272,7 @@ def polyval(p, x):
     """
     p, x = common("polyval", (("p", p), ("x", x)), "fic")
     if p.ndim != 1:
-        raise ShapeError(f"polyval: the coefficients are one row, not {p.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"polyval: the coefficients are one row, not {p.aval}"))
     total = zeros_like(x)
     for j in range(p.shape[0]):
         total = add(multiply(total, x), p[j]) if j else add(total, p[j])
@@ -299,10 +296,10 @@ def vander(x, N=None, increasing=False):
     """
     x = as_tensor(x, "vander", "x")
     if x.ndim != 1:
-        raise ShapeError(f"vander: takes one row, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"vander: takes one row, not {x.aval}"))
     count = x.shape[0] if N is None else integer(N, "vander", "N")
     if count < 0:
-        raise ShapeError(f"vander: N is 0 or more, not {count}\n  called at {caller()}")
+        raise ShapeError(located(f"vander: N is 0 or more, not {count}"))
     if not count:
         return zeros_of(x.aval.with_shape((x.shape[0], 0)))
     check_parts("vander", count)
@@ -324,9 +321,9 @@ _WRITTEN = 32
 def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
     a, v = common(name, (("a", a), ("v", v)), "fic")
     if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
-        raise ShapeError(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}"))
     if mode not in ("full", "same", "valid"):
-        raise DispatchError(f"{name}: mode is 'full', 'same' or 'valid', not {mode!r}\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: mode is 'full', 'same' or 'valid', not {mode!r}"))
     return a, v
 
 

@@ -14,7 +14,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, kept, listed, records, reduced_shape, shape_of
@@ -34,11 +34,10 @@ __all__ = [
 
 def _reshape_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
     if math.prod(shape) != x.size or any(n < 0 for n in shape):
-        raise ShapeError(
-            f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}\n"
-            f"  called at {caller()}\n"
-            f"  one extent may be -1: it is worked out from the others"
-        )
+        raise ShapeError(located(
+            f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}",
+            "one extent may be -1: it is worked out from the others",
+        ))
     return x.with_shape(shape)
 
 
@@ -98,11 +97,9 @@ def reshape(x, shape):
 def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1 or known <= 0 or x.size % known:
-        raise ShapeError(
-            f"reshape: {x} does not fit the shape {shape}\n"
-            f"  called at {caller()}\n"
-            f"  one extent may be -1, and the others must divide {x.size}"
-        )
+        raise ShapeError(located(
+            f"reshape: {x} does not fit the shape {shape}", f"one extent may be -1, and the others must divide {x.size}"
+        ))
     return tuple([x.size // known if n == -1 else n for n in shape])
 
 
@@ -158,7 +155,7 @@ def squeeze(x, axis=None):
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
-            raise ShapeError(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1\n  called at {caller()}")
+            raise ShapeError(located(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1"))
     return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
 
 
@@ -167,11 +164,10 @@ def squeeze(x, axis=None):
 
 def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     if sorted(axes) != list(range(x.ndim)):
-        raise ShapeError(
-            f"transpose: {axes} does not order the {x.ndim} axes of {x}\n"
-            f"  called at {caller()}\n"
-            f"  name every axis once, or leave `axes` out to reverse them"
-        )
+        raise ShapeError(located(
+            f"transpose: {axes} does not order the {x.ndim} axes of {x}",
+            "name every axis once, or leave `axes` out to reverse them",
+        ))
     return x.with_shape(tuple([x.shape[a] for a in axes]))
 
 
@@ -256,10 +252,7 @@ def moveaxis(x, source, destination):
         for axes in (source, destination)
     )
     if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
-        raise ShapeError(
-            f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once"))
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
@@ -279,11 +272,9 @@ def matrix_transpose(x):
     """
     x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
-        raise ShapeError(
-            f"matrix_transpose: {x.aval} holds no matrix\n"
-            f"  called at {caller()}\n"
-            f"  a vector is made a column by v[:, None]"
-        )
+        raise ShapeError(located(
+            f"matrix_transpose: {x.aval} holds no matrix", "a vector is made a column by v[:, None]"
+        ))
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -293,11 +284,10 @@ def matrix_transpose(x):
 def _broadcast_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
     extra = len(shape) - x.ndim
     if extra < 0 or any(n not in (1, shape[extra + i]) for i, n in enumerate(x.shape)) or any(n < 0 for n in shape):
-        raise ShapeError(
-            f"broadcast_to: {x} does not broadcast to {x.with_shape(shape)}\n"
-            f"  called at {caller()}\n"
-            f"  counted from the last, each extent must be equal or 1"
-        )
+        raise ShapeError(located(
+            f"broadcast_to: {x} does not broadcast to {x.with_shape(shape)}",
+            "counted from the last, each extent must be equal or 1",
+        ))
     return x.with_shape(shape)
 
 
@@ -350,7 +340,7 @@ def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
 
 def _flip_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     if any(not 0 <= a < x.ndim for a in axes) or list(axes) != sorted(set(axes)):
-        raise ShapeError(f"flip: {axes} are not axes of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"flip: {axes} are not axes of {x}"))
     return x
 
 

@@ -8,7 +8,7 @@ from codegen.ir import Aval
 from codegen.lowering import Order
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, records
@@ -30,7 +30,7 @@ _I64 = np.dtype(np.int64)
 def _aval(x: Aval, *, axis: int, descending: bool) -> Aval:
     expect("argsort", (x,), "fib")
     if not 0 <= axis < x.ndim:
-        raise ShapeError(f"argsort: {axis} is not an axis of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"argsort: {axis} is not an axis of {x}"))
     return x.with_dtype(_I64)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from codegen.lowering import Map
 
 from ..custom import function
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, located
 from ..tensor import Tensor
 from .arguments import check_parts, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
@@ -129,7 +129,7 @@ def multigammaln(a, d):
     (a,) = _floats("multigammaln", a=a)
     d = integer(d, "multigammaln", "d")
     if d < 1:
-        raise DispatchError(f"multigammaln: d is a positive int, not {d!r}\n  called at {caller()}")
+        raise DispatchError(located(f"multigammaln: d is a positive int, not {d!r}"))
     check_parts("multigammaln", d)
     total = gammaln(a)
     for j in range(1, d):

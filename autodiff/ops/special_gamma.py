@@ -16,7 +16,7 @@ from typing import Any
 from codegen.lowering import Map
 
 from ..custom import function
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import integer
@@ -253,5 +253,5 @@ def polygamma(n, x):
     """
     order = integer(n, "polygamma", "the order")
     if not 0 <= order <= _MOST:
-        raise DispatchError(f"polygamma: the order is from 0 to {_MOST}, not {order}\n  called at {caller()}")
+        raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
     return _of_order(x, order, "polygamma")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..custom import Function, function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import another, of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed
@@ -25,7 +25,7 @@ def _each(name: str, tensors: Any) -> list[Any]:
     """The arrays to be put together, as a list.  Raises ShapeError for none."""
     found = listed(tensors, name, "arrays")
     if not found:
-        raise ShapeError(f"{name}: there is nothing to put together\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found
 
 
@@ -152,7 +152,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
         return split(x, indices_or_sections, axis)
     parts = integer(indices_or_sections, "array_split", "the number of parts")
     if parts < 1:
-        raise ShapeError(f"array_split: {parts} parts\n  called at {caller()}")
+        raise ShapeError(located(f"array_split: {parts} parts"))
     check_parts("array_split", parts)
     size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
@@ -161,7 +161,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
 def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
     x = as_tensor(x, name, "x")
     if x.ndim <= axis:
-        raise ShapeError(f"{name}: {x.aval} has fewer than {axis + 1} axes\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {x.aval} has fewer than {axis + 1} axes"))
     found: list[Tensor] = split(x, sections, axis)
     return found
 
@@ -192,7 +192,7 @@ def vsplit(x, indices_or_sections) -> list[Tensor]:
     """
     x = as_tensor(x, "vsplit", "x")
     if x.ndim < 2:
-        raise ShapeError(f"vsplit: {x.aval} has fewer than 2 axes\n  called at {caller()}")
+        raise ShapeError(located(f"vsplit: {x.aval} has fewer than 2 axes"))
     return _split_along("vsplit", x, indices_or_sections, 0)
 
 
@@ -262,7 +262,7 @@ def rot90(x, k=1, axes=(0, 1)):
     x = as_tensor(x, "rot90", "x")
     plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
     if len({*plane}) != 2 or len(plane) != 2:
-        raise ShapeError(f"rot90: turns in the plane of two axes, not {axes!r:.40}\n  called at {caller()}")
+        raise ShapeError(located(f"rot90: turns in the plane of two axes, not {axes!r:.40}"))
     first, second = plane
     turns = integer(k, "rot90", "k") % 4
     if turns == 2:

@@ -16,7 +16,7 @@ from codegen.ir import dtype_name
 from codegen.symbols import as_float
 
 from ..custom import function
-from ..errors import caller
+from ..errors import located
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
@@ -91,7 +91,7 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
 
 def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, keepdims: bool) -> Tensor:
     if correction is not None and ddof:
-        raise ValueError(f"{name}: ddof and correction are two names of one thing; give one\n  called at {caller()}")
+        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
     x = floating(x, name)
     axes = axes_of(name, axis, x.aval)
     # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.

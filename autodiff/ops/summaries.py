@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer
 from .arithmetic import abs_, divide, multiply, subtract
@@ -57,9 +57,7 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     axes = axes_of("average", axis, x.aval)
     if w.shape != x.shape:
         if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
-            raise ShapeError(
-                f"average: weights {w.aval} are not for {x.aval} along axis {axis}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
         w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
         scale = sum_(w)
     else:
@@ -137,7 +135,7 @@ def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
     """Each variable as a row of observations."""
     rows = [floating(x, name) for x in ((m,) if y is None else (m, y))]
     if any([x.ndim > 2 for x in rows]):
-        raise ShapeError(f"{name}: takes a row or a matrix, not {rows[-1].aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes a row or a matrix, not {rows[-1].aval}"))
     rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
     x = vstack(rows)
     return x if dtype is None else floating(cast_to(x, dtype_of(dtype, name)), name)
@@ -147,7 +145,7 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
     """The weights of observations, in a real dtype that fits x."""
     w = as_tensor(weights, "cov", "weights")
     if w.shape != x.shape[1:]:
-        raise ShapeError(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations\n  called at {caller()}")
+        raise ShapeError(located(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations"))
     return cast_to(w, abs_(x).dtype)
 
 
@@ -190,7 +188,7 @@ def vdot(a, b):
     """
     a, b = common("vdot", (("a", a), ("b", b)), "fic")
     if a.size != b.size:
-        raise ShapeError(f"vdot: {a.aval} and {b.aval} are not of one size\n  called at {caller()}")
+        raise ShapeError(located(f"vdot: {a.aval} and {b.aval} are not of one size"))
     return matmul(reshaped(conj(a), (a.size,)), reshaped(b, (b.size,)))
 
 
@@ -226,10 +224,9 @@ def _vecdot(a, b, *, axis=-1, axes=None, keepdims=False, dtype=None, casting="sa
 def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str) -> tuple[Tensor, Tensor]:
     matrix, vector = as_tensor(matrix, name, its), as_tensor(vector, name, other)
     if matrix.ndim < 2 or not vector.ndim:
-        raise ShapeError(
-            f"{name}: {its} is a matrix and {other} a vector, or several, not {matrix.aval} and {vector.aval}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"{name}: {its} is a matrix and {other} a vector, or several, not {matrix.aval} and {vector.aval}"
+        ))
     return matrix, vector
 
 
@@ -293,7 +290,7 @@ def cross(a, b, *, axis=-1):
     for name, x in (("a", a), ("b", b)):
         along = axis_of("cross", axis, x.aval)
         if x.shape[along] != 3:
-            raise ShapeError(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3\n  called at {caller()}")
+            raise ShapeError(located(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3"))
         x = moveaxis(x, along, -1)
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
@@ -362,7 +359,7 @@ def bincount(x, weights=None, minlength=0, *, length=None):
         known = known_value(x)
         low, high = (min_(x), max_(x)) if known is None else (known.min(initial=0), known.max(initial=-1))
         if int(low) < 0:
-            raise IndexError(f"bincount: {x.aval} has negative numbers\n  called at {caller()}")
+            raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
         length = max(least, int(high) + 1)
     if weights is None:
         weights = np.ones(x.shape, np.int64)

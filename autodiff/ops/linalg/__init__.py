@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import caller
+from ...errors import located
 from ..contraction import matmul, outer, tensordot
 from ..forms import further
 from ..norms import norm
@@ -55,7 +55,7 @@ def _svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 @further(pinv)
 def _pinv(a, rcond=None, hermitian=False, *, rtol=None):
     if rcond is not None and rtol is not None:
-        raise ValueError(f"pinv: rcond and rtol are two names of one thing; give one\n  called at {caller()}")
+        raise ValueError(located("pinv: rcond and rtol are two names of one thing; give one"))
     return pinv(_hermitian("pinv", a, hermitian), rcond if rtol is None else rtol)
 
 

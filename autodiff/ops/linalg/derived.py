@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...custom import function
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...tensor import Tensor
 from ..arguments import axes_of, integer, listed
 from ..arithmetic import abs_, divide, multiply, subtract
@@ -107,7 +107,7 @@ def matrix_power(a, n):
     """
     (a,) = common("matrix_power", (("a", a),), "fic")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(f"matrix_power: takes square matrices, not {a.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"matrix_power: takes square matrices, not {a.aval}"))
     count = integer(n, "matrix_power", "n")
     if count < 0:
         a, count = inv(a), -count
@@ -135,7 +135,7 @@ def multi_dot(arrays):
     given = listed(arrays, "multi_dot", "arrays")
     chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(given)], "fic") if given else []
     if len(chain) < 2:
-        raise ShapeError(f"multi_dot: {len(chain)} arrays are no chain\n  called at {caller()}")
+        raise ShapeError(located(f"multi_dot: {len(chain)} arrays are no chain"))
     ends = [x.ndim == 1 for x in (chain[0], chain[-1])]
     if ends[0]:
         chain[0] = expand_dims(chain[0], 0)
@@ -143,7 +143,7 @@ def multi_dot(arrays):
         chain[-1] = expand_dims(chain[-1], 1)
     if any([x.ndim != 2 for x in chain]) or any([a.shape[1] != b.shape[0] for a, b in pairwise(chain)]):
         told = ", ".join([str(x.aval) for x in chain])
-        raise ShapeError(f"multi_dot: {told} are no chain of matrices\n  called at {caller()}")
+        raise ShapeError(located(f"multi_dot: {told} are no chain of matrices"))
     found = _chained(chain, _splits([x.shape[0] for x in chain] + [chain[-1].shape[1]]), 0, len(chain) - 1)
     return reshaped(found, tuple([n for n, drops in zip(found.shape, ends, strict=True) if not drops]))
 
@@ -239,11 +239,10 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     a = matrices("lstsq", a)
     is_vector = b.ndim == 1
     if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
-        raise ShapeError(
-            f"lstsq: {a.aval} and {b.aval} have no common size\n"
-            f"  called at {caller()}\n"
-            f"  the right-hand side has as many rows as the matrix: {a.shape[-2]}"
-        )
+        raise ShapeError(located(
+            f"lstsq: {a.aval} and {b.aval} have no common size",
+            f"the right-hand side has as many rows as the matrix: {a.shape[-2]}",
+        ))
     columns = reshaped(b, (*b.shape, 1)) if is_vector else b
     x = matmul(pinv(a, rcond), columns)
     rest = abs_(subtract(columns, matmul(a, x)))

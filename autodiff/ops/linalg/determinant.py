@@ -11,7 +11,7 @@ from codegen.lowering import Call, Dense
 from codegen.records import NamedTuple
 
 from ...custom import function
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
@@ -158,7 +158,7 @@ def _change_aval(a: Aval, e: Aval) -> Aval:
     expect("adjugate_change", (a, e), "fc")
     *batch, rows, n = e.shape
     if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
-        raise ShapeError(f"adjugate_change: {e} is no change of {a}\n  called at {caller()}")
+        raise ShapeError(located(f"adjugate_change: {e} is no change of {a}"))
     return e
 
 

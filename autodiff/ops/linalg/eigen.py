@@ -31,7 +31,7 @@ from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
 from ...custom import function
-from ...errors import caller
+from ...errors import located
 from ...tape import DETACH, constant, record
 from ...tensor import Tensor
 from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
@@ -343,7 +343,7 @@ def eigvalsh(a):
 def _triangle(name: str, a: object, UPLO: str) -> Tensor:
     """The Hermitian matrices that have these lower, or upper, triangles."""
     if UPLO not in ("L", "U", "l", "u"):
-        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}\n  called at {caller()}")
+        raise ValueError(located(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}"))
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
     return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))

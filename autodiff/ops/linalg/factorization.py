@@ -19,7 +19,7 @@ from codegen.ir import Aval
 from codegen.lowering import Call, Decompose, Dense
 
 from ...custom import function
-from ...errors import DispatchError, GradientError, caller
+from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
@@ -117,11 +117,10 @@ def _complement_reference(q: np.ndarray) -> np.ndarray:
 
 
 def _refused(*_: object) -> NoReturn:
-    raise GradientError(
-        "the vectors that complete an orthonormal basis are any, and have no derivative\n"
-        f"  called at {caller()}\n"
-        "  svd(a, full_matrices=False) and qr(a) give those that have one"
-    )
+    raise GradientError(located(
+        "the vectors that complete an orthonormal basis are any, and have no derivative",
+        "svd(a, full_matrices=False) and qr(a) give those that have one",
+    ))
 
 
 _complement = primitive(
@@ -235,11 +234,10 @@ def qr(a, mode="reduced"):
     f64[1,1] [[5.]]
     """
     if mode not in ("reduced", "r", "complete"):
-        raise DispatchError(
-            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}\n"
-            f"  called at {caller()}\n"
-            "  np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient"
-        )
+        raise DispatchError(located(
+            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}",
+            "np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient",
+        ))
     a = matrices("qr", a)
     m, n = a.shape[-2:]
     if m >= n:

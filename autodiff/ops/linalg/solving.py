@@ -15,7 +15,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
@@ -40,7 +40,7 @@ def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
     square_aval(name, a)
     expect(name, (a, b), "fc")
     if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(f"{name}: {b} is no right-hand side of {a}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {b} is no right-hand side of {a}"))
     return b
 
 

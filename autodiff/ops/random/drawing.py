@@ -10,7 +10,7 @@ import numpy as np
 from codegen.ir import dtype_name
 
 from ...custom import function
-from ...errors import DTypeError, ShapeError, caller
+from ...errors import DTypeError, ShapeError, located
 from ...tape import constant
 from ...tensor import Tensor
 from ..arguments import axis_of
@@ -43,7 +43,7 @@ _ROOT = math.sqrt(2.0)
 def _float(name: str, dtype: Any) -> np.dtype:
     dtype = dtype_of(dtype, f"random.{name}")
     if dtype.kind != "f":
-        raise DTypeError(f"random.{name}: numbers are float32 or float64, not {dtype}\n  called at {caller()}")
+        raise DTypeError(located(f"random.{name}: numbers are float32 or float64, not {dtype}"))
     return dtype
 
 
@@ -77,10 +77,9 @@ def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
 def _fits(name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The result, which parameters were to broadcast into.  Raises ShapeError when they made it larger."""
     if result.shape != shape:
-        raise ShapeError(
+        raise ShapeError(located(
             f"random.{name}: parameters that broadcast to {result.shape} do not fit shape {shape}"
-            f"\n  called at {caller()}"
-        )
+        ))
     return result
 
 
@@ -118,7 +117,7 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     """
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
-        raise DTypeError(f"random.randint: numbers are int32 or int64, not {dtype}\n  called at {caller()}")
+        raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
     extents, i64 = extents_of("random.randint", shape), np.dtype(np.int64)
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
     drawn = bitwise_right_shift(numbered(of_key("randint", key), extents, "i64"), 1)
@@ -261,7 +260,7 @@ def categorical(key, logits, axis=-1, shape=None):
     wanted = rest if shape is None else extents_of("random.categorical", shape)
     front = wanted[: len(wanted) - len(rest)]
     if (*front, *rest) != wanted:
-        raise ShapeError(f"random.categorical: shape {wanted} does not end in {rest}\n  called at {caller()}")
+        raise ShapeError(located(f"random.categorical: shape {wanted} does not end in {rest}"))
     noise = gumbel(key, (*front, *logits.shape), logits.dtype)
     return argmax(add(noise, logits), axis=len(front) + along)
 
@@ -304,14 +303,12 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     n, extents = items.shape[along], extents_of("random.choice", shape)
     size = math.prod(extents)
     if size > (n if not replace else size * n):
-        raise ShapeError(
+        raise ShapeError(located(
             f"random.choice: {size} of {n} cannot be chosen{'' if replace else ' without replace'}"
-            f"\n  called at {caller()}"
-        )
+        ))
     weights = None if p is None else floating(p, "random.choice")
     if weights is not None and weights.shape != (n,):
-        raise ShapeError(f"random.choice: p is f[{n}], a weight for each of a, got {weights.aval}"
-                         f"\n  called at {caller()}")
+        raise ShapeError(located(f"random.choice: p is f[{n}], a weight for each of a, got {weights.aval}"))
     return take(items, _chosen(key, n, extents, replace, weights), axis=along)
 
 

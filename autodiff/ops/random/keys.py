@@ -12,7 +12,7 @@ from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
 from ...custom import function
-from ...errors import DTypeError, ShapeError, caller
+from ...errors import DTypeError, ShapeError, located
 from ...tape import constant
 from ...tensor import Tensor
 from ..conversion import as_tensor, cast_to, dtype_of
@@ -127,15 +127,13 @@ _I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
 def of_key(name: str, key: Any) -> Tensor:
     """A key as a tensor.  Raises TypeError for what is none: a seed, most often."""
     if not isinstance(key, (Tensor, np.ndarray)):
-        raise TypeError(
-            f"random.{name}: key is {key!r}\n  called at {caller()}\n  make one of a seed: ad.random.key(0)"
-        )
+        raise TypeError(located(f"random.{name}: key is {key!r}", "make one of a seed: ad.random.key(0)"))
     key = as_tensor(key, f"random.{name}", "key")
     if key.shape != (2,) or key.dtype != _I32:
-        raise ShapeError(
-            f"random.{name}: a key is an i32[2], got {key.aval}\n  called at {caller()}\n"
-            "  make one by ad.random.key(seed); for several at once ad.vmap over them"
-        )
+        raise ShapeError(located(
+            f"random.{name}: a key is an i32[2], got {key.aval}",
+            "make one by ad.random.key(seed); for several at once ad.vmap over them",
+        ))
     return key
 
 
@@ -174,7 +172,7 @@ def key(seed):
     """
     seed = as_tensor(seed, "random.key", "seed")
     if seed.dtype.kind != "i" or seed.ndim:
-        raise TypeError(f"random.key: a seed is an integer, got {seed.aval}\n  called at {caller()}")
+        raise TypeError(located(f"random.key: a seed is an integer, got {seed.aval}"))
     return _pair(cast_to(seed, _I64))
 
 
@@ -206,7 +204,7 @@ def fold_in(key, data):
     """
     data = as_tensor(data, "random.fold_in", "data")
     if data.dtype.kind != "i" or data.ndim:
-        raise TypeError(f"random.fold_in: data is an integer, got {data.aval}\n  called at {caller()}")
+        raise TypeError(located(f"random.fold_in: data is an integer, got {data.aval}"))
     return _pair(_words(of_key("fold_in", key), constant(0, "i32"), cast_to(data, _I32), "i64"))
 
 
@@ -224,5 +222,5 @@ def bits(key, shape=(), dtype=np.int32):
     """
     dtype = dtype_of(dtype, "random.bits")
     if dtype not in (_I32, _I64):
-        raise DTypeError(f"random.bits: bits are int32 or int64, not {dtype}\n  called at {caller()}")
+        raise DTypeError(located(f"random.bits: bits are int32 or int64, not {dtype}"))
     return numbered(of_key("bits", key), extents_of("random.bits", shape), f"i{8 * dtype.itemsize}")
