@@ -16,31 +16,14 @@ from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
 from codegen.symbols import as_index
 
-from ..custom import Function, function
 from ..errors import ShapeError, caller, in_short, located, with_article
 from ..tensor import Tensor
 from .conversion import numbers_of
-from .primitive import Operation
 
 __all__ = [
-    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "number", "records",
+    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "number",
     "reduced_shape", "shape_of",
 ]  # fmt: skip
-
-
-def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
-    """Declare a public function whose body records `operation`: users find it as `f.primitive`.
-
-    A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.
-    """
-
-    def declare(body: Callable[..., Any]) -> Function:
-        body.__name__ = body.__qualname__ = body.__name__.rstrip("_")
-        made = function(body)
-        made.primitive = operation
-        return made
-
-    return declare
 
 
 #: Ways out for a second argument that is no axis, by the name of the function.

@@ -11,7 +11,7 @@ import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom.function import Function, function
+from ..custom.function import Function
 from ..tape import another, record
 from ..tensor import Tensor
 from .cancelling import by_side, by_size
@@ -20,6 +20,7 @@ from .declare import binary, unary
 from .logic import bitwise_and, bitwise_or, equal
 from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
 from .selection import where
+from .template import public
 
 __all__ = [
     "abs_", "add", "divide", "floor_divide", "hypot", "mod", "multiply", "negative", "positive", "reciprocal", "sign",
@@ -34,7 +35,6 @@ add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("com
     on_bool=lambda a, b: bitwise_or(a, b),
     doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
 
-    >>> import autodiff as ad
     >>> ad.add([[1.0], [2.0]], [10.0, 20.0])
     f64[2,2]
     [[11. 21.]
@@ -43,7 +43,6 @@ add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("com
 subtract = binary("sub", called="subtract", accepts="fic", partials=lambda y, a, b: (1, -1),
     doc="""x1 - x2.   T[...], T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.subtract([3.0, 2.0], [[1.0], [2.0]])
     f64[2,2]
     [[2. 1.]
@@ -53,7 +52,6 @@ multiply = binary("mul", called="multiply", accepts="fic", partials=lambda y, a,
     on_bool=lambda a, b: bitwise_and(a, b),
     doc="""x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy
 
-    >>> import autodiff as ad
     >>> ad.multiply([[1.0], [2.0]], [3.0, 4.0])
     f64[2,2]
     [[3. 4.]
@@ -67,7 +65,6 @@ divide = binary(
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
     doc="""x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64
 
-    >>> import autodiff as ad
     >>> ad.divide([1, 2], 4)
     f64[2] [0.25 0.5 ]
     >>> ad.divide(1.0, 0.0)
@@ -76,17 +73,15 @@ divide = binary(
 )
 negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.negative([1.0, -2.0])
     f64[2] [-1.  2.]
     """)
 
 
-@function
+@public()
 def positive(x):
     """+x: x itself.   T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.positive([1.0, -2.0])
     f64[2] [ 1. -2.]
     """
@@ -151,7 +146,6 @@ floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, low
 
     Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
 
-    >>> import autodiff as ad
     >>> ad.floor_divide([7, -7, 7], [2, 2, 0])
     i64[3] [ 3 -4  0]
     """)
@@ -161,7 +155,6 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
 
     Integers by 0 give 0, floats by 0 give nan.
 
-    >>> import autodiff as ad
     >>> ad.mod([7, -7, 7], [3, 3, 0])
     i64[3] [1 2 0]
     >>> ad.mod(-0.5, 2.0)
@@ -173,7 +166,6 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.abs)(ad.tensor(0.0))
     f64[] 0.0
     >>> ad.abs(3 + 4j)
@@ -182,7 +174,6 @@ abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), can
 sign: Function = unary("sign", accepts="fi", partials=None,
     doc="""-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows
 
-    >>> import autodiff as ad
     >>> ad.sign([-3.0, 0.0, ad.nan])
     f64[3] [-1.  0. nan]
     """)
@@ -190,7 +181,6 @@ reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
     lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
     doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
 
-    >>> import autodiff as ad
     >>> ad.reciprocal([4, 0])
     f64[2] [0.25  inf]
     """)
@@ -210,7 +200,6 @@ hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b,
     lower=Map(_hypot_scalar), cancels=by_size(lambda a, b: (a, b)),
     doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
 
-    >>> import autodiff as ad
     >>> ad.hypot(1e200, 0.0)
     f64[] 1e+200
     >>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)

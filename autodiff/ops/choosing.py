@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
 from ..errors import ConcretizationError, ShapeError, located
 from ..tape import leaf
 from ..tensor import Tensor
@@ -30,6 +29,7 @@ from .searching import searchsorted
 from .selection import minimum, where
 from .shaping import expand_dims, reshaped
 from .sorting import sort
+from .template import public
 
 __all__ = [
     "allclose", "argwhere", "array_equal", "flatnonzero", "isclose", "isin", "nanargmax", "nanargmin", "nonzero",
@@ -39,7 +39,7 @@ __all__ = [
 _BOOL = np.dtype(np.bool_)
 
 
-@function
+@public()
 def select(condlist, choicelist, default=0):
     """The choice of the first condition that holds for an element; `default` where none does.
 
@@ -48,7 +48,6 @@ def select(condlist, choicelist, default=0):
     What is not chosen gets a gradient of exactly 0, as in `where`.  Raises ShapeError where there are not as many
     choices as conditions, or none.
 
-    >>> import autodiff as ad
     >>> x = ad.tensor([-1.0, 0.5, 3.0])
     >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
     f64[3] [0.  0.5 1. ]
@@ -66,13 +65,12 @@ def select(condlist, choicelist, default=0):
     return found
 
 
-@function
+@public()
 def isin(element, test_elements, *, invert=False):
     """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
 
     Nan is among nothing.  By sorting: n log m comparisons.
 
-    >>> import autodiff as ad
     >>> ad.isin([1, 2, 5], [5, 1])
     bool[3] [ True False  True]
     """
@@ -95,7 +93,7 @@ def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepd
     return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
 
 
-@function
+@public()
 def nanargmax(x, axis=None, *, keepdims=False):
     """Index of the first largest element along an axis (None: in x flattened), nan taken for -inf.
 
@@ -103,14 +101,13 @@ def nanargmax(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.nanargmax([1.0, ad.nan, 2.0])
     i64[] 2
     """
     return _place_without_nan(argmax, "nanargmax", -np.inf, x, axis, keepdims)
 
 
-@function
+@public()
 def nanargmin(x, axis=None, *, keepdims=False):
     """Index of the first smallest element along an axis (None: in x flattened), nan taken for inf.
 
@@ -118,7 +115,6 @@ def nanargmin(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.nanargmin([ad.nan, 1.0, 2.0])
     i64[] 1
     """
@@ -140,13 +136,12 @@ def _places(name: str, x: Any) -> Sequence[Tensor]:
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
-@function
+@public()
 def nonzero(x) -> tuple[Tensor, ...]:
     """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
 
     Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.
 
-    >>> import autodiff as ad
     >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
     (i64[2] [0 1], i64[2] [1 0])
     """
@@ -156,11 +151,10 @@ def nonzero(x) -> tuple[Tensor, ...]:
     return tuple(_places("nonzero", x))
 
 
-@function
+@public()
 def flatnonzero(x):
     """The indices of all elements that are not zero, in x flattened.   T[...]  →  i64[k]     evaluates, as `nonzero`
 
-    >>> import autodiff as ad
     >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     i64[2] [1 2]
     """
@@ -168,13 +162,12 @@ def flatnonzero(x):
     return _places("flatnonzero", reshaped(x, (x.size,)))[0]
 
 
-@function
+@public()
 def argwhere(x):
     """The indices of all elements that are not zero, one in each row.
 
     T[...]  →  i64[k, rank]     evaluates, as `nonzero`
 
-    >>> import autodiff as ad
     >>> ad.argwhere([[0.0, 2.0], [3.0, 0.0]])
     i64[2,2]
     [[0 1]
@@ -186,11 +179,10 @@ def argwhere(x):
     return found if x.ndim else found[:, :0]
 
 
-@function
+@public()
 def array_equal(a, b, equal_nan=False):
     """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
 
-    >>> import autodiff as ad
     >>> ad.array_equal([1, 2], [1.0, 2.0])
     bool[] True
     """
@@ -204,7 +196,7 @@ def array_equal(a, b, equal_nan=False):
 # ---------------------------------------------------------------- nearness
 
 
-@function
+@public()
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
 
@@ -212,7 +204,6 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
     Raises ShapeError when a and b do not broadcast.
 
-    >>> import autodiff as ad
     >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
     bool[3] [ True  True False]
     """
@@ -222,13 +213,12 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
 
 
-@function
+@public()
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
     Raises ShapeError when a and b do not broadcast.
 
-    >>> import autodiff as ad
     >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
     bool[] True
     """

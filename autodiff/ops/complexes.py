@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Call
 
-from ..custom import Function, function
+from ..custom import Function
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, cosine, multiply, sign
@@ -33,6 +32,7 @@ from .creation import zeros_like
 from .logic import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
 from .selection import where
+from .template import public
 
 __all__ = ["conj", "imag", "real"]
 
@@ -162,30 +162,25 @@ def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor]
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    body.__name__ = body.__qualname__ = name
-    body.__doc__ = doc
-    made: Any = function(body)
-    made.primitive = operation
+    body.__name__, body.__doc__ = name, doc
+    made: Function = public(records=operation)(body)
     return made
 
 
 real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
 
->>> import autodiff as ad
->>> ad.real([1 + 2j, 3.0])
-f64[2] [1. 3.]
-""")
+    >>> ad.real([1 + 2j, 3.0])
+    f64[2] [1. 3.]
+    """)
 imag = _public("imag", _imag, zeros_like, """The imaginary part.   c[...]  →  f[...]     zeros of real arrays
 
->>> import autodiff as ad
->>> ad.imag([1 + 2j, 3.0])
-f64[2] [2. 0.]
->>> ad.imag(3.0)
-f64[] 0.0
-""")
+    >>> ad.imag([1 + 2j, 3.0])
+    f64[2] [2. 0.]
+    >>> ad.imag(3.0)
+    f64[] 0.0
+    """)
 conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
 
->>> import autodiff as ad
->>> ad.conj([1 + 2j, 3.0])
-c128[2] [1.-2.j 3.-0.j]
-""")
+    >>> ad.conj([1 + 2j, 3.0])
+    c128[2] [1.-2.j 3.-0.j]
+    """)

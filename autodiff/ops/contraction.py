@@ -16,11 +16,10 @@ from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Contract
 
-from ..custom import function
 from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, integer
 from .arithmetic import multiply
 from .conversion import cast_to, numbers_of
 from .logic import not_equal
@@ -28,7 +27,7 @@ from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero
 from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import remembered
+from .template import public
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
@@ -194,8 +193,7 @@ def as_before(y: Tensor, was_bool: bool) -> Tensor:
     return not_equal(y, zero_of(y.dtype)) if was_bool else y
 
 
-@records(_matmul)
-@remembered(2)
+@public(2, _matmul)
 def matmul(x1, x2):
     """The matrix product, x1 @ x2.
 
@@ -206,7 +204,6 @@ def matmul(x1, x2):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.matmul(ad.ones((5, 2, 3)), ad.ones(3)).shape
     (5, 2)
     """
@@ -259,8 +256,7 @@ def _summed_products(
     return transposed(total, tuple([kept.index(i) for i in batch[0]]))
 
 
-@function
-@remembered(2)
+@public(2)
 def tensordot(x1, x2, axes=2):
     """Products of elements, summed over axes of both.
 
@@ -270,7 +266,6 @@ def tensordot(x1, x2, axes=2):
 
     Raises ShapeError when the axes named differ in number or extent.
 
-    >>> import autodiff as ad
     >>> ad.tensordot(ad.ones((2, 3, 4)), ad.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
     (2, 5)
     """
@@ -304,8 +299,7 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int,
     return first, second
 
 
-@function
-@remembered(2)
+@public(2)
 def dot(x1, x2):
     """NumPy's dot: x1 times x2 for 0-d arrays, else sums over x1's last axis and x2's last but one.
 
@@ -313,7 +307,6 @@ def dot(x1, x2):
 
     For matrices it is `matmul`.  Raises ShapeError when the summed extents differ.
 
-    >>> import autodiff as ad
     >>> ad.dot([1.0, 2.0], [3.0, 4.0])
     f64[] 11.0
     >>> ad.dot(ad.ones((2, 3)), ad.ones((4, 3, 5))).shape
@@ -326,8 +319,7 @@ def dot(x1, x2):
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
 
 
-@function
-@remembered(2)
+@public(2)
 def inner(x1, x2):
     """Products summed over the last axis of both; 0-d arrays scale.
 
@@ -335,7 +327,6 @@ def inner(x1, x2):
 
     Raises ShapeError when the last extents differ.
 
-    >>> import autodiff as ad
     >>> ad.inner([[1.0, 2.0], [3.0, 4.0]], [10.0, 1.0])
     f64[2] [12. 34.]
     """
@@ -349,12 +340,10 @@ def inner(x1, x2):
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
 
 
-@function
-@remembered(2)
+@public(2)
 def outer(x1, x2):
     """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]
 
-    >>> import autodiff as ad
     >>> ad.outer([1.0, 2.0], [3.0, 4.0])
     f64[2,2]
     [[3. 4.]

@@ -19,7 +19,7 @@ from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
 from ..containers import registration
-from ..custom.function import CONVERSIONS, function, told_dense
+from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.resolution import types_of_call
 from ..errors import DispatchError, DTypeError, caller, check_not_masked, located
 from ..tape import number_leaf, of_its_own, record, state
@@ -27,7 +27,7 @@ from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, tensor_class
 from .primitive import primitive
-from .template import remembered
+from .template import public
 
 __all__ = ["astype", "dense"]
 
@@ -184,13 +184,12 @@ def numbers_of(value: Any) -> Any:
     return value
 
 
-@function
+@public()
 def dense(x):
     """A structured value written out as a tensor, for operations without a method for its type.
 
     A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
 
-    >>> import autodiff as ad
     >>> class Repeated(ad.AbstractTensor[..., 1]):  # n equal elements
     ...     def __init__(self, element, n):
     ...         self.element, self.n = element, n
@@ -318,8 +317,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
-@function
-@remembered(1)
+@public(1)
 def astype(x, dtype):
     """x in another dtype.
 
@@ -332,7 +330,6 @@ def astype(x, dtype):
 
     casting   which conversions are refused, by NumPy's rules; order, subok, copy, device make no difference to a value
 
-    >>> import autodiff as ad
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
     """

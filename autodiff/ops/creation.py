@@ -16,7 +16,6 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
-from ..custom.function import function
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
@@ -28,7 +27,7 @@ from .logic import equal
 from .primitive import primitive, spread_to
 from .promotion import common
 from .selection import where
-from .template import remembered
+from .template import public, remembered
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
@@ -181,14 +180,12 @@ def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
     return value if dtype is None else cast_to(value, dtype)
 
 
-@function
-@remembered(1)
+@public(1)
 def zeros_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.zeros_like([1, 2])
     i64[2] [0 0]
     >>> ad.zeros_like(1.5)
@@ -198,14 +195,12 @@ def zeros_like(x, *, dtype=None):
     return _filled(x.shape, 0, x.dtype if dtype is None else dtype_of(dtype, "zeros_like"))
 
 
-@function
-@remembered(1)
+@public(1)
 def ones_like(x, *, dtype=None):
     """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.ones_like([[True, False]])
     bool[1,2] [[ True  True]]
     """
@@ -213,26 +208,24 @@ def ones_like(x, *, dtype=None):
     return _filled(x.shape, 1, x.dtype if dtype is None else dtype_of(dtype, "ones_like"))
 
 
-@function
+@public()
 def empty_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
     f32[2] [0. 0.]
     """
     return zeros_like(x, dtype=dtype)
 
 
-@function
+@public()
 def full_like(x, fill_value, *, dtype=None):
     """An array filled with one value, in the shape and by default the dtype of x.   T[...], T[...]  →  dtype[...]
 
     Raises ShapeError when the value does not broadcast to the shape of x.
 
-    >>> import autodiff as ad
     >>> ad.full_like([1, 2], 7)
     i64[2] [7 7]
     >>> ad.full_like([1, 2], 0.5, dtype=ad.float64)
@@ -290,7 +283,7 @@ def _number(name: str, value: Any) -> int | float:
     return float(value)
 
 
-@function
+@public()
 def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """`num` numbers evenly from `start` to `stop`, which is left out without `endpoint`.
 
@@ -301,7 +294,6 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     retstep   whether the step is returned too: (numbers, step)
     axis      the axis of the result along which they stand
 
-    >>> import autodiff as ad
     >>> ad.linspace(0.0, 1.0, 5)
     f64[5] [0.   0.25 0.5  0.75 1.  ]
     >>> ad.linspace(0.0, 1.0, 4, endpoint=False)
@@ -322,14 +314,12 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 
 
-@function
-@remembered(0)
+@public(0)
 def eye(n_rows, n_cols=None, k=0, dtype=None):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.eye(2, 3, k=1)
     f64[2,3]
     [[0. 1. 0.]

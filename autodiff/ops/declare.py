@@ -22,8 +22,9 @@ from ..tape.node import Node
 from ..tensor import Tensor
 from .primitive import Operation, elementwise
 from .promotion import common
+from .template import public
 
-__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "public", "unary"]
+__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
 
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
@@ -89,7 +90,7 @@ def unary(
         (t,) = common(called, (("x", x),), admitted)
         return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    made = public(called, body, doc, operation)
+    made = published(called, body, doc, operation)
     return made
 
 
@@ -111,18 +112,14 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return public(called, body, doc, operation)
+    return published(called, body, doc, operation)
 
 
-def public(
-    name: str, body: Callable[..., Any], doc: str, operation: Operation, natively: Callable[..., Any] | None = None
+def published(
+    name: str, body: Any, doc: str, operation: Operation, natively: Callable[..., Any] | None = None
 ) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
-    body.__name__ = body.__qualname__ = name
-    body.__module__ = "autodiff"
-    body.__doc__ = doc
-    learnt: Any = body
-    learnt.natively = natively or OneNode(operation)
-    made = Elementwise.declare(body)
-    made.primitive = operation
+    body.__name__, body.__module__, body.__doc__ = name, "autodiff", doc
+    body.natively = natively or OneNode(operation)
+    made: Elementwise = public(records=operation, cls=Elementwise)(body)
     return made

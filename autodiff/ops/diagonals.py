@@ -9,11 +9,10 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, integer
 from .arithmetic import add, multiply
 from .batching import along
 from .conversion import as_tensor
@@ -22,7 +21,7 @@ from .logic import equal, greater_equal, less_equal
 from .primitive import linear, zero_of, zeros_of
 from .reductions import summed, widened
 from .selection import where
-from .template import remembered
+from .template import public
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
@@ -61,8 +60,7 @@ def halved_lower(x: Tensor) -> Tensor:
     return lower_part(where(equal(row, column), multiply(x, 0.5), x))
 
 
-@function
-@remembered(1)
+@public(1)
 def tril(x, k=0):
     """Each matrix below and on its k-th diagonal, zeros above.
 
@@ -70,7 +68,6 @@ def tril(x, k=0):
 
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.tril([[1, 2], [3, 4]])
     i64[2,2]
     [[1 0]
@@ -83,8 +80,7 @@ def tril(x, k=0):
     return lower_part(_matrices(x, "tril"), integer(k, "tril", "k"))
 
 
-@function
-@remembered(1)
+@public(1)
 def triu(x, k=0):
     """Each matrix above and on its k-th diagonal, zeros below.
 
@@ -92,7 +88,6 @@ def triu(x, k=0):
 
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.triu([[1, 2], [3, 4]])
     i64[2,2]
     [[1 2]
@@ -174,8 +169,7 @@ def _embedded(x: Tensor, shape: tuple[int, ...], offset: int, axis1: int, axis2:
     return record(_diagonal_embed, (x,), (shape, offset, axis1, axis2))
 
 
-@records(_diagonal)
-@remembered(1)
+@public(1, _diagonal)
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -183,7 +177,6 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 
     Raises ShapeError when x has no such two axes.
 
-    >>> import autodiff as ad
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]])
     f64[2] [1. 4.]
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]], offset=1)
@@ -194,8 +187,7 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     return record(_diagonal, (x,), (shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval)))
 
 
-@function
-@remembered(1)
+@public(1)
 def diag(x, k=0):
     """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
 
@@ -203,7 +195,6 @@ def diag(x, k=0):
 
     Raises ShapeError for other ranks.
 
-    >>> import autodiff as ad
     >>> ad.diag([1.0, 2.0], k=1)
     f64[3,3]
     [[0. 1. 0.]
@@ -220,8 +211,7 @@ def diag(x, k=0):
     raise ShapeError(located(f"diag: takes a vector or a matrix, not {x.aval}", "ad.diagonal takes more axes"))
 
 
-@function
-@remembered(1)
+@public(1)
 def trace(x, offset=0, axis1=0, axis2=1):
     """The sum of a diagonal, as of `diagonal`, of each matrix in x.
 
@@ -229,7 +219,6 @@ def trace(x, offset=0, axis1=0, axis2=1):
 
     Raises ShapeError when x has no such two axes.
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.trace)(ad.ones((2, 2)))
     f64[2,2]
     [[1. 0.]

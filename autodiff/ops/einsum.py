@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
 from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
 from .arguments import integer
@@ -27,7 +26,7 @@ from .diagonals import diagonal
 from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import remembered
+from .template import public, remembered
 
 __all__ = ["einsum"]
 
@@ -40,7 +39,7 @@ _BOOL = np.dtype(np.bool_)
 _I64 = np.dtype(np.int64)
 
 
-@function
+@public()
 def einsum(subscripts, *arrays):
     """Products of elements of the arrays, summed over every label that the result does not have.
 
@@ -55,7 +54,6 @@ def einsum(subscripts, *arrays):
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 
-    >>> import autodiff as ad
     >>> ad.einsum("ij,ij->i", [[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]])
     f64[2] [17. 53.]
     >>> ad.einsum([[1.0, 2.0], [3.0, 4.0]], [0, 1], [1])

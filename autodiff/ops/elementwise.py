@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom.function import Function, function
+from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
 from .arguments import integer
@@ -22,6 +22,7 @@ from .primitive import zero_of
 from .promotion import common
 from .selection import where
 from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
+from .template import public
 
 __all__ = [
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "ceil", "cos", "cosh", "erf", "exp",
@@ -36,7 +37,6 @@ __all__ = [
 
 exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the power x.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.exp([0.0, -ad.inf])
     f64[2] [1. 0.]
     >>> ad.grad(ad.grad(ad.exp))(ad.tensor(0.0))
@@ -44,7 +44,6 @@ exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the pow
     """)
 expm1 = unary("expm1", partials=lambda y, x: (exp(x),), doc="""exp(x) - 1, accurate near 0.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.expm1(1e-20)
     f64[] 1e-20
     >>> ad.exp(1e-20) - 1
@@ -53,7 +52,6 @@ expm1 = unary("expm1", partials=lambda y, x: (exp(x),), doc="""exp(x) - 1, accur
 log = unary("log", accepts="fc", partials=lambda y, x: (1 / x,),
     doc="""The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below
 
-    >>> import autodiff as ad
     >>> ad.log([1.0, 0.0, -1.0])
     f64[3] [  0. -inf  nan]
     >>> ad.log(-1 + 0j)
@@ -62,7 +60,6 @@ log = unary("log", accepts="fc", partials=lambda y, x: (1 / x,),
 log1p = unary("log1p", partials=lambda y, x: (1 / (1 + x),),
     doc="""log(1 + x), accurate near 0.   f[...]  →  f[...]     -inf at -1, nan below
 
-    >>> import autodiff as ad
     >>> ad.log1p(1e-20)
     f64[] 1e-20
     >>> ad.log(1 + 1e-20)
@@ -70,7 +67,6 @@ log1p = unary("log1p", partials=lambda y, x: (1 / (1 + x),),
     """)
 log2 = unary("log2", partials=lambda y, x: (1 / math.log(2) / x,), doc="""The logarithm to base 2.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.log2([8.0, 0.0])
     f64[2] [  3. -inf]
     """)
@@ -79,7 +75,6 @@ log10 = unary(
     partials=lambda y, x: (math.log10(math.e) / x,),  # 1 / log(10) is rounded twice
     doc="""The logarithm to base 10.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.log10([1000.0, 0.0])
     f64[2] [  3. -inf]
     """,
@@ -90,7 +85,6 @@ sqrt = unary(
     partials=lambda y, x: (0.5 / (y + 0.0),),  # the root of -0.0 is -0.0, and its slope inf
     doc="""The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf
 
-    >>> import autodiff as ad
     >>> ad.sqrt([4.0, -1.0])
     f64[2] [ 2. nan]
     >>> ad.grad(ad.sqrt)(ad.tensor(0.0))
@@ -111,7 +105,6 @@ def _erf_reference(x: np.ndarray) -> np.ndarray:
 erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi) * exp(-(x * x)),),
     doc="""The error function, 2/√π ∫₀ˣ exp(-t²) dt.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.erf([0.0, ad.inf])
     f64[2] [0. 1.]
     """)
@@ -136,7 +129,6 @@ sigmoid: Function = unary("sigmoid", _sigmoid_reference, partials=lambda y, x: (
     lower=Map(_sigmoid_scalar),
     doc="""1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.sigmoid([0.0, 1000.0])
     f64[2] [0.5 1. ]
     >>> ad.grad(ad.sigmoid)(ad.tensor(0.0))
@@ -152,7 +144,6 @@ softplus = unary("softplus", _softplus_reference, partials=lambda y, x: (sigmoid
     lower=Map(lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x)))))),
     doc="""log(1 + exp(x)), without overflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.softplus([0.0, 50.0])
     f64[2] [ 0.69314718 50.        ]
     >>> ad.grad(ad.softplus)(ad.tensor(0.0))
@@ -163,28 +154,24 @@ softplus = unary("softplus", _softplus_reference, partials=lambda y, x: (sigmoid
 
 sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),), doc="""The sine of x in radians.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))
     f64[] -1.0
     """)
 cos: Function = unary("cos", accepts="fc", partials=lambda y, x: (-sin(x),),
     doc="""The cosine of x in radians.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))
     f64[] -1.0
     """)
 tan = unary("tan", accepts="fc", partials=lambda y, x: (1 + y * y,),
     doc="""The tangent of x in radians.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.tan)(ad.tensor(0.0))
     f64[] 1.0
     """)
 arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
     doc="""The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]
 
-    >>> import autodiff as ad
     >>> ad.arcsin([1.0, 2.0])
     f64[2] [1.57079633        nan]
     >>> ad.grad(ad.arcsin)(ad.tensor(0.0))
@@ -193,14 +180,12 @@ arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
 arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
     doc="""The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]
 
-    >>> import autodiff as ad
     >>> ad.arccos([1.0, -1.0, 2.0])
     f64[3] [0.         3.14159265        nan]
     """)
 arctan = unary("arctan", partials=lambda y, x: (1 / (1 + x * x),), lower="atan",
     doc="""The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.arctan([1.0, ad.inf])
     f64[2] [0.78539816 1.57079633]
     """)
@@ -209,7 +194,6 @@ arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda
 
     The derivative at (0, 0) is nan: the angle jumps there.
 
-    >>> import autodiff as ad
     >>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])
     f64[2] [ 2.35619449 -2.35619449]
     """)
@@ -219,14 +203,12 @@ arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda
 
 sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),), doc="""The hyperbolic sine.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.sinh)(ad.tensor(0.0))
     f64[] 1.0
     """)
 cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
     doc="""The hyperbolic cosine.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.cosh(0.0)
     f64[] 1.0
     >>> ad.grad(ad.grad(ad.cosh))(ad.tensor(0.0))
@@ -235,7 +217,6 @@ cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
 tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
     doc="""The hyperbolic tangent.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.tanh([0.0, 1000.0])
     f64[2] [0. 1.]
     >>> ad.grad(ad.tanh)(ad.tensor(0.0))
@@ -244,21 +225,18 @@ tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.
 arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
     doc="""The inverse hyperbolic sine.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.arcsinh)(ad.tensor(0.0))
     f64[] 1.0
     """)
 arccosh = unary("arccosh", partials=lambda y, x: (arccosh_slope(x),), lower="acosh",
     doc="""The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1
 
-    >>> import autodiff as ad
     >>> ad.arccosh([1.0, 0.5])
     f64[2] [ 0. nan]
     """)
 arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="atanh",
     doc="""The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]
 
-    >>> import autodiff as ad
     >>> ad.arctanh([0.5, 1.0, 2.0])
     f64[3] [0.54930614        inf        nan]
     """)
@@ -285,7 +263,6 @@ logaddexp = binary("logaddexp",
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
 
-    >>> import autodiff as ad
     >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
     f64[2] [1000.69314718    0.        ]
     """)
@@ -316,7 +293,6 @@ logaddexp2 = binary("logaddexp2",
     lower=Map(_logaddexp2), traits=("commutative",),
     doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
 
-    >>> import autodiff as ad
     >>> ad.logaddexp2(1000.0, 1000.0)
     f64[] 1001.0
     """)
@@ -327,7 +303,6 @@ logaddexp2 = binary("logaddexp2",
 floor = unary("floor", accepts="fib", partials=None,
     doc="""The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
 
-    >>> import autodiff as ad
     >>> ad.floor([1.7, -1.2])
     f64[2] [ 1. -2.]
     >>> ad.floor(3)
@@ -336,27 +311,24 @@ floor = unary("floor", accepts="fib", partials=None,
 ceil = unary("ceil", accepts="fib", partials=None,
     doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
 
-    >>> import autodiff as ad
     >>> ad.ceil([1.2, -1.2])
     f64[2] [ 2. -1.]
     """)
 trunc = unary("trunc", accepts="fib", partials=None,
     doc="""x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
 
-    >>> import autodiff as ad
     >>> ad.trunc([1.7, -1.7])
     f64[2] [ 1. -1.]
     """)
 rint = unary("rint", partials=None, lower="roundeven",
     doc="""The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows
 
-    >>> import autodiff as ad
     >>> ad.rint([0.5, 1.5, 2.5])
     f64[3] [0. 2. 2.]
     """)
 
 
-@function
+@public()
 def round_(x, decimals=0):
     """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
 
@@ -364,7 +336,6 @@ def round_(x, decimals=0):
     decimal rounding gives.  Integers are rounded only by negative `decimals`.
     Raises TypeError for `decimals` that are no integer, DTypeError for complex x: round its parts.
 
-    >>> import autodiff as ad
     >>> ad.round([0.5, 1.5, 2.345])
     f64[3] [0. 2. 2.]
     >>> ad.round(2.345, 1)

@@ -27,7 +27,7 @@ from codegen.lowering import Call, Scan
 
 from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, integer, kept, records
+from .arguments import axes_of, axis_of, integer, kept
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
 from .complexes import imaginary_part, real_part
@@ -40,7 +40,7 @@ from .scans import recurrence, running_aval
 from .selection import maximum, where
 from .shaping import reshaped, spread
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
@@ -191,8 +191,7 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-@records(_max)
-@remembered(1)
+@public(1, _max)
 def max_(x, axis=None, *, keepdims=False):
     """The largest element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -204,15 +203,13 @@ def max_(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
     f64[3] [0.  0.5 0.5]
     """
     return _extremum(_max, any_.primitive, x, axis, keepdims)
 
 
-@records(_min)
-@remembered(1)
+@public(1, _min)
 def min_(x, axis=None, *, keepdims=False):
     """The smallest element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -224,7 +221,6 @@ def min_(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
     i64[2,1]
     [[2]
@@ -258,8 +254,7 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
 
-@records(_argmax)
-@remembered(1)
+@public(1, _argmax)
 def argmax(x, axis=None, *, keepdims=False):
     """Index of the first largest element along an axis (None: in x flattened).
 
@@ -267,15 +262,13 @@ def argmax(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
     i64[2] [1 0]
     """
     return _place(_argmax, x, axis, keepdims)
 
 
-@records(_argmin)
-@remembered(1)
+@public(1, _argmin)
 def argmin(x, axis=None, *, keepdims=False):
     """Index of the first smallest element along an axis (None: in x flattened).
 
@@ -283,7 +276,6 @@ def argmin(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
     i64[2] [0 2]
     """
@@ -348,8 +340,7 @@ def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
     return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
 
 
-@records(_cummax)
-@remembered(1)
+@public(1, _cummax)
 def cummax(x, axis=None):
     """The largest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
 
@@ -357,15 +348,13 @@ def cummax(x, axis=None):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
     f64[5] [ 1.  3.  3. nan nan]
     """
     return _recorded(_cummax, x, axis)
 
 
-@records(_cummin)
-@remembered(1)
+@public(1, _cummin)
 def cummin(x, axis=None):
     """The smallest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
 
@@ -373,7 +362,6 @@ def cummin(x, axis=None):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
     f64[2,2]
     [[3. 1.]

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, listed, records
+from .arguments import axis_of, integer, listed
 from .arithmetic import multiply
 from .complexes import conj
 from .conversion import as_tensor, cast_to
@@ -32,6 +31,7 @@ from .joining import joined
 from .primitive import expect, zeros_of
 from .protocols import counterparts
 from .slicing import part
+from .template import public
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -90,7 +90,7 @@ def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool
     return _scaled(name, record(of_complex, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
 
 
-@records(of_complex)
+@public(records=of_complex)
 def fft(x, n=None, axis=-1, norm=None):
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
@@ -100,7 +100,6 @@ def fft(x, n=None, axis=-1, norm=None):
 
     Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.
 
-    >>> import autodiff as ad
     >>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
     >>> ad.fft.fft([1.0, 1.0], n=3).shape
@@ -109,20 +108,19 @@ def fft(x, n=None, axis=-1, norm=None):
     return _along("fft", x, n, axis, norm, inverse=False)
 
 
-@function
+@public()
 def ifft(x, n=None, axis=-1, norm=None):
     """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]
 
     Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
     """
     return _along("ifft", x, n, axis, norm, inverse=True)
 
 
-@records(of_real)
+@public(records=of_real)
 def rfft(x, n=None, axis=-1, norm=None):
     """The first half of the `fft` of real numbers: the rest is its conjugate.
 
@@ -130,7 +128,6 @@ def rfft(x, n=None, axis=-1, norm=None):
 
     n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
 
-    >>> import autodiff as ad
     >>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
     c128[3] [10.+0.j -2.+2.j -2.+0.j]
     """
@@ -139,14 +136,13 @@ def rfft(x, n=None, axis=-1, norm=None):
     return _scaled("rfft", record(of_real, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
 
 
-@records(to_real)
+@public(records=to_real)
 def irfft(x, n=None, axis=-1, norm=None):
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
     norm as for `ifft`.  Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
     f64[3] [1. 2. 3.]
     """
@@ -156,7 +152,7 @@ def irfft(x, n=None, axis=-1, norm=None):
     return _scaled("irfft", y, norm, n, inverse=True)
 
 
-@function
+@public()
 def hfft(x, n=None, axis=-1, norm=None):
     """The real `fft` of a signal with x[-i] = conj(x[i]), of which x is the first half.
 
@@ -164,7 +160,6 @@ def hfft(x, n=None, axis=-1, norm=None):
 
     norm as for `fft`.  Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.hfft([1.0, 2.0, 3.0])
     f64[4] [ 8. -2.  0. -2.]
     """
@@ -174,7 +169,7 @@ def hfft(x, n=None, axis=-1, norm=None):
     return _scaled("hfft", y, norm, n, inverse=False)
 
 
-@function
+@public()
 def ihfft(x, n=None, axis=-1, norm=None):
     """The inverse of `hfft`: the first half of a signal with x[-i] = conj(x[i]).
 
@@ -182,7 +177,6 @@ def ihfft(x, n=None, axis=-1, norm=None):
 
     n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.
 
-    >>> import autodiff as ad
     >>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
     c128[3] [1.+0.j 2.+0.j 3.+0.j]
     """
@@ -246,13 +240,12 @@ def _irfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
     return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
 
 
-@function
+@public()
 def fftn(x, s=None, axes=None, norm=None):
     """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
 
     Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
     c128[2,3]
     [[2.+0.j 2.+0.j 2.+0.j]
@@ -261,13 +254,12 @@ def fftn(x, s=None, axes=None, norm=None):
     return _fftn("fftn", x, s, axes, norm)
 
 
-@function
+@public()
 def ifftn(x, s=None, axes=None, norm=None):
     """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
 
     Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
     c128[2,2]
     [[4.+0.j 4.+0.j]
@@ -276,7 +268,7 @@ def ifftn(x, s=None, axes=None, norm=None):
     return _ifftn("ifftn", x, s, axes, norm)
 
 
-@function
+@public()
 def rfftn(x, s=None, axes=None, norm=None):
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
@@ -284,7 +276,6 @@ def rfftn(x, s=None, axes=None, norm=None):
 
     Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
     c128[2,2]
     [[10.+0.j -2.+0.j]
@@ -293,7 +284,7 @@ def rfftn(x, s=None, axes=None, norm=None):
     return _rfftn("rfftn", x, s, axes, norm)
 
 
-@function
+@public()
 def irfftn(x, s=None, axes=None, norm=None):
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
@@ -301,20 +292,18 @@ def irfftn(x, s=None, axes=None, norm=None):
 
     Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
     f64[3] [1.33333333 1.33333333 1.33333333]
     """
     return _irfftn("irfftn", x, s, axes, norm)
 
 
-@function
+@public()
 def fft2(x, s=None, axes=(-2, -1), norm=None):
     """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]
 
     Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.fft2(ad.ones((2, 2)))
     c128[2,2]
     [[4.+0.j 0.+0.j]
@@ -323,13 +312,12 @@ def fft2(x, s=None, axes=(-2, -1), norm=None):
     return _fftn("fft2", x, s, axes, norm)
 
 
-@function
+@public()
 def ifft2(x, s=None, axes=(-2, -1), norm=None):
     """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]
 
     Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
     c128[2,2]
     [[1.+0.j 1.+0.j]
@@ -338,26 +326,24 @@ def ifft2(x, s=None, axes=(-2, -1), norm=None):
     return _ifftn("ifft2", x, s, axes, norm)
 
 
-@function
+@public()
 def rfft2(x, s=None, axes=(-2, -1), norm=None):
     """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]
 
     Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.rfft2(ad.ones((3, 4))).shape
     (3, 3)
     """
     return _rfftn("rfft2", x, s, axes, norm)
 
 
-@function
+@public()
 def irfft2(x, s=None, axes=(-2, -1), norm=None):
     """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]
 
     Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
 
-    >>> import autodiff as ad
     >>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
     f64[2,2]
     [[1. 2.]

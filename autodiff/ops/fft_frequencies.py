@@ -8,23 +8,22 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..custom import function
 from ..tensor import Tensor
 from .arguments import axis_of, built
 from .conversion import as_tensor
 from .creation import extent_of
 from .rearranging import roll
+from .template import public
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-@function
+@public()
 def fftfreq(n, d=1.0):
     """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
 
     Raises TypeError and ShapeError for an n that is no extent.
 
-    >>> import autodiff as ad
     >>> ad.fft.fftfreq(4, d=0.5)
     f64[4] [ 0.   0.5 -1.  -0.5]
     """
@@ -33,13 +32,12 @@ def fftfreq(n, d=1.0):
     return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
 
 
-@function
+@public()
 def rfftfreq(n, d=1.0):
     """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
 
     Raises TypeError and ShapeError for an n that is no extent.
 
-    >>> import autodiff as ad
     >>> ad.fft.rfftfreq(4, d=0.5)
     f64[3] [0.  0.5 1. ]
     """
@@ -55,26 +53,24 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
     return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
 
-@function
+@public()
 def fftshift(x, axes=None):
     """x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.fft.fftshift(ad.fft.fftfreq(4))
     f64[4] [-0.5  -0.25  0.    0.25]
     """
     return _shifted("fftshift", x, axes, 1)
 
 
-@function
+@public()
 def ifftshift(x, axes=None):
     """The inverse of `fftshift`.   T[...]  →  T[...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))
     i64[3] [1 2 3]
     """

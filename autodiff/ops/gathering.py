@@ -23,7 +23,7 @@ from codegen.lowering import Move, Scatter
 from ..errors import DTypeError, ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, records, reduced_shape
+from .arguments import axis_of, check_known, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
 from .conversion import as_tensor, cast_to
@@ -32,7 +32,7 @@ from .logic import equal
 from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
-from .template import Bounds, remembered
+from .template import Bounds, public
 
 __all__ = ["take"]
 
@@ -335,8 +335,7 @@ def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str =
     return Bounds(functools.partial(check_known, name="take"), ((1, extent),) if mode == "raise" else ())
 
 
-@records(_take)
-@remembered(2, _bounds_of_take)
+@public(2, _take, _bounds_of_take)
 def take(x, indices, axis=None, *, mode="raise"):
     """Elements, or slices along an axis, by their indices (None: of x flattened).
 
@@ -347,7 +346,6 @@ def take(x, indices, axis=None, *, mode="raise"):
 
     Raises ValueError for another mode, IndexError for anything out of nothing.
 
-    >>> import autodiff as ad
     >>> ad.take([10, 20, 30], [2, -1, 0])
     i64[3] [30 30 10]
     >>> ad.take([10, 20, 30], [3, 7], mode="wrap")

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from .. import tree
-from ..custom import function
 from ..errors import ShapeError, located
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .conversion import as_tensor, cast_to
 from .primitive import sum_to
-from .template import remembered
+from .template import public
 
 __all__ = ["project", "stop_gradient", "unbroadcast"]
 
 
-@function
+@public()
 def unbroadcast(g, like):
     """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
 
@@ -24,7 +23,6 @@ def unbroadcast(g, like):
 
     Raises ShapeError when the shape of `like` does not broadcast to that of g.
 
-    >>> import autodiff as ad
     >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
     f64[3] [2. 2. 2.]
     """
@@ -35,7 +33,7 @@ def unbroadcast(g, like):
     return another(g) if have == want else sum_to(g, want)
 
 
-@function
+@public()
 def project(g, like) -> Any:
     """A gradient in the structure of the value that it belongs to.
 
@@ -46,7 +44,6 @@ def project(g, like) -> Any:
     found by differentiating `dense`.
     Raises ShapeError for a gradient that does not fit.
 
-    >>> import autodiff as ad
     >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
     f64[2] [1. 1.]
     """
@@ -58,14 +55,12 @@ def _(g, like):
     return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
 
 
-@function
-@remembered(1)
+@public(1)
 def stop_gradient(t):
     """Let no gradient flow through these values; of containers and structured values, through all their tensors.
 
     t: T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: x * ad.stop_gradient(x))(ad.tensor(3.0))
     f64[] 3.0
     """

@@ -22,7 +22,6 @@ from codegen.ir import Aval
 from codegen.records import NamedTuple
 from codegen.symbols import Symbol, as_index
 
-from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, located
 from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
@@ -36,6 +35,7 @@ from .primitive import expect, zeros_of
 from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
+from .template import public
 
 __all__ = ["add_at"]
 
@@ -244,7 +244,7 @@ def _place(entries: list) -> int:
 # ---------------------------------------------------------------- reading and replacing
 
 
-@function
+@public()
 def getitem(x, key):
     """x[key], as NumPy has it; a new value, never a view.
 
@@ -299,7 +299,7 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
 READ = Patterned(_selected, is_part=True)
 
 
-@function
+@public()
 def index_update(x, key, value):
     """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.
 
@@ -332,7 +332,7 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
 WRITE = Patterned(_updated)
 
 
-@function
+@public()
 def add_at(x, key, value):
     """x with `value`, broadcast, added to x[key]; an element that is named twice gets both.  x itself stays as it was.
 
@@ -341,7 +341,6 @@ def add_at(x, key, value):
     What `x[key] += value` means where index arrays name an element once (twice: as in NumPy, the last one wins
     there), and `np.add.at(t, key, value)` does to a tensor.  Raises what `t[key] = value` raises.
 
-    >>> import autodiff as ad
     >>> ad.add_at(ad.zeros(3), [0, 2, 0], [1.0, 2.0, 3.0])
     f64[3] [4. 0. 2.]
     """

@@ -14,20 +14,19 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..config import config
-from ..custom import function
 from ..errors import DispatchError, DTypeError, ShapeError, caller, located
 from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, listed, records
+from .arguments import axis_of, check_parts, integer, listed
 from .batching import along
 from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
 from .primitive import linear
 from .promotion import common_dtype
 from .shaping import reshaped
 from .slicing import part
-from .template import ITEMS, remembered
+from .template import ITEMS, public, remembered
 
 __all__ = ["concatenate", "split", "stack"]
 
@@ -175,7 +174,7 @@ def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
     return values
 
 
-@records(_concatenate)
+@public(records=_concatenate)
 @_known_at_once
 @remembered(ITEMS)
 def concatenate(arrays, axis=0):
@@ -187,7 +186,6 @@ def concatenate(arrays, axis=0):
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
-    >>> import autodiff as ad
     >>> ad.concatenate([[[1.0, 2.0]], [[3.0, 4.0]]], axis=1)
     f64[1,4] [[1. 2. 3. 4.]]
     """
@@ -202,7 +200,7 @@ def concatenate(arrays, axis=0):
     return joined(xs, axis_of("concatenate", axis, xs[0].aval))
 
 
-@function
+@public()
 @_known_at_once
 @remembered(ITEMS)
 def stack(arrays, axis=0):
@@ -214,7 +212,6 @@ def stack(arrays, axis=0):
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
-    >>> import autodiff as ad
     >>> ad.stack([[1, 2], [3, 4]], axis=1)
     i64[2,2]
     [[1 3]
@@ -246,7 +243,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
     return reshaped(flat, (*lengths, *flat.shape[1:]))
 
 
-@function
+@public()
 def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
 
@@ -254,7 +251,6 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
 
     Raises ShapeError when n is no multiple of the number of parts.
 
-    >>> import autodiff as ad
     >>> ad.split([1, 2, 3, 4], 2)
     [i64[2] [1 2], i64[2] [3 4]]
     >>> ad.split([1, 2, 3, 4], [1])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
 from ..tensor import Tensor
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply
@@ -22,7 +21,7 @@ from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
 from .selection import where
 from .statistics import root_of_squares
-from .template import remembered
+from .template import public
 
 __all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
 
@@ -41,8 +40,7 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
     return where(is_nan, value, x), is_nan
 
 
-@function
-@remembered(1)
+@public(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
 
@@ -51,7 +49,6 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nansum([1.0, ad.nan])
     f64[] 1.0
     >>> ad.nansum([ad.nan])
@@ -69,8 +66,7 @@ def _nansum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=Tru
     return from_start("nansum", y, initial, add)
 
 
-@function
-@remembered(1)
+@public(1)
 def nanmean(x, axis=None, *, keepdims=False):
     """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
 
@@ -80,7 +76,6 @@ def nanmean(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
     f64[3] [0.5 0.  0.5]
     """
@@ -109,8 +104,7 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
     return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
 
 
-@function
-@remembered(1)
+@public(1)
 def nanmax(x, axis=None, *, keepdims=False):
     """The largest element that is not nan, as `max` otherwise; nan where all are nan.
 
@@ -121,7 +115,6 @@ def nanmax(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanmax([1.0, ad.nan, 3.0])
     f64[] 3.0
     >>> ad.nanmax([ad.nan])
@@ -135,8 +128,7 @@ def _nanmax(x, axis=None, *, keepdims=False, initial=None, where=True):
     return extreme_of(nanmax, 1, x, axis, keepdims, initial, where)
 
 
-@function
-@remembered(1)
+@public(1)
 def nanmin(x, axis=None, *, keepdims=False):
     """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
 
@@ -147,7 +139,6 @@ def nanmin(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
     f64[2] [ 1. nan]
     """
@@ -159,7 +150,7 @@ def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
     return extreme_of(nanmin, -1, x, axis, keepdims, initial, where)
 
 
-@function
+@public()
 def nanprod(x, axis=None, *, keepdims=False):
     """The product of the elements that are not nan; nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
 
@@ -168,7 +159,6 @@ def nanprod(x, axis=None, *, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanprod([2.0, ad.nan, 3.0])
     f64[] 6.0
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
@@ -183,13 +173,12 @@ def _nanprod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=Tr
     return from_start("nanprod", prod(x, axis, dtype=dtype, keepdims=keepdims), initial, multiply)
 
 
-@function
+@public()
 def nancumsum(x, axis=None):
     """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
     """
@@ -201,13 +190,12 @@ def _nancumsum(x, axis=None, *, dtype=None):
     return cumsum(_filled("nancumsum", x, axis, 0.0), axis, dtype=dtype)
 
 
-@function
+@public()
 def nancumprod(x, axis=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]
     """
@@ -219,7 +207,7 @@ def _nancumprod(x, axis=None, *, dtype=None):
     return cumprod(_filled("nancumprod", x, axis, 1.0), axis, dtype=dtype)
 
 
-@function
+@public()
 def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     """The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.
 
@@ -229,7 +217,6 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
 
     where, mean   as of `var`
 
-    >>> import autodiff as ad
     >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
     f64[] 2.0
     """
@@ -241,7 +228,7 @@ def _nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False
     return spread_of("nanvar", x, axis, dtype, ddof, correction, keepdims, where, mean)
 
 
-@function
+@public()
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
 
@@ -249,7 +236,6 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
 
     where, mean   as of `var`
 
-    >>> import autodiff as ad
     >>> ad.nanstd([1.0, ad.nan, 3.0])
     f64[] 1.0
     """

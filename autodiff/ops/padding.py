@@ -20,7 +20,7 @@ from codegen.lowering import Move
 from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
-from .arguments import built, integer, records
+from .arguments import built, integer
 from .arithmetic import multiply, subtract
 from .batching import with_examples
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
@@ -36,7 +36,7 @@ from .selection import where
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, sliced
 from .statistics import mean
-from .template import remembered
+from .template import public
 
 __all__ = ["pad"]
 
@@ -106,8 +106,7 @@ _pad = linear(
 )
 
 
-@records(_pad)
-@remembered(1)
+@public(1, _pad)
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it, or with a border of its own elements.
 
@@ -121,7 +120,6 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
 
     Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
 
-    >>> import autodiff as ad
     >>> ad.pad([1.0, 2.0], (1, 2))
     f64[5] [0. 1. 2. 0. 0.]
     >>> ad.pad([1, 2, 3], 2, mode="reflect")

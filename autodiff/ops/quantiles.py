@@ -13,7 +13,6 @@ import numpy as np
 
 from codegen.symbols import as_float
 
-from ..custom import function
 from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of
@@ -30,6 +29,7 @@ from .scans import cumsum
 from .selection import clip, where
 from .shaping import moveaxis, reshaped
 from .sorting import argsort, sort
+from .template import public
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -149,7 +149,7 @@ _PLACES = {
 }
 
 
-@function
+@public()
 def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     """The q-th quantile along an axis, q from 0 to 1.
 
@@ -162,7 +162,6 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.
 
-    >>> import autodiff as ad
     >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
     f64[2] [2. 3.]
     """
@@ -174,7 +173,7 @@ def _quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None)
     return _found("quantile", x, q, axis, method, keepdims, skips=False, weights=weights)
 
 
-@function
+@public()
 def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     """The q-th percentile along an axis, q from 0 to 100: see `quantile`.
 
@@ -182,7 +181,6 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
-    >>> import autodiff as ad
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
     """
@@ -194,7 +192,7 @@ def _percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=Non
     return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0, weights=weights)
 
 
-@function
+@public()
 def median(x, axis=None, *, keepdims=False):
     """The median: the middle element, or the mean of the two in the middle; nan if there is one.
 
@@ -202,20 +200,18 @@ def median(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
     f64[2] [2.5 3. ]
     """
     return _found("median", x, 0.5, axis, "linear", keepdims, skips=False)
 
 
-@function
+@public()
 def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     """The `quantile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
 
-    >>> import autodiff as ad
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
     """
@@ -227,13 +223,12 @@ def _nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=No
     return _found("nanquantile", x, q, axis, method, keepdims, skips=True, weights=weights)
 
 
-@function
+@public()
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     """The `percentile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
-    >>> import autodiff as ad
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0
     """
@@ -245,13 +240,12 @@ def _nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=
     return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0, weights=weights)
 
 
-@function
+@public()
 def nanmedian(x, axis=None, *, keepdims=False):
     """The `median` without nan elements; nan where all are.   f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nanmedian([1.0, ad.nan, 3.0])
     f64[] 2.0
     """

@@ -12,7 +12,6 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
 from ..errors import DTypeError, ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
@@ -26,13 +25,12 @@ from .primitive import linear, spread_to
 from .promotion import common
 from .shaping import reshaped
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
 
 
-@function
-@remembered(1)
+@public(1)
 def roll(x, shift, axis=None):
     """x with its elements moved along an axis, those that leave at one end entering at the other.
 
@@ -41,7 +39,6 @@ def roll(x, shift, axis=None):
     Several shifts of one axis, or of x as one row, add up.
     Raises ShapeError when x has no such axis, or shifts and axes differ in number.
 
-    >>> import autodiff as ad
     >>> ad.roll([1, 2, 3], 1)
     i64[3] [3 1 2]
     >>> ad.roll([[1, 2], [3, 4]], 1, axis=0)
@@ -111,8 +108,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return _rotated(x, place_leaf(by if 2 * by <= n else by - n), axis)
 
 
-@function
-@remembered(1)
+@public(1)
 def tile(x, repetitions):
     """Copies of x side by side, along each axis as often as `reps` says.
 
@@ -120,7 +116,6 @@ def tile(x, repetitions):
 
     Raises ShapeError for a negative number.
 
-    >>> import autodiff as ad
     >>> ad.tile([1, 2], 2)
     i64[4] [1 2 1 2]
     >>> ad.tile([1, 2], (2, 1)).shape
@@ -137,8 +132,7 @@ def tile(x, repetitions):
     return reshaped(wide, tuple([r * n for r, n in zip(times, shape, strict=True)]))
 
 
-@function
-@remembered(1)
+@public(1)
 def repeat(x, repeats, axis=None):
     """Each element along an axis repeated several times; axis None: of x flattened.
 
@@ -146,7 +140,6 @@ def repeat(x, repeats, axis=None):
 
     Raises ShapeError when x has no such axis, for a negative number, or for more or fewer numbers than elements.
 
-    >>> import autodiff as ad
     >>> ad.repeat([1, 2], 2)
     i64[4] [1 1 2 2]
     >>> ad.repeat([1, 2], [0, 3])
@@ -178,8 +171,7 @@ def _count(value: Any, name: str) -> int:
     return count
 
 
-@function
-@remembered(1)
+@public(1)
 def diff(x, n=1, axis=-1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times; of bool, whether they differ.
 
@@ -190,7 +182,6 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
 
     Raises ShapeError when x has no such axis, n is negative, or what is put beside x does not fit.
 
-    >>> import autodiff as ad
     >>> ad.diff([1.0, 4.0, 9.0], prepend=0.0)
     f64[3] [1. 3. 5.]
     """
@@ -219,13 +210,12 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
-@function
+@public()
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, in a tuple; they do not have that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.unstack([[1, 2], [3, 4]], axis=1)
     (i64[2] [1 3], i64[2] [2 4])
     """
@@ -236,7 +226,7 @@ def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
 
 
-@function
+@public()
 def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, given its coordinates along each axis.
 
@@ -246,7 +236,6 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
 
     sparse    each with its own axis alone, the others of extent 1; copy makes no difference
 
-    >>> import autodiff as ad
     >>> ad.meshgrid([1, 2], [10, 20, 30])[1]
     i64[3,2]
     [[10 10]

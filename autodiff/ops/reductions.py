@@ -17,13 +17,13 @@ from codegen.lowering import Reduce
 from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of, kept, records, reduced_shape
+from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .logic import truth
 from .primitive import Operation, expect, linear, primitive
 from .shaping import reshaped, spread
-from .template import remembered
+from .template import public
 
 __all__ = ["all_", "any_", "sum_"]
 
@@ -87,8 +87,7 @@ def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
-@records(_sum)
-@remembered(1)
+@public(1, _sum)
 def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """The sum over an axis, several, or (None) all of them.
 
@@ -99,7 +98,6 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.sum([[1, 2], [3, 4]], axis=0)
     i64[2] [4 6]
     >>> ad.sum([True, True])
@@ -127,8 +125,7 @@ def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tens
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-@records(_any)
-@remembered(1)
+@public(1, _any)
 def any_(x, axis=None, *, keepdims=False):
     """True if any element over an axis, several, or (None) all of them is True.
 
@@ -138,15 +135,13 @@ def any_(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.any([[0, 0], [0, 3]], axis=0)
     bool[2] [False  True]
     """
     return _quantified(_any, x, axis, keepdims)
 
 
-@records(_all)
-@remembered(1)
+@public(1, _all)
 def all_(x, axis=None, *, keepdims=False):
     """True if all elements over an axis, several, or (None) all of them are True.
 
@@ -156,7 +151,6 @@ def all_(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.all([[1, 0], [2, 3]], axis=1)
     bool[2] [False  True]
     """

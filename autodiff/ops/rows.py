@@ -15,11 +15,10 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
-from ..custom import function
 from ..errors import DTypeError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, integer, records, reduced_shape
+from .arguments import axis_of, check_known, integer, reduced_shape
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
@@ -27,7 +26,7 @@ from .gathering import check_updates, index_tensor, scattered, within
 from .logic import equal
 from .primitive import broadcast_avals, expect, linear, spread_to
 from .shaping import reshaped
-from .template import Bounds, remembered
+from .template import Bounds, public
 
 __all__ = ["one_hot", "segment_sum", "take_along_axis"]
 
@@ -104,8 +103,7 @@ def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> Bounds:
     return Bounds(functools.partial(check_known, name="take_along_axis"), ((1, extent),))
 
 
-@records(_take_along)
-@remembered(2, _bounds)
+@public(2, _take_along, _bounds)
 def take_along_axis(x, indices, axis=-1):
     """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
@@ -114,7 +112,6 @@ def take_along_axis(x, indices, axis=-1):
     `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
     Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
 
-    >>> import autodiff as ad
     >>> ad.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1)
     i64[2,1]
     [[2]
@@ -139,8 +136,7 @@ def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) ->
     return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
 
 
-@function
-@remembered(2, _bounds_of_segments)
+@public(2, bounds=_bounds_of_segments)
 def segment_sum(data, segment_ids, num_segments):
     """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 
@@ -149,7 +145,6 @@ def segment_sum(data, segment_ids, num_segments):
     The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
     Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
 
-    >>> import autodiff as ad
     >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
     f64[3] [4. 0. 2.]
     """
@@ -164,8 +159,7 @@ def segment_sum(data, segment_ids, num_segments):
     return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
 
 
-@function
-@remembered(1)
+@public(1)
 def one_hot(indices, classes, *, dtype=np.float64):
     """A row of zeros with a single one for each index.
 
@@ -174,7 +168,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
     An index outside of range(classes) gives zeros.
     Raises DTypeError for indices that are no integers, ShapeError for a negative number of classes.
 
-    >>> import autodiff as ad
     >>> ad.one_hot([2, 0, 5], 3)
     f64[3,3]
     [[0. 0. 1.]

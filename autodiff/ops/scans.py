@@ -19,7 +19,7 @@ from codegen.lowering import Scan
 from ..errors import ShapeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, records
+from .arguments import axes_of, axis_of
 from .arithmetic import add, multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
@@ -28,7 +28,7 @@ from .primitive import Operation, expect, linear, primitive, spread_to, times, z
 from .reductions import reduction, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["cumprod", "cumsum", "prod"]
 
@@ -185,8 +185,7 @@ def _running(operation: Operation, x: Any, axis: int | None, dtype: Any, *others
     return record(operation, (x,), (axis_of(operation.name, axis, x.aval), *others))
 
 
-@records(_cumsum)
-@remembered(1)
+@public(1, _cumsum)
 def cumsum(x, axis=None, *, dtype=None):
     """The sums of all elements up to each along an axis (None: of x flattened).
 
@@ -194,7 +193,6 @@ def cumsum(x, axis=None, *, dtype=None):
 
     x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.cumsum([[1, 2], [3, 4]], axis=0)
     i64[2,2]
     [[1 2]
@@ -205,8 +203,7 @@ def cumsum(x, axis=None, *, dtype=None):
     return _running(_cumsum, x, axis, dtype, False)
 
 
-@records(_cumprod)
-@remembered(1)
+@public(1, _cumprod)
 def cumprod(x, axis=None, *, dtype=None):
     """The products of all elements up to each along an axis (None: of x flattened).
 
@@ -215,7 +212,6 @@ def cumprod(x, axis=None, *, dtype=None):
     Derivatives of every order are right where elements are zero.  x is converted to `dtype` first.
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.cumprod(x)))(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [1. 8. 0.]
     """
@@ -286,8 +282,7 @@ _prod = reduction(
 )
 
 
-@records(_prod)
-@remembered(1)
+@public(1, _prod)
 def prod(x, axis=None, *, dtype=None, keepdims=False):
     """The product over an axis, several, or (None) all of them.
 
@@ -299,7 +294,6 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]
     """

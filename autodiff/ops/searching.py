@@ -12,7 +12,6 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
@@ -33,6 +32,7 @@ from .rows import segment_sum
 from .selection import clip, where
 from .shaping import flip, reshaped
 from .sorting import argsort
+from .template import public
 
 __all__ = ["digitize", "histogram", "interp", "searchsorted"]
 
@@ -92,7 +92,7 @@ def _row(name: str, what: str, x: Tensor) -> None:
         raise ShapeError(located(f"{name}: {what} is one row, not {x.aval}"))
 
 
-@function
+@public()
 def searchsorted(a, v, side="left", sorter=None):
     """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
@@ -100,7 +100,6 @@ def searchsorted(a, v, side="left", sorter=None):
 
     Nan is above all.  Raises ShapeError unless a is one row, DispatchError for another side.
 
-    >>> import autodiff as ad
     >>> ad.searchsorted([1.0, 2.0, 2.0, 5.0], [2.0, 3.0])
     i64[2] [1 3]
     """
@@ -111,7 +110,7 @@ def searchsorted(a, v, side="left", sorter=None):
     return _places(a if sorter is None else take(a, sorter), v, right=side == "right")
 
 
-@function
+@public()
 def digitize(x, bins, right=False):
     """The index of the bin that each element is in, of bins whose edges rise, or fall.
 
@@ -119,7 +118,6 @@ def digitize(x, bins, right=False):
 
     Below all edges it is 0, above all n.  Raises ShapeError unless the edges are one row.
 
-    >>> import autodiff as ad
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
     >>> ad.digitize(1.0, [1.0, 2.0], right=True)
@@ -134,7 +132,7 @@ def digitize(x, bins, right=False):
     return where(greater_equal(bins[-1], bins[0]), rising, falling)
 
 
-@function
+@public()
 def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tensor, Tensor]:
     """Counts of elements in bins, and the edges: between the smallest and the largest element, or in `range`.
 
@@ -146,7 +144,6 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     Raises ShapeError for other edges than a row, weights of another shape than x, and less than one bin; DispatchError
     for a range, or edges, with a number in them that do not rise.
 
-    >>> import autodiff as ad
     >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
     (i64[2] [1 3], f64[3] [1. 2. 4.])
     """
@@ -196,7 +193,7 @@ def _rises(what: str, known: Any) -> None:
         raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
 
-@function
+@public()
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 
@@ -204,7 +201,6 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
     Nan in x gives nan.  Raises ShapeError unless xp and fp are rows of one length, and not empty.
 
-    >>> import autodiff as ad
     >>> ad.interp([0.5, 3.0], [0.0, 1.0], [10.0, 20.0])
     f64[2] [15. 20.]
     """

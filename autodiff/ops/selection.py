@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor
-from .declare import binary, public, unary
+from .declare import binary, published, unary
 from .logic import bitwise_and, bitwise_invert, bitwise_or, greater, greater_equal, less, less_equal, truth
 from .primitive import elementwise
 from .promotion import common
@@ -43,7 +43,7 @@ def _where_body(condition, x1, x2):
     return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
-where = public(
+where = published(
     "where",
     _where_body,
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
@@ -52,7 +52,6 @@ where = public(
     0, so `where(x > 0, log(x), 0)` has gradient 0 at 0.  A condition that is not bool counts as True
     unless it is zero.
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.where(x > 0, ad.log(x), 0.0))(ad.tensor(0.0))
     f64[] 0.0
     """,
@@ -80,7 +79,6 @@ maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
 
     Where they are equal each gets half of the gradient.
 
-    >>> import autodiff as ad
     >>> ad.maximum([1.0, ad.nan], 2.0)
     f64[2] [ 2. nan]
     >>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)
@@ -92,7 +90,6 @@ minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
 
     Where they are equal each gets half of the gradient.
 
-    >>> import autodiff as ad
     >>> ad.minimum([1.0, ad.nan], 2.0)
     f64[2] [ 1. nan]
     >>> ad.grad(ad.minimum)(ad.tensor(2.0), 2.0)
@@ -108,7 +105,6 @@ relu = unary(
     masks=True,
     doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))
     f64[3] [0. 0. 1.]
     """,
@@ -158,7 +154,7 @@ def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
     return constant(int(info.min if lowest else info.max), dtype_name(dtype))
 
 
-clip = public(
+clip = published(
     "clip",
     _clip_body,
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
@@ -168,7 +164,6 @@ clip = public(
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.clip(x, 0.0, 1.0)))(ad.tensor([-1.0, 0.0, 0.5, 2.0]))
     f64[4] [0. 1. 1. 0.]
     """,

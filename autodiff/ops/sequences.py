@@ -20,7 +20,6 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
@@ -41,6 +40,7 @@ from .scans import cumsum
 from .selection import where
 from .shaping import flip, reshaped
 from .slicing import part
+from .template import public
 
 __all__ = [
     "convolve", "correlate", "ediff1d", "gradient", "polyval", "slant", "trapezoid", "unslant", "unwrap", "vander",
@@ -127,7 +127,7 @@ def windows(x: Tensor, n: int) -> Tensor:
 
 # ---------------------------------------------------------------- samples and polynomials
 
-@function
+@public()
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples, by the trapezoidal rule.
 
@@ -135,7 +135,6 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
     Raises ShapeError when y has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.trapezoid([1.0, 2.0, 4.0])
     f64[] 4.5
     """
@@ -154,11 +153,10 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return multiply(summed(multiply(pairs, widths), (along,)), 0.5)
 
 
-@function
+@public()
 def ediff1d(x, to_end=None, to_begin=None):
     """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]
 
-    >>> import autodiff as ad
     >>> ad.ediff1d([1, 4, 9], to_end=0)
     i64[3] [3 5 0]
     """
@@ -170,7 +168,7 @@ def ediff1d(x, to_end=None, to_begin=None):
     return concatenate(present) if len(present) > 1 else middle
 
 
-@function
+@public()
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
 
@@ -182,7 +180,6 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     For the derivative of a function see `ad.grad`.  Raises ShapeError where an axis has too few samples or the places
     do not fit, DispatchError for another edge_order or number of spacings.
 
-    >>> import autodiff as ad
     >>> ad.gradient([1.0, 2.0, 4.0, 7.0])
     f64[4] [1.  1.5 2.5 3. ]
     """
@@ -233,7 +230,7 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     return joined((first, middle, last), axis)
 
 
-@function
+@public()
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Phases without jumps: each is moved by a multiple of `period` to within half of it of that before.
 
@@ -241,7 +238,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.unwrap([0.0, 3.0, -3.0])
     f64[3] [0.         3.         3.28318531]
     """
@@ -260,13 +256,12 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     return add(p, change)
 
 
-@function
+@public()
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
     By Horner's rule: n - 1 steps in the graph.  Raises ShapeError unless the coefficients are one row.
 
-    >>> import autodiff as ad
     >>> ad.polyval([1.0, 0.0, 2.0], 3.0)
     f64[] 11.0
     """
@@ -279,7 +274,7 @@ def polyval(p, x):
     return total
 
 
-@function
+@public()
 def vander(x, N=None, increasing=False):
     """The Vandermonde matrix: powers of each element as a row, from the highest to 1; `increasing`: from 1 on.
 
@@ -287,7 +282,6 @@ def vander(x, N=None, increasing=False):
 
     Raises ShapeError unless x is one row, and for a negative N.
 
-    >>> import autodiff as ad
     >>> ad.vander([1, 2, 3], 3)
     i64[3,3]
     [[1 1 1]
@@ -340,7 +334,7 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
     return summed(multiply(windows(a, n), reshaped(v, (n, 1))), (0,))
 
 
-@function
+@public()
 def convolve(a, v, mode="full"):
     """The convolution of two rows: y[k] = Σ a[i] v[k - i].
 
@@ -348,7 +342,6 @@ def convolve(a, v, mode="full"):
 
     In m n products; long rows are convolved faster by `ad.fft`.  Raises ShapeError for anything but two rows.
 
-    >>> import autodiff as ad
     >>> ad.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     f64[5] [0.  1.  2.5 4.  1.5]
     """
@@ -358,7 +351,7 @@ def convolve(a, v, mode="full"):
     return _slid(a, flip(v), mode)
 
 
-@function
+@public()
 def correlate(a, v, mode="valid"):
     """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
 
@@ -366,7 +359,6 @@ def correlate(a, v, mode="valid"):
 
     Raises ShapeError for anything but two rows.
 
-    >>> import autodiff as ad
     >>> ad.correlate([1.0, 2.0, 3.0], [0.0, 1.0])
     f64[2] [2. 3.]
     """

@@ -13,16 +13,15 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
 from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, listed, records, reduced_shape, shape_of
+from .arguments import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
-from .template import remembered
+from .template import public
 
 __all__ = [
     "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
@@ -71,8 +70,7 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else record(_reshape, (x,), (shape,))
 
 
-@records(_reshape)
-@remembered(1)
+@public(1, _reshape)
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
@@ -81,7 +79,6 @@ def reshape(x, shape):
     order     "F": column-major, the first axis runs fastest; copy makes no difference to a value
     Raises ShapeError when the numbers of elements differ.
 
-    >>> import autodiff as ad
     >>> ad.reshape(ad.arange(6), (2, -1))
     i64[2,3]
     [[0 1 2]
@@ -103,12 +100,10 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([x.size // known if n == -1 else n for n in shape])
 
 
-@function
-@remembered(1)
+@public(1)
 def ravel(x):
     """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]
 
-    >>> import autodiff as ad
     >>> ad.ravel([[1, 2], [3, 4]])
     i64[4] [1 2 3 4]
     """
@@ -116,8 +111,7 @@ def ravel(x):
     return of_its_own(reshaped(x, (x.size,)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def expand_dims(x, axis):
     """x with new axes of extent 1 at these places of the result.
 
@@ -125,7 +119,6 @@ def expand_dims(x, axis):
 
     Raises ShapeError for a place that the result does not have, or one named twice.
 
-    >>> import autodiff as ad
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
@@ -136,8 +129,7 @@ def expand_dims(x, axis):
     return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def squeeze(x, axis=None):
     """x without axes of extent 1: those named, or all of them.
 
@@ -145,7 +137,6 @@ def squeeze(x, axis=None):
 
     Raises ShapeError when a named axis has another extent.
 
-    >>> import autodiff as ad
     >>> ad.squeeze(ad.ones((1, 2, 1))).shape
     (2,)
     >>> ad.squeeze(ad.ones((1, 2, 1)), axis=0).shape
@@ -191,8 +182,7 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
 
-@records(_transpose)
-@remembered(1)
+@public(1, _transpose)
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.
 
@@ -200,7 +190,6 @@ def transpose(x, axes=None):
 
     Raises ShapeError unless every axis is named once.
 
-    >>> import autodiff as ad
     >>> ad.transpose(ad.ones((2, 3, 4))).shape
     (4, 3, 2)
     >>> ad.transpose(ad.ones((2, 3, 4)), (1, 0, 2)).shape
@@ -215,14 +204,12 @@ def transpose(x, axes=None):
     return of_its_own(transposed(x, order), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.swapaxes(ad.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
@@ -233,8 +220,7 @@ def swapaxes(x, axis1, axis2):
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def moveaxis(x, source, destination):
     """x with the axes `source` moved to `destination`; the others keep their order.
 
@@ -242,7 +228,6 @@ def moveaxis(x, source, destination):
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
 
-    >>> import autodiff as ad
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -259,14 +244,12 @@ def moveaxis(x, source, destination):
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
     Raises ShapeError for less than two dimensions.
 
-    >>> import autodiff as ad
     >>> ad.matrix_transpose(ad.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
@@ -313,8 +296,7 @@ _broadcast_to = linear(
 )
 
 
-@records(_broadcast_to)
-@remembered(1)
+@public(1, _broadcast_to)
 def broadcast_to(x, shape):
     """x repeated along new leading axes and axes of extent 1.
 
@@ -322,7 +304,6 @@ def broadcast_to(x, shape):
 
     Raises ShapeError when NumPy's rules do not broadcast x to this shape.
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
     f64[2] [4. 4.]
     """
@@ -364,14 +345,12 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_flip, (x,), (axes,)) if axes else x
 
 
-@records(_flip)
-@remembered(1)
+@public(1, _flip)
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.flip([[1, 2], [3, 4]])
     i64[2,2]
     [[4 3]

@@ -7,11 +7,10 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Order
 
-from ..custom import function
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, records
+from .arguments import axis_of
 from .arithmetic import add, multiply
 from .batching import along
 from .complexes import imaginary_part, real_part
@@ -20,7 +19,7 @@ from .logic import isnan
 from .primitive import expect, primitive
 from .rows import take_along_axis
 from .shaping import reshaped
-from .template import remembered
+from .template import public
 
 __all__ = ["argsort", "sort"]
 
@@ -53,8 +52,7 @@ _argsort = primitive(
 )
 
 
-@records(_argsort)
-@remembered(1)
+@public(1, _argsort)
 def argsort(x, axis=-1, *, descending=False, stable=True):
     """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
@@ -63,7 +61,6 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0])
     i64[4] [1 3 2 0]
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
@@ -75,8 +72,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     return _ordered(x, axis_of("argsort", axis, x.aval), bool(descending))
 
 
-@function
-@remembered(1)
+@public(1)
 def sort(x, axis=-1, *, descending=False, stable=True):
     """The elements along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
@@ -85,7 +81,6 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.sort([3.0, ad.nan, 1.0])
     f64[3] [ 1.  3. nan]
     >>> ad.grad(lambda x: ad.sort(x)[0])(ad.tensor([3.0, 1.0, 2.0]))

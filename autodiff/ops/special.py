@@ -16,7 +16,6 @@ from typing import Any
 
 from codegen.lowering import Map
 
-from ..custom import function
 from ..errors import DispatchError, located
 from ..tensor import Tensor
 from .arguments import check_parts, integer
@@ -34,6 +33,7 @@ from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
 from .special_series import i0, i0e, i1, i1e
 from .statistics import log_softmax, logsumexp, softmax
+from .template import public
 
 __all__ = [
     "beta", "betaln", "digamma", "entr", "erf", "erfc", "erfinv", "expit", "factorial", "gamma", "gammaln", "i0", "i0e",
@@ -55,13 +55,12 @@ def _floats(name: str, **given: Any) -> list[Tensor]:
 # ---------------------------------------------------------------- of gamma functions
 
 
-@function
+@public()
 def factorial(x):
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
     Of -1 it is inf, of whole numbers below nan.
 
-    >>> import autodiff as ad
     >>> ad.special.factorial([0, 5, -1, -2])
     f64[4] [  1. 120.  inf  nan]
     """
@@ -69,14 +68,13 @@ def factorial(x):
     return gamma(add(x, 1.0))
 
 
-@function
+@public()
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
     Where both are large the difference loses digits: of 1e6 and 1e6 one.
     Source: NIST Digital Library of Mathematical Functions, 5.11 and 5.12.
 
-    >>> import autodiff as ad
     >>> ad.special.betaln([200.0], [300.0])
     f64[1] [-337.98011307]
     """
@@ -105,24 +103,22 @@ def _beyond(x: Tensor) -> Tensor:
     return multiply(total, inverse)
 
 
-@function
+@public()
 def beta(a, b):
     """Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.beta([2.0, 0.5], [3.0, 0.5])
     f64[2] [0.08333333 3.14159265]
     """
     return exp(betaln(a, b))
 
 
-@function
+@public()
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
 
     Raises TypeError for a d that is no integer, DispatchError for one below 1.
 
-    >>> import autodiff as ad
     >>> ad.special.multigammaln([3.0, 4.0], 2)
     f64[2] [1.55019499 3.56509801]
     """
@@ -162,7 +158,6 @@ logit_slope = unary("logit_slope", on_arrays(_logit_slope),
 logit = unary("logit", on_arrays(_logit), partials=lambda y, x: (logit_slope(x),), lower=Map(_logit),
     doc="""log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]
 
-    >>> import autodiff as ad
     >>> ad.special.logit([0.5, 0.0, 2.0])
     f64[3] [  0. -inf  nan]
     """)
@@ -191,7 +186,6 @@ xlogy = binary("xlogy", on_arrays(_xlogy), partials=lambda z, x, y: (lambda: log
     lower=Map(_xlogy),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
     f64[2] [0. 0.]
     """)
@@ -199,7 +193,6 @@ xlog1py = binary("xlog1py", on_arrays(_xlog1py),
     partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))), lower=Map(_xlog1py),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
     f64[2] [0.e+00 1.e-20]
     """)
@@ -219,7 +212,6 @@ def _entr_slope(x: Tensor) -> Tensor:
 entr = unary("entr", on_arrays(_entr), partials=lambda y, x: (lambda: _entr_slope(x),), lower=Map(_entr),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.entr([0.5, 0.0, -1.0])
     f64[3] [0.34657359 0.               -inf]
     """)
@@ -327,7 +319,6 @@ rel_entr = binary("rel_entr", on_arrays(_rel_entr),
 
     f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
     f64[3] [0.34657359 0.                inf]
     """)
@@ -336,7 +327,6 @@ kl_div = binary("kl_div", on_arrays(_kl_div),
     lower=Map(_kl_div),
     doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])
     f64[2] [0. 2.]
     """)

@@ -15,7 +15,6 @@ from typing import Any
 
 from codegen.lowering import Map
 
-from ..custom import function
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
@@ -26,6 +25,7 @@ from .declare import unary
 from .primitive import Operation, elementwise
 from .promotion import common
 from .special_series import LGAMMA_12, LGAMMA_23, series
+from .template import public
 
 __all__ = ["digamma", "gamma", "gammaln", "polygamma"]
 
@@ -203,7 +203,6 @@ gammaln = unary("gammaln", on_arrays(_gammaln),
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.gammaln([1000.0, 0.0])
     f64[2] [5905.22042321           inf]
     """)
@@ -213,7 +212,6 @@ gamma = unary("gamma", on_arrays(_gamma),
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.gamma([5.0, 0.5, -1.0])
     f64[3] [24.          1.77245385         nan]
     """)
@@ -227,27 +225,25 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
     return record(_polygamma_operation, (x,), (n,))
 
 
-@function
+@public()
 def digamma(x):
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.digamma([1.0, 0.0, -1.0])
     f64[3] [-0.57721566        -inf         nan]
     """
     return _of_order(x, 0, "digamma")
 
 
-@function
+@public()
 def polygamma(n, x):
     """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]
 
     Raises TypeError for an n that is no integer, DispatchError for one that is not from 0 to 30.
     Source: NIST Digital Library of Mathematical Functions, 5.15.
 
-    >>> import autodiff as ad
     >>> ad.special.polygamma(1, [1.0, 0.5])
     f64[2] [1.64493407 4.9348022 ]
     """

@@ -68,7 +68,6 @@ erfc = unary("erfc", on_arrays(_erfc), partials=lambda y, x: (lambda: multiply(-
     lower=Map(_erfc),
     doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.erfc([10.0])
     f64[1] [2.08848758e-45]
     >>> 1 - ad.erf([10.0])
@@ -90,7 +89,6 @@ def _ndtr(k: Any, x: Any) -> Any:
 ndtr = unary("ndtr", on_arrays(_ndtr), partials=lambda y, x: (lambda: density(x),), lower=Map(_ndtr),
     doc="""The probability that a standard normal number is below x.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.ndtr([0.0, -1.96])
     f64[2] [0.5       0.0249979]
     """)
@@ -202,7 +200,6 @@ def _log_ndtr(k: Any, x: Any) -> Any:
 log_ndtr = unary("log_ndtr", on_arrays(_log_ndtr), partials=lambda y, x: (lambda: mills(x),), lower=Map(_log_ndtr),
     doc="""The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.log_ndtr([-10.0, 0.0])
     f64[2] [-53.23128515  -0.69314718]
     >>> ad.log(ad.special.ndtr(-50.0))
@@ -305,7 +302,6 @@ erfinv = unary("erfinv", _erfinv_reference, partials=lambda y, x: (0.88622692545
 
     Source: Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011); fitted anew.
 
-    >>> import autodiff as ad
     >>> ad.erfinv([0.0, 1.0, 2.0])
     f64[3] [ 0. inf nan]
     """)

@@ -245,7 +245,6 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
 i0: Elementwise = unary("i0", on_arrays(_i0), partials=lambda y, x: (i1(x),), lower=Map(_i0),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
@@ -253,7 +252,6 @@ i1: Elementwise = unary("i1", on_arrays(_i1), partials=lambda y, x: (subtract(i0
     lower=Map(_i1),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i1([0.0, 1.0])
     f64[2] [0.        0.5651591]
     """)
@@ -273,7 +271,6 @@ i0e: Elementwise = unary("i0e", on_arrays(_i0e), partials=lambda y, x: (subtract
 
     The second derivative there is 1.5, on which both sides agree.
 
-    >>> import autodiff as ad
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
     """)
@@ -281,7 +278,6 @@ i1e: Elementwise = unary("i1e", on_arrays(_i1e),
     partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),), lower=Map(_i1e),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i1e([0.0, 1000.0])
     f64[2] [0.         0.01261093]
     """)

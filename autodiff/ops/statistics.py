@@ -15,7 +15,6 @@ import numpy as np
 from codegen.ir import dtype_name
 from codegen.symbols import as_float
 
-from ..custom import function
 from ..errors import located
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
@@ -33,7 +32,7 @@ from .promotion import common
 from .reductions import summed, unreduced
 from .selection import where
 from .shaping import spread
-from .template import remembered
+from .template import public
 
 __all__ = ["log_softmax", "logsumexp", "mean", "softmax", "std", "var"]
 
@@ -63,8 +62,7 @@ def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return divide(summed(x, axes), _number(as_float(_count(x, axes)), x))
 
 
-@function
-@remembered(1)
+@public(1)
 def mean(x, axis=None, *, dtype=None, keepdims=False):
     """The mean over an axis, several, or (None) all of them.
 
@@ -75,7 +73,6 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.mean([[1, 2], [3, 5]])
     f64[] 2.75
     >>> ad.mean([[1, 2], [3, 5]], axis=0)
@@ -101,8 +98,7 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
     return unreduced(divide(squares, _number(as_float(freedom), squares)), x, axes, keepdims)
 
 
-@function
-@remembered(1)
+@public(1)
 def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     """The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.
 
@@ -114,7 +110,6 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     mean      that of the elements where it is known, of a shape that broadcasts to that of x
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.var([1.0, 3.0])
     f64[] 1.0
     >>> ad.var([1.0, 3.0], ddof=1)
@@ -123,8 +118,7 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     return _variance("var", x, axis, ddof, correction, keepdims)
 
 
-@function
-@remembered(1)
+@public(1)
 def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     """The standard deviation: the square root of `var`.
 
@@ -136,7 +130,6 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     mean      that of the elements where it is known, of a shape that broadcasts to that of x
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.std([1.0, 3.0])
     f64[] 1.0
     >>> ad.std([1.0, 3.0, 5.0], ddof=1)
@@ -209,8 +202,7 @@ def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
     return subtract(x, spread(top, axes, x.shape))
 
 
-@function
-@remembered(1)
+@public(1)
 def logsumexp(x, axis=None, *, keepdims=False):
     """log(sum(exp(x))) over an axis, several, or (None) all of them, without overflow.
 
@@ -222,7 +214,6 @@ def logsumexp(x, axis=None, *, keepdims=False):
     Source: Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions",
     IMA J. Numer. Anal. 41 (2021).
 
-    >>> import autodiff as ad
     >>> ad.logsumexp([1000.0, 1000.0])
     f64[] 1000.6931471805599
     >>> ad.logsumexp([-ad.inf, -ad.inf])
@@ -236,8 +227,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
     return unreduced(add(log_of_sum(total), top), x, axes, keepdims)
 
 
-@function
-@remembered(1)
+@public(1)
 def softmax(x, axis=-1):
     """exp(x) over its sum along an axis (or several), without overflow.
 
@@ -245,7 +235,6 @@ def softmax(x, axis=-1):
 
     A row of -inf gives nan: it has no largest element.  Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.softmax([[0.0, 0.0], [0.0, 1000.0]])
     f64[2,2]
     [[0.5 0.5]
@@ -257,8 +246,7 @@ def softmax(x, axis=-1):
     return divide(weights, spread(summed(weights, axes), axes, x.shape))
 
 
-@function
-@remembered(1)
+@public(1)
 def log_softmax(x, axis=-1):
     """log(softmax(x)), accurate also where the softmax is tiny.
 
@@ -266,7 +254,6 @@ def log_softmax(x, axis=-1):
 
     A row of -inf gives nan.  Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.log_softmax([0.0, 1000.0])
     f64[2] [-1000.     0.]
     """

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
 from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer
@@ -29,6 +28,7 @@ from .selection import where
 from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
+from .template import public
 
 __all__ = [
     "average", "bincount", "corrcoef", "count_nonzero", "cov", "cross", "kron", "matvec", "ptp", "vdot", "vecdot",
@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@function
+@public()
 def average(x, axis=None, weights=None, *, keepdims=False):
     """The mean weighted by `weights`.
 
@@ -46,7 +46,6 @@ def average(x, axis=None, weights=None, *, keepdims=False):
 
     returned   whether the sums of weights are returned too: (averages, sums)
 
-    >>> import autodiff as ad
     >>> ad.average([1.0, 5.0], weights=[3.0, 1.0])
     f64[] 2.0
     """
@@ -77,13 +76,12 @@ def _average(x, axis=None, weights=None, returned=False, *, keepdims=False):
     return y, cast_to(sum_(spread_to(w, x.shape), axis, keepdims=keepdims), y.dtype)
 
 
-@function
+@public()
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
     """
@@ -92,7 +90,7 @@ def ptp(x, axis=None, *, keepdims=False):
     return subtract(max_(x, axes, keepdims=keepdims), min_(x, axes, keepdims=keepdims))
 
 
-@function
+@public()
 def cov(m, y=None, rowvar=True, bias=False, ddof=None):
     """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
 
@@ -103,7 +101,6 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
     fweights, aweights   how often each observation counts, and how much: f[n]; gradients flow to both
 
-    >>> import autodiff as ad
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
     [[ 1. -2.]
@@ -149,13 +146,12 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
     return cast_to(w, abs_(x).dtype)
 
 
-@function
+@public()
 def corrcoef(x, y=None, rowvar=True):
     """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
     Raises ShapeError for more than two axes.
 
-    >>> import autodiff as ad
     >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
     [[ 1. -1.]
@@ -176,13 +172,12 @@ def _correlations(c: Tensor) -> Tensor:
     return divide(divide(c, expand_dims(spread, 1)), expand_dims(spread, 0))
 
 
-@function
+@public()
 def vdot(a, b):
     """The sum of products of all elements, with a conjugated.   T[...], T[...]  →  T[]     as one row each
 
     Raises ShapeError when a and b differ in size.
 
-    >>> import autodiff as ad
     >>> ad.vdot([1j, 1.0], [1j, 1.0])
     c128[] (2+0j)
     """
@@ -192,7 +187,7 @@ def vdot(a, b):
     return matmul(reshaped(conj(a), (a.size,)), reshaped(b, (b.size,)))
 
 
-@function
+@public()
 def vecdot(a, b, *, axis=-1):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
@@ -200,7 +195,6 @@ def vecdot(a, b, *, axis=-1):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
     f64[2] [3. 7.]
     """
@@ -230,13 +224,12 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
     return matrix, vector
 
 
-@function
+@public()
 def matvec(a, b):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.matvec([[1, 2], [3, 4]], [[1, 0], [1, 1]])
     i64[2,2]
     [[1 3]
@@ -251,7 +244,7 @@ def _matvec(a, b, *, axes=None, dtype=None, casting="same_kind"):
     return along_axes(matvec, (2, 1), (a, b), axes, dtype, casting)
 
 
-@function
+@public()
 def vecmat(a, b):
     """The products of vectors, conjugated, with matrices.
 
@@ -259,7 +252,6 @@ def vecmat(a, b):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
     i64[2] [4 6]
     """
@@ -272,7 +264,7 @@ def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
     return along_axes(vecmat, (1, 2), (a, b), axes, dtype, casting)
 
 
-@function
+@public()
 def cross(a, b, *, axis=-1):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
@@ -280,7 +272,6 @@ def cross(a, b, *, axis=-1):
 
     axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
 
-    >>> import autodiff as ad
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
     """
@@ -306,11 +297,10 @@ def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return moveaxis(cross(a, b), -1, axisc)
 
 
-@function
+@public()
 def kron(a, b):
     """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
 
-    >>> import autodiff as ad
     >>> ad.kron([1, 10], [1, 2, 3])
     i64[6] [ 1  2  3 10 20 30]
     """
@@ -325,13 +315,12 @@ def kron(a, b):
 # ---------------------------------------------------------------- counts
 
 
-@function
+@public()
 def count_nonzero(x, axis=None, *, keepdims=False):
     """The number of elements that are not zero.   x: T[..., n, ...]  →  i64[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.count_nonzero([[0, 1], [2, 3]], axis=0)
     i64[2] [1 2]
     """
@@ -340,7 +329,7 @@ def count_nonzero(x, axis=None, *, keepdims=False):
     return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axes, keepdims=keepdims)
 
 
-@function
+@public()
 def bincount(x, weights=None, minlength=0, *, length=None):
     """Counts of each number from 0 on, or the sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
 
@@ -349,7 +338,6 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     Gradients flow to the weights.  Raises IndexError for a number outside; with `length`, -1 is the last, as in
     `segment_sum`.
 
-    >>> import autodiff as ad
     >>> ad.bincount([0, 2, 2])
     i64[3] [1 0 2]
     """

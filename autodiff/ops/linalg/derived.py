@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...custom import function
 from ...errors import ShapeError, located
 from ...tensor import Tensor
 from ..arguments import axes_of, integer, listed
@@ -26,6 +25,7 @@ from ..promotion import common
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, transposed
 from ..statistics import floating
+from ..template import public
 from .matrices import matrices, square
 from .norms import spectral_norm
 from .singular import pinv, svdvals, tolerance
@@ -40,35 +40,32 @@ __all__ = [
 _I64 = np.dtype(np.int64)
 
 
-@function
+@public()
 def diagonal(x, *, offset=0):
     """A diagonal of each matrix, of the last two axes; `ad.diagonal` takes the first.   T[..., m, n]  →  T[..., k]
 
     offset   column - row of its elements
 
-    >>> import autodiff as ad
     >>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)
     i64[1] [2]
     """
     return any_diagonal(x, offset, -2, -1)
 
 
-@function
+@public()
 def trace(x, *, offset=0, dtype=None):
     """The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`
 
-    >>> import autodiff as ad
     >>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])
     f64[1] [5.]
     """
     return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
-@function
+@public()
 def matrix_norm(x, *, ord="fro", keepdims=False):
     """The norm of each matrix, of the orders of `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_norm([[[3.0, 4.0]], [[0.0, 1.0]]])
     f64[2] [5. 1.]
     """
@@ -76,13 +73,12 @@ def matrix_norm(x, *, ord="fro", keepdims=False):
     return norm(x, ord, (-2, -1), keepdims=keepdims)
 
 
-@function
+@public()
 def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     """The norm over one axis, several, or (None) of all elements as one vector, of the orders of `norm` for vectors.
 
     f[..., n, ...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.linalg.vector_norm([[3.0, -4.0], [1.0, 0.0]], ord=1)
     f64[] 8.0
     """
@@ -93,13 +89,12 @@ def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     return unreduced(norm(rows, ord, -1), x, axes, keepdims)
 
 
-@function
+@public()
 def matrix_power(a, n):
     """Each square matrix times itself n times; for a negative n its inverse.   T[..., m, m]  →  T[..., m, m]
 
     In log2 n products.  Raises ShapeError for what is not square, LinAlgError where the inverse does not exist.
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_power([[1, 1], [0, 1]], 5)
     i64[2,2]
     [[1 5]
@@ -121,14 +116,13 @@ def matrix_power(a, n):
     return spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape) if found is None else found
 
 
-@function
+@public()
 def multi_dot(arrays):
     """The product of a chain of matrices, in the order of fewest multiplications.   [T[k, l], T[l, m], ...]  →  T[k, n]
 
     The first may be a row, the last a column: vectors.  Raises ShapeError for less than two, and where sizes differ.
     Source: the dynamic program of Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", 15.2.
 
-    >>> import autodiff as ad
     >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
     f64[2] [12. 12.]
     """
@@ -171,7 +165,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
     return matmul(_chained(chain, split, first, k), _chained(chain, split, k + 1, last))
 
 
-@function
+@public()
 def matrix_rank(A, tol=None, *, rtol=None):
     """The number of singular values above a limit: the largest times max(m, n) times the dtype's precision.
 
@@ -179,7 +173,6 @@ def matrix_rank(A, tol=None, *, rtol=None):
 
     hermitian   whether the matrices are symmetric, or Hermitian
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     i64[] 1
     """
@@ -193,13 +186,12 @@ def matrix_rank(A, tol=None, *, rtol=None):
     return sum_(cast_to(greater(s, limit), _I64), -1)
 
 
-@function
+@public()
 def cond(x, p=None):
     """The condition number of each matrix: the most that a relative error of b may grow in a solution of a @ x = b.
 
     f[..., m, m]  →  f[...]     p: the order of the norm; None and 2: by singular values, also where m != n
 
-    >>> import autodiff as ad
     >>> ad.linalg.cond([[2.0, 0.0], [0.0, 0.5]])
     f64[] 4.0
     """
@@ -219,7 +211,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@function
+@public()
 def lstsq(a, b, rcond=None) -> LstsqResult:
     """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
 
@@ -231,7 +223,6 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
 
     Raises ShapeError for matrices that do not fit.
 
-    >>> import autodiff as ad
     >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
     f64[1] [2.]
     """

@@ -10,11 +10,9 @@ from codegen.ir import Aval
 from codegen.lowering import Call, Dense
 from codegen.records import NamedTuple
 
-from ...custom import function
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
 from ..arithmetic import add, multiply, negative
 from ..batching import along, to_front, with_examples
 from ..complexes import conjugated, imaginary_part, real_aval, real_part
@@ -25,6 +23,7 @@ from ..primitive import expect, primitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
+from ..template import public
 from .matrices import adjoint, flipped_axes, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
@@ -215,14 +214,13 @@ _det = primitive(
 )
 
 
-@records(_det)
+@public(records=_det)
 def det(a):
     """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
     Singular matrices have derivatives of every order too: a determinant is a polynomial.
     Raises ShapeError for matrices that are not square.
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.linalg.det)(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     f64[2,2]
     [[ 4. -3.]
@@ -335,7 +333,7 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
     return record(_log_det_factored, (a, factor))
 
 
-@function
+@public()
 def slogdet(a) -> SlogdetResult:
     """The sign of each determinant, and the logarithm of its size: no overflow.
 
@@ -346,7 +344,6 @@ def slogdet(a) -> SlogdetResult:
     nan.
     Raises ShapeError for matrices that are not square.
 
-    >>> import autodiff as ad
     >>> ad.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
     SlogdetResult(sign=f64[] -1.0, logabsdet=f64[] 0.0)
     >>> ad.linalg.slogdet(1e-200 * ad.eye(2)).logabsdet > -ad.inf

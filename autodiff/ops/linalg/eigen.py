@@ -30,7 +30,6 @@ from codegen.ir import Aval, dtype_name
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
-from ...custom import function
 from ...errors import located
 from ...tape import DETACH, constant, record
 from ...tensor import Tensor
@@ -51,6 +50,7 @@ from ..selection import where
 from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
+from ..template import public
 from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
 
 __all__ = [
@@ -301,7 +301,7 @@ def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
-@function
+@public()
 def eigh(a) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
@@ -315,14 +315,13 @@ def eigh(a) -> EighResult:
 
     UPLO   "L" or "U": only this triangle is read, and has the gradient
 
-    >>> import autodiff as ad
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
     """
     return EighResult(*_decomposed("eigh", a))
 
 
-@function
+@public()
 def eigvalsh(a):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
@@ -333,7 +332,6 @@ def eigvalsh(a):
 
     UPLO   "L" or "U": only this triangle is read, and has the gradient
 
-    >>> import autodiff as ad
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]
     """

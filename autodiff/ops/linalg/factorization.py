@@ -18,11 +18,9 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Call, Decompose, Dense
 
-from ...custom import function
 from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
 from ..arithmetic import add, multiply, subtract
 from ..batching import along
 from ..complexes import real_part
@@ -33,6 +31,7 @@ from ..diagonals import halved_lower, lower_part, upper_part
 from ..joining import joined
 from ..primitive import expect, primitive, zeros_of
 from ..slicing import part
+from ..template import public
 from .matrices import adjoint, first_refused, hermitian_part, matrices, square, square_aval
 from .solving import solved_triangular
 
@@ -81,7 +80,7 @@ def factored(a: Tensor) -> Tensor:
     return record(_cholesky, (a,))
 
 
-@records(_cholesky)
+@public(records=_cholesky)
 def cholesky(a):
     """The lower triangular y with y @ yᴴ = a, for positive definite matrices: symmetric, or Hermitian.
 
@@ -93,7 +92,6 @@ def cholesky(a):
 
     upper   whether the other factor is given, the conjugate transpose
 
-    >>> import autodiff as ad
     >>> ad.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     f64[2,2]
     [[2. 0.]
@@ -217,7 +215,7 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-@function
+@public()
 def qr(a, mode="reduced"):
     """Orthonormal columns Q and an upper triangle R with Q @ R = a.
 
@@ -229,7 +227,6 @@ def qr(a, mode="reduced"):
     The gradient is that of matrices whose first k columns are independent: nan where R has a zero on its diagonal.
     Raises ShapeError for less than two axes, DispatchError for another mode.
 
-    >>> import autodiff as ad
     >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)
     f64[1,1] [[5.]]
     """

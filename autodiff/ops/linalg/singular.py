@@ -24,10 +24,9 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
-from ...custom import function
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import number, records
+from ..arguments import number
 from ..arithmetic import add, mul0, multiply, negative, subtract
 from ..batching import along
 from ..complexes import real_part
@@ -37,6 +36,7 @@ from ..joining import joined
 from ..primitive import expect, primitive
 from ..shaping import reshaped
 from ..slicing import part
+from ..template import public
 from .eigen import (
     Gaps,
     diagonal_of,
@@ -212,7 +212,7 @@ def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     return u, record(_values, (values, a, y)), v
 
 
-@function
+@public()
 def svd(a, full_matrices=True, compute_uv=True):
     """Singular values, in falling order, and orthonormal singular vectors: (U * S) @ Vh = a.
 
@@ -228,7 +228,6 @@ def svd(a, full_matrices=True, compute_uv=True):
 
     hermitian   whether the matrices are symmetric, or Hermitian
 
-    >>> import autodiff as ad
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
     """
@@ -240,7 +239,7 @@ def svd(a, full_matrices=True, compute_uv=True):
     return SVDResult(u, s, adjoint(v))
 
 
-@function
+@public()
 def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
@@ -248,7 +247,6 @@ def svdvals(a):
     depend on how the function treats these.
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.linalg.svdvals([[3.0, 0.0], [4.0, 0.0]])
     f64[2] [5. 0.]
     """
@@ -305,7 +303,7 @@ def tolerance(a: Tensor, given: float | None) -> float:
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 
-@records(_pinv)
+@public(records=_pinv)
 def pinv(a, rcond=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 
@@ -316,7 +314,6 @@ def pinv(a, rcond=None):
 
     hermitian   whether the matrices are symmetric, or Hermitian; rtol   another name of rcond
 
-    >>> import autodiff as ad
     >>> ad.linalg.pinv([[2.0], [0.0]])
     f64[1,2] [[0.5 0. ]]
     """

@@ -18,7 +18,6 @@ from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
 from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
@@ -26,6 +25,7 @@ from ..creation import eye
 from ..diagonals import lower_part, upper_part
 from ..primitive import expect, primitive, spread_to
 from ..shaping import reshaped, transposed
+from ..template import public
 from .matrices import adjoint, first_refused, right_side, square, square_aval, substituted
 
 __all__ = [
@@ -106,7 +106,7 @@ def solved(a: Tensor, b: Tensor) -> Tensor:
     return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False, True))
 
 
-@records(_solve)
+@public(records=_solve)
 def solve(a, b):
     """The solution x of a @ x = b.
 
@@ -115,7 +115,6 @@ def solve(a, b):
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular one,
     when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.solve([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
     f64[2] [1. 2.]
     """
@@ -283,7 +282,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -
     return record(_solve_triangular, (a, b), (lower, refuses))
 
 
-@records(_solve_triangular)
+@public(records=_solve_triangular)
 def solve_triangular(a, b, *, lower=False):
     """The solution x of triangle(a) @ x = b: the upper triangle, or with `lower` the lower one; the other is not read.
 
@@ -292,7 +291,6 @@ def solve_triangular(a, b, *, lower=False):
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a zero on the
     diagonal, when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.solve_triangular([[2.0, 9.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
     f64[2] [1. 2.]
     """
@@ -369,14 +367,13 @@ _inv = primitive(
 )
 
 
-@records(_inv)
+@public(records=_inv)
 def inv(a):
     """The inverse of each matrix.   T[..., n, n]  →  T[..., n, n]     float or complex; integers and bool give float64
 
     To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
     LinAlgError for a singular one, when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.inv([[2.0, 0.0], [0.0, 4.0]])
     f64[2,2]
     [[0.5  0.  ]

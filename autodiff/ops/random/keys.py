@@ -11,7 +11,6 @@ from codegen.garbage import ignoring
 from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
-from ...custom import function
 from ...errors import DTypeError, ShapeError, located
 from ...tape import constant
 from ...tensor import Tensor
@@ -22,7 +21,7 @@ from ..logic import bitwise_right_shift
 from ..primitive import broadcast_avals, expect, primitive
 from ..shaping import reshape
 from ..slicing import part
-from ..template import remembered
+from ..template import public
 
 __all__ = ["bits", "fold_in", "fraction", "key", "numbered", "of_key", "split", "threefry"]
 
@@ -176,27 +175,24 @@ def key(seed):
     return _pair(cast_to(seed, _I64))
 
 
-@function
-@remembered(1)
+@public(1)
 def split(key, num=2):
     """New keys made from one, which is not used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
 
     Raises TypeError for what is no key, ShapeError for a negative number.
 
-    >>> import autodiff as ad
     >>> ad.random.split(ad.random.key(0), 3).shape
     (3, 2)
     """
     return _pair(numbered(of_key("split", key), extents_of("random.split", num), "i64"))
 
 
-@function
+@public()
 def fold_in(key, data):
     """A key made from a key and a number: one for each step of a loop.   key: i32[2], data: i[]  →  i32[2]
 
     Raises TypeError for what is no key, or data that is no integer.
 
-    >>> import autodiff as ad
     >>> ad.random.fold_in(ad.random.key(0), 1)
     i32[2] [ 928981903 -841280227]
     >>> ad.random.fold_in(ad.random.key(0), 2)
@@ -208,15 +204,13 @@ def fold_in(key, data):
     return _pair(_words(of_key("fold_in", key), constant(0, "i32"), cast_to(data, _I32), "i64"))
 
 
-@function
-@remembered(1)
+@public(1)
 def bits(key, shape=(), dtype=np.int32):
     """Random bits, as integers.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
     Raises TypeError for what is no key, DTypeError for another dtype.
     Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
-    >>> import autodiff as ad
     >>> ad.random.bits(ad.random.key(0), (2,))
     i32[2] [-224768089  -91998574]
     """
