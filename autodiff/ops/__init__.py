@@ -1,7 +1,7 @@
 """The operations: everything that `ad.*` computes, each declared in one place.
 
     primitive    how an operation is declared        declare                elementwise ones, as public functions
-    conversion   into tensors, between dtypes        promotion              one dtype for several operands
+    conversion   into tensors, between dtypes        arguments              axes, shapes, one dtype for several operands
                                                      operators, protocols   how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
@@ -21,6 +21,7 @@ from ..tape.machine import WHEN_REPEATED
 from .arithmetic import *
 from .arithmetic import abs_
 from .complexes import *
+from .conditions import *
 from .contraction import *
 from .conversion import *
 from .conversion import as_tensor as as_tensor
@@ -39,8 +40,6 @@ from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .logic import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -53,9 +52,7 @@ from .reductions import *
 from .reductions import all_, any_, sum_
 from .rows import *
 from .scans import *
-from .selection import *
 from .shaping import *
-from .sorting import *
 from .statistics import *
 
 if TYPE_CHECKING:
@@ -79,8 +76,8 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
 #: The files whose functions are there from the start.
 _FILES = (
-    "arithmetic complexes contraction conversion creation diagonals einsum elementwise extremes gathering gradients "
-    "indexing joining logic norms padding power rearranging reductions rows scans selection shaping sorting statistics"
+    "arithmetic complexes conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
+    "gradients indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

@@ -15,11 +15,10 @@ from ..custom.function import Function
 from ..tape import another, record
 from ..tensor import Tensor
 from .cancelling import by_side, by_size
+from .conditions import bitwise_and, bitwise_or, equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
-from .logic import bitwise_and, bitwise_or, equal
 from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
-from .selection import where
 from .template import public
 
 __all__ = [

@@ -15,20 +15,18 @@ import numpy as np
 from ..errors import ConcretizationError, ShapeError, located
 from ..tape import leaf
 from ..tensor import Tensor
-from .arguments import axis_of, listed
+from .arguments import axis_of, common, listed
 from .arithmetic import abs_, add, multiply, subtract
+from .conditions import equal, isfinite, isnan, less_equal, logical_and, logical_not, logical_or, minimum, where
 from .conversion import as_tensor, known_value
 from .extremes import argmax, argmin
 from .gathering import take
 from .joining import stack
-from .logic import equal, isfinite, isnan, less_equal, logical_and, logical_not, logical_or
 from .primitive import spread_to, zeros_of
-from .promotion import common
 from .reductions import all_, any_
+from .rows import sort
 from .searching import searchsorted
-from .selection import minimum, where
 from .shaping import expand_dims, reshaped
-from .sorting import sort
 from .template import public
 
 __all__ = [

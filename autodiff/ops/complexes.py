@@ -27,11 +27,10 @@ from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, cosine, multiply, sign
 from .cancelling import divided
+from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .logic import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
-from .selection import where
 from .template import public
 
 __all__ = ["conj", "imag", "real"]

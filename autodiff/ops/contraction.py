@@ -19,12 +19,11 @@ from codegen.lowering import Contract
 from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer
+from .arguments import axis_of, common, integer
 from .arithmetic import multiply
+from .conditions import not_equal
 from .conversion import cast_to, numbers_of
-from .logic import not_equal
 from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
-from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import public

@@ -19,14 +19,13 @@ from codegen.symbols import as_index
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import add, divide, multiply, subtract
+from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
 from .elementwise import floor
 from .forms import check_without_effect
-from .logic import equal
 from .primitive import primitive, spread_to
-from .promotion import common
-from .selection import where
 from .template import public, remembered
 
 __all__ = [

@@ -20,8 +20,8 @@ from ..custom.function import Function
 from ..tape import record
 from ..tape.node import Node
 from ..tensor import Tensor
+from .arguments import common
 from .primitive import Operation, elementwise
-from .promotion import common
 from .template import public
 
 __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]

@@ -15,12 +15,11 @@ from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .arithmetic import add, multiply
 from .batching import along
+from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
-from .logic import equal, greater_equal, less_equal
 from .primitive import linear, zero_of, zeros_of
 from .reductions import summed, widened
-from .selection import where
 from .template import public
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]

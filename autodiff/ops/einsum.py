@@ -19,11 +19,10 @@ import numpy as np
 
 from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import common, integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
 from .diagonals import diagonal
-from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import public, remembered

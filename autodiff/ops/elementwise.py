@@ -12,15 +12,13 @@ from codegen.lowering import Map
 from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import common, integer
 from .arithmetic import divide, multiply, negative, subtract
 from .arrays import on_arrays
+from .conditions import equal, isinf, logical_and, where
 from .conversion import cast_to
 from .declare import Elementwise, binary, unary
-from .logic import equal, isinf, logical_and
 from .primitive import zero_of
-from .promotion import common
-from .selection import where
 from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
 from .template import public
 

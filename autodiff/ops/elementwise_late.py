@@ -16,12 +16,11 @@ from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
 from .arrays import on_arrays
 from .complexes import imaginary_part, real_part
+from .conditions import clip, equal, greater, isnan, less, where
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
-from .logic import equal, greater, isnan, less
 from .power import power, power_to
-from .selection import clip, where
 from .special_normal import weighted
 from .statistics import floating
 from .template import public

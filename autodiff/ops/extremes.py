@@ -31,13 +31,12 @@ from .arguments import axes_of, axis_of, integer, kept
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
 from .complexes import imaginary_part, real_part
+from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .logic import bitwise_and, greater_equal, isfinite
 from .primitive import Operation, expect, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
-from .selection import maximum, where
 from .shaping import reshaped, spread
 from .slicing import part
 from .template import public

@@ -16,11 +16,10 @@ from ..tensor import Tensor
 from .arithmetic import multiply
 from .batching import along
 from .complexes import real_aval
+from .conditions import equal, logical_or, where
 from .conversion import cast_to
 from .creation import iota
-from .logic import equal, logical_or
 from .primitive import Operation, expect, linear
-from .selection import where
 
 __all__ = ["COMPLEX", "of_complex", "of_real", "to_real", "with_extent"]
 

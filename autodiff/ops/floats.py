@@ -17,16 +17,15 @@ from codegen.lowering import Map
 from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
 from .complexes import imaginary_part, real_part
+from .conditions import isinf, isnan, logical_and, logical_not, maximum, minimum, not_equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .elementwise import arctan2, rint, trunc
-from .logic import isinf, isnan, logical_and, logical_not, not_equal
 from .power import power
 from .primitive import zero_of, zeros_of
-from .promotion import common
-from .selection import maximum, minimum, where
 from .statistics import floating
 from .template import public
 

@@ -57,8 +57,6 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
 }
 
-#: The modules with further parameters of functions that every program imports.
-_FURTHER = ("masked_reductions", "numpy_parameters")
 #: Functions of which `order` names fields to sort by.
 _SORTING = ("argsort", "sort")
 _OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
@@ -105,8 +103,7 @@ class Form:
     @cached_property
     def body(self) -> Callable | None:
         """The function that has further parameters; its module is imported with the first call that uses one."""
-        for module in _FURTHER:
-            imported(f"{__package__}.{module}")
+        imported(f"{__package__}.numpy_parameters")
         return self.further
 
     @property

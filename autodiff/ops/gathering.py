@@ -26,11 +26,10 @@ from ..tensor import Tensor
 from .arguments import axis_of, check_known, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
+from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .logic import equal
 from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
-from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
 from .template import Bounds, public
 

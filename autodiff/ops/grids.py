@@ -8,20 +8,18 @@ import numpy as np
 
 from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arguments import axis_of
+from .arguments import axis_of, common
 from .arithmetic import add, divide, multiply
+from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
 from .diagonals import diag, tril
 from .forms import further
 from .joining import joined, stack
-from .logic import equal
 from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
-from .promotion import common
 from .scans import cumprod, cumsum
-from .selection import where
 from .shaping import broadcast_to, reshaped
 from .template import public
 

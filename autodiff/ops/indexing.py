@@ -28,11 +28,11 @@ from ..tape.ask import value_of
 from ..tape.watched import KIND_OF
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
+from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .patterns import Patterned
 from .primitive import expect, zeros_of
-from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
 from .template import public

@@ -19,11 +19,10 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, listed
+from .arguments import axis_of, check_parts, common_dtype, integer, listed
 from .batching import along
 from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
 from .primitive import linear
-from .promotion import common_dtype
 from .shaping import reshaped
 from .slicing import part
 from .template import ITEMS, public, remembered

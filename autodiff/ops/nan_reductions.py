@@ -11,15 +11,14 @@ import numpy as np
 from ..tensor import Tensor
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply
+from .conditions import isnan, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import max_, min_
 from .forms import further
-from .logic import isnan
-from .masked_reductions import as_floats, extreme_of, from_start, included, spread_of
+from .numpy_parameters import as_floats, extreme_of, from_start, included, spread_of
 from .primitive import zero_of
 from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
-from .selection import where
 from .statistics import root_of_squares
 from .template import public
 

@@ -23,6 +23,7 @@ from ..tensor import Tensor
 from .arguments import built, integer
 from .arithmetic import multiply, subtract
 from .batching import with_examples
+from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
 from .elementwise import floor, rint
@@ -32,7 +33,6 @@ from .gathering import gathered, index_tensor
 from .joining import concatenate
 from .primitive import linear, spread_to, zero_of
 from .reductions import summed
-from .selection import where
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, sliced
 from .statistics import mean

@@ -17,15 +17,14 @@ from codegen.runtime.record_table import Program, Step
 from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import mul0
 from .complexes import real_part
+from .conditions import bitwise_and, equal, greater, where
 from .conversion import cast_to
 from .declare import OneNode, is_simple, published
 from .elementwise import log, sqrt
-from .logic import bitwise_and, equal, greater
 from .primitive import elementwise
-from .promotion import common
-from .selection import where
 from .slopes import inverse_root
 from .template import public
 

@@ -15,20 +15,17 @@ from codegen.symbols import as_float
 
 from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of
+from .arguments import axes_of, common
 from .arithmetic import add, divide, multiply, subtract
+from .conditions import clip, equal, isnan, less, where
 from .conversion import cast_to
 from .elementwise import ceil, floor, rint
 from .forms import further
-from .logic import equal, isnan, less
 from .primitive import spread_to
-from .promotion import common
 from .reductions import any_, summed
-from .rows import take_along_axis
+from .rows import argsort, sort, take_along_axis
 from .scans import cumsum
-from .selection import clip, where
 from .shaping import moveaxis, reshaped
-from .sorting import argsort, sort
 from .template import public
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]

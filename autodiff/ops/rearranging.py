@@ -15,14 +15,13 @@ from codegen.lowering import Move
 from ..errors import DTypeError, ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
-from .arguments import axis_of, built, check_parts, integer
+from .arguments import axis_of, built, check_parts, common, integer
 from .arithmetic import negative, subtract
+from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .logic import bitwise_xor
 from .primitive import linear, spread_to
-from .promotion import common
 from .shaping import reshaped
 from .slicing import part
 from .template import public

@@ -19,8 +19,8 @@ from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, kept, reduced_shape
 from .batching import along
+from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .logic import truth
 from .primitive import Operation, expect, linear, primitive
 from .shaping import reshaped, spread
 from .template import public

@@ -15,23 +15,20 @@ from codegen.lowering import Move
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import listed, number
+from .arguments import common, listed, number
 from .arithmetic import add, divide, multiply, subtract
 from .batching import with_examples
+from .conditions import clip, equal, greater_equal, isnan, less, where
 from .conversion import as_tensor, cast_to
 from .creation import linspace, ones
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate
-from .logic import equal, greater_equal, isnan, less
 from .primitive import expect, primitive, spread_to
-from .promotion import common
 from .rearranging import diff
 from .reductions import sum_
-from .rows import segment_sum
-from .selection import clip, where
+from .rows import argsort, segment_sum
 from .shaping import flip, reshaped
-from .sorting import argsort
 from .template import public
 
 __all__ = ["digitize", "histogram", "interp", "searchsorted"]

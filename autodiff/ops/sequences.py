@@ -23,21 +23,19 @@ from codegen.lowering import Move
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, number
+from .arguments import axis_of, check_parts, common, integer, number
 from .arithmetic import add, divide, floor_divide, multiply, subtract
 from .batching import with_examples
 from .complexes import conj, real_aval
+from .conditions import equal, less, logical_and, where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, stack
-from .logic import equal, less, logical_and
 from .padding import pad
 from .primitive import linear, spread_to, zeros_of
-from .promotion import common
 from .rearranging import diff
 from .reductions import summed
 from .scans import cumsum
-from .selection import where
 from .shaping import flip, reshaped
 from .slicing import part
 from .template import public

@@ -18,16 +18,14 @@ from codegen.lowering import Map
 
 from ..errors import DispatchError, located
 from ..tensor import Tensor
-from .arguments import check_parts, integer
+from .arguments import check_parts, common, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .arrays import on_arrays
+from .conditions import equal, greater, greater_equal, less, logical_and, where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .logic import equal, greater, greater_equal, less, logical_and
 from .primitive import Operation, elementwise
-from .promotion import common
 from .protocols import counterparts
-from .selection import where
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills

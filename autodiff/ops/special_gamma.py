@@ -18,12 +18,11 @@ from codegen.lowering import Map
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import common, integer
 from .arithmetic import multiply
 from .arrays import on_arrays
 from .declare import unary
 from .primitive import Operation, elementwise
-from .promotion import common
 from .special_series import LGAMMA_12, LGAMMA_23, series
 from .template import public
 

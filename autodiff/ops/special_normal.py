@@ -19,10 +19,9 @@ from codegen.records import NamedTuple
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, negative, subtract
 from .arrays import on_arrays
+from .conditions import less, where
 from .declare import unary
 from .elementwise import exp
-from .logic import less
-from .selection import where
 from .special_series import ERFCX, halves, more_by_erf, series
 
 __all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]

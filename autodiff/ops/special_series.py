@@ -17,10 +17,9 @@ from codegen.lowering import Map
 from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
 from .arrays import on_arrays
+from .conditions import less, where
 from .declare import Elementwise, unary
 from .elementwise import exp
-from .logic import less
-from .selection import where
 
 __all__ = [
     "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23", "clenshaw",

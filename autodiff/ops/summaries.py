@@ -9,22 +9,20 @@ import numpy as np
 
 from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, integer
+from .arguments import axes_of, axis_of, common, integer
 from .arithmetic import abs_, divide, multiply, subtract
 from .complexes import conj
+from .conditions import not_equal, where
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .forms import computed_in, further
 from .joining import stack
-from .logic import not_equal
 from .numpy_parameters import along_axes
 from .primitive import spread_to, zero_of
-from .promotion import common
 from .reductions import sum_, summed
 from .rows import segment_sum
-from .selection import where
 from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares

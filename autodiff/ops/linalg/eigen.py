@@ -36,6 +36,7 @@ from ...tensor import Tensor
 from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
 from ..batching import along
 from ..complexes import real_part
+from ..conditions import greater, less_equal, logical_and, logical_not, logical_or, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
@@ -43,10 +44,8 @@ from ..diagonals import tril, triu
 from ..extremes import max_
 from ..forms import further
 from ..joining import joined
-from ..logic import greater, less_equal, logical_and, logical_not, logical_or, not_equal
 from ..primitive import Operation, primitive, spread_to, zero_of
 from ..reductions import summed
-from ..selection import where
 from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range

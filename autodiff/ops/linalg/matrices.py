@@ -17,9 +17,9 @@ from codegen.ir import Aval
 
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
+from ..arguments import common
 from ..complexes import conjugated
 from ..primitive import broadcast_avals, expect, spread_to
-from ..promotion import common
 from ..shaping import reshaped, transposed
 
 __all__ = [

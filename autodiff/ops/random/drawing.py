@@ -14,18 +14,17 @@ from ...tape import constant
 from ...tensor import Tensor
 from ..arguments import axis_of
 from ..arithmetic import add, divide, mod, multiply, negative, subtract
+from ..conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
 from ..conversion import as_tensor, cast_to, dtype_of
 from ..creation import arange, extents_of
 from ..elementwise import erf, log, log1p
 from ..extremes import argmax
 from ..gathering import take
-from ..logic import bitwise_right_shift, greater, greater_equal, less
 from ..reductions import sum_
+from ..rows import argsort
 from ..scans import cumsum
-from ..selection import clip, minimum, where
 from ..shaping import reshape
 from ..slicing import part
-from ..sorting import argsort
 from ..special_normal import erfinv
 from ..statistics import floating
 from ..template import public, remembered

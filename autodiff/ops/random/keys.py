@@ -14,10 +14,10 @@ from codegen.lowering import Map
 from ...errors import DTypeError, ShapeError, located
 from ...tape import constant
 from ...tensor import Tensor
+from ..conditions import bitwise_right_shift
 from ..conversion import as_tensor, cast_to, dtype_of
 from ..creation import extents_of, iota
 from ..joining import stack
-from ..logic import bitwise_right_shift
 from ..primitive import broadcast_avals, expect, primitive
 from ..shaping import reshape
 from ..slicing import part
