@@ -133,7 +133,6 @@ mul0 = primitive(
 # ---------------------------------------------------------------- quotients of integers
 
 
-
 def _as_int64(quotient):
     """A quotient of bool: that of the numbers 0 and 1."""
     return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))

@@ -27,6 +27,7 @@ __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
 # ---------------------------------------------------------------- triangles
 
+
 def _matrices(x: Any, name: str) -> Tensor:
     x = as_tensor(x, name, "x")
     if x.ndim < 2:

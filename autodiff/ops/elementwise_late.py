@@ -141,6 +141,7 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
 
 # ---------------------------------------------------------------- activation functions of networks
 
+
 @public()
 def silu(x):
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]

@@ -283,6 +283,7 @@ def argmin(x, axis=None, *, keepdims=False):
 
 # ---------------------------------------------------------------- running extremes
 
+
 def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     """The sums from the beginning of its plateau to each element."""
     n = goes_on.shape[axis]

@@ -13,23 +13,27 @@ What they record is in `fft_operations`.  float32 stays float32.  Machine code c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+
+from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, listed
+from .arguments import axis_of, built, integer, listed
 from .arithmetic import multiply
 from .complexes import conj
 from .conversion import as_tensor, cast_to
-from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from .creation import extent_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .joining import joined
 from .primitive import expect, zeros_of
 from .protocols import counterparts
+from .rearranging import roll
 from .slicing import part
 from .template import public
 
@@ -37,6 +41,7 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
     "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
 
 # ---------------------------------------------------------------- arguments
 
@@ -205,151 +210,152 @@ def _on_axes(
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
-def _some(name: str, x: Tensor, pairs: Sequence[tuple[int | None, int]]) -> Sequence[tuple[int | None, int]]:
-    """The axes of a transform that halves one.  Raises ShapeError where there is none."""
-    if not pairs:
-        raise ShapeError(located(f"fft.{name}: one axis at least, of {x.aval}"))
-    return pairs
+def _several(name: str, told: str, example: str) -> Function:
+    """A transform along several axes by its name: along two if it ends so, an inverse if it begins with i; of one with
+    an r, along the last axis by its half."""
+    one = ifft if name.startswith("i") else fft
+    half, named = {"rfft": rfft, "irfft": irfft}.get(name[:-1]), (-2, -1) if name.endswith("2") else None
+
+    def body(x, s=None, axes=named, norm=None):
+        x, pairs = _on_axes(name, x, s, axes, to_complex=half is not rfft)
+        if half and not pairs:
+            raise ShapeError(located(f"fft.{name}: one axis at least, of {x.aval}"))
+        n, last = pairs.pop() if half else (None, 0)
+        x = rfft(x, n, last, norm) if half is rfft else x
+        for count, axis in reversed(pairs):
+            x = one(x, count, axis, norm)
+        return irfft(x, n, last, norm) if half is irfft else x
+
+    body.__name__ = name
+    raises = "`fft` raises, and ShapeError for"
+    if half:
+        raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
+    body.__doc__ = f"{told}\n\n    Raises what {raises} more or fewer sizes than axes.\n\n    {example}\n    "
+    made: Function = public()(body)
+    return made
 
 
-def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | None, int]], norm: Any) -> Tensor:
-    for n, axis in reversed(pairs):
-        x = one(x, n, axis, norm)
-    return x
-
-
-def _fftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    return _over_all(fft, x, pairs, norm)
-
-
-def _ifftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    return _over_all(ifft, x, pairs, norm)
-
-
-def _rfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=False)
-    *rest, (n, axis) = _some(name, x, pairs)
-    return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
-
-
-def _irfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    *rest, (n, axis) = _some(name, x, pairs)
-    return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
-
-
-@public()
-def fftn(x, s=None, axes=None, norm=None):
-    """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
+fftn = _several(
+    "fftn", "`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
+    """>>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
     c128[2,3]
     [[2.+0.j 2.+0.j 2.+0.j]
-     [0.+0.j 0.+0.j 0.+0.j]]
-    """
-    return _fftn("fftn", x, s, axes, norm)
-
-
-@public()
-def ifftn(x, s=None, axes=None, norm=None):
-    """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
+     [0.+0.j 0.+0.j 0.+0.j]]""",
+)
+ifftn = _several(
+    "ifftn", "`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
+    """>>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
     c128[2,2]
     [[4.+0.j 4.+0.j]
-     [4.+0.j 4.+0.j]]
-    """
-    return _ifftn("ifftn", x, s, axes, norm)
-
-
-@public()
-def rfftn(x, s=None, axes=None, norm=None):
+     [4.+0.j 4.+0.j]]""",
+)
+rfftn = _several(
+    "rfftn",
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
-    s   how many elements are taken along each
-
-    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
+    s   how many elements are taken along each""",
+    """>>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
     c128[2,2]
     [[10.+0.j -2.+0.j]
-     [-4.+0.j  0.+0.j]]
-    """
-    return _rfftn("rfftn", x, s, axes, norm)
-
-
-@public()
-def irfftn(x, s=None, axes=None, norm=None):
+     [-4.+0.j  0.+0.j]]""",
+)
+irfftn = _several(
+    "irfftn",
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
-    s   how many elements the result has along each
-
-    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
-    f64[3] [1.33333333 1.33333333 1.33333333]
-    """
-    return _irfftn("irfftn", x, s, axes, norm)
-
-
-@public()
-def fft2(x, s=None, axes=(-2, -1), norm=None):
-    """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> ad.fft.fft2(ad.ones((2, 2)))
+    s   how many elements the result has along each""",
+    """>>> ad.fft.irfftn([4.0, 0.0], s=(3,))
+    f64[3] [1.33333333 1.33333333 1.33333333]""",
+)
+fft2 = _several(
+    "fft2", "`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
+    """>>> ad.fft.fft2(ad.ones((2, 2)))
     c128[2,2]
     [[4.+0.j 0.+0.j]
-     [0.+0.j 0.+0.j]]
-    """
-    return _fftn("fft2", x, s, axes, norm)
-
-
-@public()
-def ifft2(x, s=None, axes=(-2, -1), norm=None):
-    """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
+     [0.+0.j 0.+0.j]]""",
+)
+ifft2 = _several(
+    "ifft2", "`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
+    """>>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
     c128[2,2]
     [[1.+0.j 1.+0.j]
-     [1.+0.j 1.+0.j]]
-    """
-    return _ifftn("ifft2", x, s, axes, norm)
-
-
-@public()
-def rfft2(x, s=None, axes=(-2, -1), norm=None):
-    """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]
-
-    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> ad.fft.rfft2(ad.ones((3, 4))).shape
-    (3, 3)
-    """
-    return _rfftn("rfft2", x, s, axes, norm)
-
-
-@public()
-def irfft2(x, s=None, axes=(-2, -1), norm=None):
-    """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]
-
-    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
+     [1.+0.j 1.+0.j]]""",
+)
+rfft2 = _several(
+    "rfft2",
+    "`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]",
+    """>>> ad.fft.rfft2(ad.ones((3, 4))).shape
+    (3, 3)""",
+)
+irfft2 = _several(
+    "irfft2", "The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]",
+    """>>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
     f64[2,2]
     [[1. 2.]
-     [3. 4.]]
+     [3. 4.]]""",
+)
+
+
+# ---------------------------------------------------------------- frequencies, and their order
+
+
+@public()
+def fftfreq(n, d=1.0):
+    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
+
+    Raises TypeError and ShapeError for an n that is no extent.
+
+    >>> ad.fft.fftfreq(4, d=0.5)
+    f64[4] [ 0.   0.5 -1.  -0.5]
     """
-    return _irfftn("irfft2", x, s, axes, norm)
+    count = extent_of("fft.fftfreq", n)
+    Aval((count,), np.float64)  # raises for one that is too large
+    return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
+
+
+@public()
+def rfftfreq(n, d=1.0):
+    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
+
+    Raises TypeError and ShapeError for an n that is no extent.
+
+    >>> ad.fft.rfftfreq(4, d=0.5)
+    f64[3] [0.  0.5 1. ]
+    """
+    count = extent_of("fft.rfftfreq", n)
+    Aval((count,), np.float64)
+    return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
+    x = as_tensor(x, f"fft.{name}", "x")
+    axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+    return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
+
+
+@public()
+def fftshift(x, axes=None):
+    """x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.fft.fftshift(ad.fft.fftfreq(4))
+    f64[4] [-0.5  -0.25  0.    0.25]
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+@public()
+def ifftshift(x, axes=None):
+    """The inverse of `fftshift`.   T[...]  →  T[...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))
+    i64[3] [1 2 3]
+    """
+    return _shifted("ifftshift", x, axes, -1)
 
 
 counterparts(__all__, globals(), np.fft)

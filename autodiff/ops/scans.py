@@ -35,6 +35,7 @@ __all__ = ["cumprod", "cumsum", "prod"]
 
 # ---------------------------------------------------------------- running sums and products
 
+
 def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     """The shape rule of what runs along the parameter `axis`, perhaps from the end."""
 
@@ -219,6 +220,7 @@ def cumprod(x, axis=None, *, dtype=None):
 
 
 # ---------------------------------------------------------------- the product over axes
+
 
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """For each element the product of all others along `axes`, exact also where some are zero.

@@ -48,6 +48,7 @@ __all__ = [
 
 # ---------------------------------------------------------------- windows of a row
 
+
 def _slant_aval(x: Aval, *, count: int) -> Aval:
     assert x.ndim > 1 and x.shape[-2] + count - 1 <= x.shape[-1], f"slant: no {count} from each diagonal on in {x}"
     return x.with_shape((*x.shape[:-1], count))
@@ -124,6 +125,7 @@ def windows(x: Tensor, n: int) -> Tensor:
 
 
 # ---------------------------------------------------------------- samples and polynomials
+
 
 @public()
 def trapezoid(y, x=None, dx=1.0, axis=-1):

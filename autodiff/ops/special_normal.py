@@ -208,6 +208,7 @@ log_ndtr = unary("log_ndtr", on_arrays(_log_ndtr), partials=lambda y, x: (lambda
 
 # ---------------------------------------------------------------- the inverse of the error function
 
+
 class _Piece(NamedTuple):
     """A polynomial in t - centre, lowest power first."""
 

@@ -268,6 +268,7 @@ def log_softmax(x, axis=-1):
 
 # ---------------------------------------------------------------- norms of vectors and matrices, without overflow
 
+
 @public(1)
 def norm(x, ord=None, axis=None, *, keepdims=False):
     """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.

@@ -60,6 +60,7 @@ __all__ = [
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
+
 def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()) -> Operation:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
@@ -195,6 +196,7 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
 
 
 # ---------------------------------------------------------------- eigenvalues and eigenvectors
+
 
 def _reference(a: np.ndarray) -> np.ndarray:
     try:

@@ -40,6 +40,7 @@ __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
 
 # ---------------------------------------------------------------- Cholesky
 
+
 def _cholesky_reference(a: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(a)
@@ -102,6 +103,7 @@ def cholesky(a):
 
 # ---------------------------------------------------------------- columns that complete orthonormal ones
 
+
 def _complement_aval(q: Aval) -> Aval:
     expect("complement", (q,), "fc")
     *batch, m, k = q.shape
@@ -141,6 +143,7 @@ def completed(q: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- QR
+
 
 def _qr_reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate(np.linalg.qr(a), axis=-2)

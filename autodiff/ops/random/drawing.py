@@ -225,6 +225,7 @@ def logistic(key, shape=(), dtype=np.float64):
 
 # ---------------------------------------------------------------- from what there is
 
+
 @public()
 def categorical(key, logits, axis=-1, shape=None):
     """The index of a class, drawn with the probabilities softmax(logits).
