@@ -23,6 +23,7 @@ from ..tape import number_leaf, promoted, weak_number
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
+from .primitive import F64
 
 __all__ = [
     "axes_of", "axis_of", "built", "check_known", "check_parts", "common", "common_dtype", "integer", "kept", "listed",
@@ -151,8 +152,6 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
 
 # ---------------------------------------------------------------- one dtype for several operands
 
-_F64 = np.dtype(np.float64)
-
 
 def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
     """The arguments of `function`, given as (name, value), as tensors of one dtype.
@@ -214,7 +213,7 @@ _NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     """The dtype to convert to where the promoted one is not taken."""
     if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
-        return _F64
+        return F64
     kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
     mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
     if dtype.kind == "c":

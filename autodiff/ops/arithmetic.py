@@ -18,7 +18,7 @@ from .cancelling import by_side, by_size
 from .conditions import bitwise_and, bitwise_or, equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
-from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
+from .primitive import I64, adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
 from .template import public
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "subtract",
 ]
 
-_I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- sums and products
 
@@ -135,7 +134,7 @@ mul0 = primitive(
 
 def _as_int64(quotient):
     """A quotient of bool: that of the numbers 0 and 1."""
-    return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))
+    return lambda a, b: quotient(cast_to(a, I64), cast_to(b, I64))
 
 
 floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, lower="floordiv",
@@ -176,7 +175,7 @@ sign: Function = unary("sign", accepts="fi", partials=None,
     f64[3] [-1.  0. nan]
     """)
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
-    lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
+    lower=lambda k, x: k.div(k.constant(1, like=x), x),
     doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
 
     >>> ad.reciprocal([4, 0])
@@ -195,7 +194,7 @@ def _hypot_scalar(k, a, b):
 
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
-    lower=Map(_hypot_scalar), cancels=by_size(lambda a, b: (a, b)),
+    lower=_hypot_scalar, cancels=by_size(lambda a, b: (a, b)),
     doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
 
     >>> ad.hypot(1e200, 0.0)
@@ -216,11 +215,6 @@ def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
     return where(is_zero, 0, cosine(a, b, length) / where(is_zero, 1, length))
 
 
-def _cosine_reference(a: np.ndarray, b: np.ndarray, length: np.ndarray) -> np.ndarray:
-    is_zero = length == 0
-    return np.where(is_zero, 0, a / np.where(is_zero, length.dtype.type(1), length)).astype(a.dtype)
-
-
 def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
     zero, one = k.constant(0, like=a), k.constant(1, like=a)
     is_zero = k.eq(length, zero)
@@ -230,11 +224,10 @@ def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
 #: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.
 _cosine = elementwise(
     "cosine",
-    _cosine_reference,
+    program=_cosine_scalar,
     partials=lambda y, a, b, length: (
         lambda: (cosine(b, a, length), _over_length(b, a, length)),
         lambda: (-y, _over_length(b, a, length)),
         None,
     ),
-    lower=Map(_cosine_scalar),
 )

@@ -22,7 +22,7 @@ from .conversion import as_tensor, known_value
 from .extremes import argmax, argmin
 from .gathering import take
 from .joining import stack
-from .primitive import spread_to, zeros_of
+from .primitive import BOOL, spread_to, zeros_of
 from .reductions import all_, any_
 from .rows import sort
 from .searching import searchsorted
@@ -33,8 +33,6 @@ __all__ = [
     "allclose", "argwhere", "array_equal", "flatnonzero", "isclose", "isin", "nanargmax", "nanargmin", "nonzero",
     "select",
 ]  # fmt: skip
-
-_BOOL = np.dtype(np.bool_)
 
 
 @public()
@@ -75,7 +73,7 @@ def isin(element, test_elements, *, invert=False):
     x, tested = common("isin", (("element", element), ("test_elements", test_elements)), "fibc")
     tested = reshaped(tested, (tested.size,))
     if not tested.size or not x.size:
-        found = zeros_of(x.aval.with_dtype(_BOOL))
+        found = zeros_of(x.aval.with_dtype(BOOL))
     elif x.dtype.kind in "fi":
         ordered = sort(tested)
         found = equal(take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)), x)

@@ -30,12 +30,12 @@ from .cancelling import divided
 from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
+from .primitive import C64, C128, F32, F64, Operation, dtype_name_of, expect, primitive, zero_of
 from .template import public
 
 __all__ = ["conj", "imag", "real"]
 
-_REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_REAL = {C64: F32, C128: F64}
 
 
 def _part_aval(name: str) -> Callable[[Aval], Aval]:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import dtype_name
-from codegen.lowering import Map
 
 from ..custom.function import Function
 from ..errors import DTypeError, located
@@ -22,7 +21,7 @@ from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
 from .declare import binary, published, unary
-from .primitive import elementwise
+from .primitive import BOOL, elementwise
 from .template import public
 
 __all__ = [
@@ -76,7 +75,6 @@ bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accept
     i64[2] [-4 -1]
     """)
 
-_BOOL = np.dtype(np.bool_)
 
 # ---------------------------------------------------------------- order
 
@@ -129,7 +127,7 @@ isfinite = unary("isfinite", result="bool", partials=None,
 
 def truth(x: Any, name: str, argument: str) -> Tensor:
     """x as bool: everything but zero is True (nan too, as in NumPy)."""
-    return cast_to(as_tensor(x, name, argument), _BOOL)
+    return cast_to(as_tensor(x, name, argument), BOOL)
 
 
 @public()
@@ -208,18 +206,13 @@ where = published(
 # ---------------------------------------------------------------- extremes
 
 
-def _share_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    half, one, zero = a.dtype.type(0.5), a.dtype.type(1), a.dtype.type(0)
-    return np.where(a == b, half, np.where(a > b, one, zero))
-
-
 def _share_scalar(k: Any, a: Any, b: Any) -> Any:
     half, one, zero = (k.constant(c, like=a) for c in (0.5, 1.0, 0.0))
     return k.select(k.eq(a, b), half, k.select(k.gt(a, b), one, zero))
 
 
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
-_share = elementwise("share", _share_reference, partials=None, lower=Map(_share_scalar))
+_share = elementwise("share", program=_share_scalar, partials=None)
 maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
     masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=lambda a, b: bitwise_or(a, b),
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
@@ -248,7 +241,7 @@ relu = unary(
     accepts="fi",
     # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
     partials=lambda y, x: (greater(y, 0),),
-    lower=Map(lambda k, x: k.maximum(x, k.constant(0, like=x))),
+    lower=lambda k, x: k.maximum(x, k.constant(0, like=x)),
     masks=True,
     doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
 
@@ -260,20 +253,15 @@ relu = unary(
 # ---------------------------------------------------------------- clip
 
 
-def _clip_reference(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.minimum(np.maximum(x, low), high)
-
-
 _clip = elementwise(
     "clip",
-    _clip_reference,
     accepts="fi",
     partials=lambda y, x, low, high: (
         lambda: bitwise_and(greater_equal(x, low), less_equal(x, high)),
         lambda: bitwise_and(less(x, low), less_equal(low, high)),
         lambda: bitwise_or(greater(x, high), greater(low, high)),
     ),
-    lower=Map(lambda k, x, low, high: k.minimum(k.maximum(x, low), high)),
+    program=lambda k, x, low, high: k.minimum(k.maximum(x, low), high),
     masks=True,
 )
 

@@ -23,15 +23,13 @@ from .arguments import axis_of, common, integer
 from .arithmetic import multiply
 from .conditions import not_equal
 from .conversion import cast_to, numbers_of
-from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
+from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import public
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
-_I64 = np.dtype(np.int64)
-_BOOL = np.dtype(np.bool_)
 
 # ---------------------------------------------------------------- the operation
 
@@ -182,8 +180,8 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
     a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
-    if a.dtype == _BOOL:
-        return cast_to(a, _I64), cast_to(b, _I64), True
+    if a.dtype == BOOL:
+        return cast_to(a, I64), cast_to(b, I64), True
     return a, b, False
 
 

@@ -26,7 +26,7 @@ from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, tensor_class
-from .primitive import primitive
+from .primitive import BOOL, C128, F64, I64, primitive
 from .template import public
 
 __all__ = ["astype", "dense"]
@@ -45,12 +45,12 @@ WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
 
 #: The dtype of a number that meets nothing.
 DEFAULT_DTYPES = {
-    bool: np.dtype(np.bool_),
-    int: np.dtype(np.int64),
-    float: np.dtype(np.float64),
-    complex: np.dtype(np.complex128),
-    Symbol: np.dtype(np.int64),
-    SymbolicFloat: np.dtype(np.float64),
+    bool: BOOL,
+    int: I64,
+    float: F64,
+    complex: C128,
+    Symbol: I64,
+    SymbolicFloat: F64,
 }
 _KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.

@@ -25,15 +25,13 @@ from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
 from .elementwise import floor
 from .forms import check_without_effect
-from .primitive import primitive, spread_to
+from .primitive import F64, I64, primitive, spread_to
 from .template import public, remembered
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
 ]
 
-_F64 = np.dtype(np.float64)
-_I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- positions
 
@@ -56,7 +54,7 @@ _iota = primitive(
 )
 
 
-def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = _I64) -> Tensor:
+def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
     """The position along `axis` of each element: what ranges, the identity and masks are made of."""
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
 
@@ -110,7 +108,7 @@ def zeros(shape, dtype=None, order="C", *, device=None, like=None):
     """
     if order != "C" or device is not None or like is not None:
         check_without_effect("zeros", order=order, device=device, like=like)
-    return _filled(extents_of("zeros", shape), 0, _F64 if dtype is None else dtype_of(dtype, "zeros"))
+    return _filled(extents_of("zeros", shape), 0, F64 if dtype is None else dtype_of(dtype, "zeros"))
 
 
 @remembered(0)
@@ -129,7 +127,7 @@ def ones(shape, dtype=None, order="C", *, device=None, like=None):
     """
     if order != "C" or device is not None or like is not None:
         check_without_effect("ones", order=order, device=device, like=like)
-    return _filled(extents_of("ones", shape), 1, _F64 if dtype is None else dtype_of(dtype, "ones"))
+    return _filled(extents_of("ones", shape), 1, F64 if dtype is None else dtype_of(dtype, "ones"))
 
 
 @remembered(0)
@@ -146,7 +144,7 @@ def empty(shape, dtype=None, order="C", *, device=None, like=None):
     """
     if order != "C" or device is not None or like is not None:
         check_without_effect("empty", order=order, device=device, like=like)
-    return _filled(extents_of("empty", shape), 0, _F64 if dtype is None else dtype_of(dtype, "empty"))
+    return _filled(extents_of("empty", shape), 0, F64 if dtype is None else dtype_of(dtype, "empty"))
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
@@ -261,11 +259,11 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     if step == 0:
         raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
-    wanted = dtype_of(dtype, "arange") if dtype is not None else _I64 if whole else _F64
+    wanted = dtype_of(dtype, "arange") if dtype is not None else I64 if whole else F64
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     if not whole:
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
-    working = _I64 if whole else _F64
+    working = I64 if whole else F64
     counted = add(multiply(iota((count,), 0, working), step), start)
     return cast_to(counted, wanted)
 
@@ -300,12 +298,12 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """
     count = extent_of("linspace", num)
     start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
-    if start.dtype != _F64 and dtype is None:
+    if start.dtype != F64 and dtype is None:
         dtype = start.dtype
     parts = count - 1 if endpoint else count
     places = iota((count, *[1] * max(start.ndim, stop.ndim)), 0, start.dtype) if count else None
     if places is None:
-        return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or _F64)
+        return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or F64)
     line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
     if endpoint and count > 1:
         line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
@@ -326,4 +324,4 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
-    return cast_to(on_diagonal, _F64 if dtype is None else dtype_of(dtype, "eye"))
+    return cast_to(on_diagonal, F64 if dtype is None else dtype_of(dtype, "eye"))

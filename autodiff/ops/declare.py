@@ -83,7 +83,7 @@ def unary(
     called      the function's name where it is not that of the operation
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
@@ -103,7 +103,7 @@ def binary(
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
     admitted = accepts + "b" if on_bool else accepts
 
     def body(x1, x2):

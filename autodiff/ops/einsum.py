@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
 from .arguments import common, integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
 from .diagonals import diagonal
+from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import public, remembered
@@ -33,9 +32,6 @@ Labels = tuple[str, ...]
 
 #: In the order in which NumPy sorts them.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-_BOOL = np.dtype(np.bool_)
-_I64 = np.dtype(np.int64)
 
 
 @public()
@@ -76,8 +72,8 @@ def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
 def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
     """`einsum` with its arguments the other way round."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
-    was_bool = xs[0].dtype == _BOOL
-    xs = [cast_to(x, _I64) for x in xs] if was_bool else xs
+    was_bool = xs[0].dtype == BOOL
+    xs = [cast_to(x, I64) for x in xs] if was_bool else xs
     inputs, output = _read(subscripts, tuple([x.ndim for x in xs]))
     extents = _extents(subscripts, inputs, xs)
     terms = [_tidied(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]

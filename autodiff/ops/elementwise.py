@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
 from .arguments import common, integer
 from .arithmetic import divide, multiply, negative, subtract
-from .arrays import on_arrays
 from .conditions import equal, isinf, logical_and, where
 from .conversion import cast_to
 from .declare import Elementwise, binary, unary
@@ -108,11 +105,6 @@ erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi)
     """)
 
 
-def _sigmoid_reference(x: np.ndarray) -> np.ndarray:
-    small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, x.dtype.type(1)) / (1 + small)
-
-
 def _sigmoid_scalar(k, x):
     one = k.constant(1, like=x)
     small = k.exp(k.neg(k.abs(x)))
@@ -123,8 +115,7 @@ def _sigmoid_scalar(k, x):
     return k.sub(whole, k.mul(whole, share))
 
 
-sigmoid: Function = unary("sigmoid", _sigmoid_reference, partials=lambda y, x: (sigmoid_slope(x, y),),
-    lower=Map(_sigmoid_scalar),
+sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
     doc="""1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]
 
     >>> ad.sigmoid([0.0, 1000.0])
@@ -134,12 +125,8 @@ sigmoid: Function = unary("sigmoid", _sigmoid_reference, partials=lambda y, x: (
     """)
 
 
-def _softplus_reference(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, x.dtype.type(0)) + np.log1p(np.exp(-np.abs(x)))
-
-
-softplus = unary("softplus", _softplus_reference, partials=lambda y, x: (sigmoid(x),),
-    lower=Map(lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x)))))),
+softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
+    program=lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x))))),
     doc="""log(1 + exp(x)), without overflow.   f[...]  →  f[...]
 
     >>> ad.softplus([0.0, 50.0])
@@ -256,7 +243,7 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 
 logaddexp = binary("logaddexp",
     partials=lambda y, a, b: (lambda: sigmoid(_distance(a, b)), lambda: sigmoid(_distance(b, a))),
-    lower=Map(_logaddexp_scalar), traits=("commutative",),
+    lower=_logaddexp_scalar, traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
@@ -280,15 +267,15 @@ def _share2(k: Any, x: Any) -> Any:
     return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
 
 
-share2: Elementwise = unary("share2", on_arrays(_share2),
-    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),), lower=Map(_share2),
+share2: Elementwise = unary("share2", program=_share2,
+    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )
 
 
 logaddexp2 = binary("logaddexp2",
     partials=lambda z, x, y: (lambda: share2(_distance(x, y)), lambda: share2(_distance(y, x))),
-    lower=Map(_logaddexp2), traits=("commutative",),
+    lower=_logaddexp2, traits=("commutative",),
     doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
 
     >>> ad.logaddexp2(1000.0, 1000.0)

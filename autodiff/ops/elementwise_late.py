@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
-from .arrays import on_arrays
 from .complexes import imaginary_part, real_part
 from .conditions import clip, equal, greater, isnan, less, where
 from .conversion import as_tensor
@@ -72,7 +69,7 @@ cbrt = unary("cbrt", partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
     >>> ad.cbrt([-8.0, 27.0])
     f64[2] [-2.  3.]
     """)
-sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=Map(_sinc),
+sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
     doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
 
     >>> ad.sinc([0.0, 0.5])
@@ -86,7 +83,7 @@ def _heaviside(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.isnan(x), x, step)
 
 
-heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=Map(_heaviside),
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=_heaviside,
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
     >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
@@ -243,12 +240,11 @@ def _tanh_softplus_slope(k, x, y):
     return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
 
 
-tanh_softplus_slope = binary("tanh_softplus_slope", on_arrays(_tanh_softplus_slope),
-    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None), lower=Map(_tanh_softplus_slope),
+tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope,
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
     doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
 )
-tanh_softplus = unary("tanh_softplus", on_arrays(_tanh_softplus), partials=lambda y, x: (tanh_softplus_slope(x, y),),
-    lower=Map(_tanh_softplus),
+tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y, x: (tanh_softplus_slope(x, y),),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )
 

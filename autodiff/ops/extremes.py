@@ -34,7 +34,7 @@ from .complexes import imaginary_part, real_part
 from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import Operation, expect, primitive, times, zero_of
+from .primitive import BOOL, I64, Operation, expect, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
 from .shaping import reshaped, spread
@@ -45,8 +45,6 @@ __all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
 
 # ---------------------------------------------------------------- the elements that attain an extreme
-
-_BOOL, _I64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
 def _op(name: str, *inputs: Node, **params: Any) -> Node:
@@ -88,7 +86,7 @@ def winners(name: str, reference: Callable[..., Any]) -> Operation:
 
     def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
         expect(name, (x,), "fic")
-        return x.with_dtype(_BOOL)
+        return x.with_dtype(BOOL)
 
     def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
         if x.aval.dtype.kind != "c":
@@ -125,7 +123,7 @@ def runs(name: str, reference: np.ufunc) -> Operation:
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
             shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
-            place = Node(CONSTANT, (), (start, "i64"), Aval((), np.dtype(np.int64)))
+            place = Node(CONSTANT, (), (start, "i64"), Aval((), I64))
             return _op("slice", y, place, axes=(axis,), steps=(1,), shape=shape)
 
         y, n, dtype = _op(name, x, axis=axis), aval.shape[axis], dtype_name(aval.dtype)
@@ -184,8 +182,8 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     axes = axes_of(operation.name, axis, x.aval)
     if x.dtype.kind == "c" and axes:
         return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-    if x.dtype == _BOOL:
-        operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
+    if x.dtype == BOOL:
+        operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
         operation = of_bool
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
@@ -237,7 +235,7 @@ def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
         rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
         return reference(rows, -1)
 
-    return reduction(name, over_axes, "fib", result=_I64, empty=False, discrete=True)
+    return reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
 
 
 _argmax = _place_reduction("argmax", np.argmax)

@@ -31,7 +31,7 @@ from .conversion import as_tensor, cast_to
 from .creation import extent_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .joining import joined
-from .primitive import expect, zeros_of
+from .primitive import F64, expect, zeros_of
 from .protocols import counterparts
 from .rearranging import roll
 from .slicing import part
@@ -49,7 +49,7 @@ __all__ = [
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     """An argument as floats, or as complex numbers."""
     if x.dtype.kind in "ib":
-        x = cast_to(x, np.dtype(np.float64))
+        x = cast_to(x, F64)
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
     return cast_to(x, COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
 

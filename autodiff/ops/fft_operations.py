@@ -19,14 +19,14 @@ from .complexes import real_aval
 from .conditions import equal, logical_or, where
 from .conversion import cast_to
 from .creation import iota
-from .primitive import Operation, expect, linear
+from .primitive import C64, C128, F32, F64, Operation, expect, linear
 
 __all__ = ["COMPLEX", "of_complex", "of_real", "to_real", "with_extent"]
 
 #: The complex dtype of the same precision.
 COMPLEX: dict[np.dtype, np.dtype] = {
-    np.dtype(np.float32): np.dtype(np.complex64),
-    np.dtype(np.float64): np.dtype(np.complex128),
+    F32: C64,
+    F64: C128,
 }
 
 

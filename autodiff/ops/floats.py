@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
@@ -25,7 +23,7 @@ from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .elementwise import arctan2, rint, trunc
 from .power import power
-from .primitive import zero_of, zeros_of
+from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
 from .template import public
 
@@ -34,8 +32,6 @@ __all__ = [
     "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit",
 ]  # fmt: skip
 
-_I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
-_F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
 
 # ---------------------------------------------------------------- signs and neighbours
 
@@ -48,7 +44,7 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multip
     f64[2] [-1. -2.]
     """)
 signbit = unary("signbit", result="bool", partials=None,
-    lower=Map(lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x))),
+    lower=lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x)),
     doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
     >>> ad.signbit([0.0, -0.0])
@@ -68,7 +64,7 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
 
 
-nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=Map(_nextafter),
+nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
     doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
 
     >>> ad.nextafter(1.0, 2.0) - 1.0
@@ -113,11 +109,11 @@ def _exponent(k: Any, x: Any) -> Any:
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
-    result="i32", partials=None, lower=Map(_exponent),
+    result="i32", partials=None, lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
 )
 _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=Map(_mantissa),
+    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=_mantissa,
     doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
@@ -158,7 +154,7 @@ def _power_of_two(k: Any, n: Any) -> Any:
 
 
 _ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
-    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None), lower=Map(_times_power),
+    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None), lower=_times_power,
     doc="x1 · 2**x2, of floats that are whole.   f[...], f[...]  →  f[...]",
 )
 
@@ -201,7 +197,7 @@ def modf(x) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- arithmetic as in C
 
 fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
-    on_bool=lambda a, b: fmod(cast_to(a, _I64), cast_to(b, _I64)),
+    on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0, floats by 0 give nan.
@@ -229,7 +225,7 @@ def float_power(x1, x2):
     f64[] 0.5
     """
     x1, x2 = as_tensor(x1, "float_power", "x1"), as_tensor(x2, "float_power", "x2")
-    wide = _C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else _F64
+    wide = C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else F64
     return power(cast_to(x1, wide), cast_to(x2, wide))
 
 
@@ -332,7 +328,7 @@ def iscomplex(x):
     bool[2] [ True False]
     """
     x = as_tensor(x, "iscomplex", "x")
-    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(np.dtype(np.bool_)))
+    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
 @public()

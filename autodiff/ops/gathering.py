@@ -29,13 +29,12 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .shaping import reshaped, transposed
 from .template import Bounds, public
 
 __all__ = ["take"]
 
-_I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- shapes and references
 
@@ -204,7 +203,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     """The elements of the values written (of this shape) that are still there at the end."""
     count = int(np.prod(shape))
     number = reshaped(iota((count,), 0), shape)
-    kept = record(_scatter_set, (zeros_of(Aval(x.shape, _I64)), *indices, number), (axes, place))
+    kept = record(_scatter_set, (zeros_of(Aval(x.shape, I64)), *indices, number), (axes, place))
     return equal(record(_take, (kept, *indices), (axes, place)), number)
 
 
@@ -267,14 +266,14 @@ def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
     """Integers to index with, as an i64 tensor.  With `extent`, known ones are checked: IndexError."""
     index = as_tensor(value, name, "indices")
     if not index.size and isinstance(value, (list, tuple)):
-        index = cast_to(index, _I64)  # an empty list has no dtype of its own
+        index = cast_to(index, I64)  # an empty list has no dtype of its own
     if index.dtype.kind != "i":
         raise DTypeError(located(
             f"{name}: indices are integers, not {index.aval}", "ad.astype(i, int) cuts fractions off"
         ))
     if extent is not None:
         check_known(index, name=name, extent=extent)
-    return cast_to(index, _I64)
+    return cast_to(index, I64)
 
 
 def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:

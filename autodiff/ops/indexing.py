@@ -32,14 +32,13 @@ from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .patterns import Patterned
-from .primitive import expect, zeros_of
+from .primitive import I64, expect, zeros_of
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
 from .template import public
 
 __all__ = ["add_at"]
 
-_I64 = np.dtype(np.int64)
 _ALL = slice(None)
 
 #: How many elements are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
@@ -182,7 +181,7 @@ def _expanded(x: Aval, entries: list) -> list:
         axis += _consumes(entry)
     if not any(isinstance(e, (Tensor, _Fresh)) for e in found):
         return found
-    return [number_leaf(e, _I64) if type(e) is int else e for e in found]
+    return [number_leaf(e, I64) if type(e) is int else e for e in found]
 
 
 def _places(x: Aval, axis: int, entry: _Mask) -> list:
@@ -197,7 +196,7 @@ def _places(x: Aval, axis: int, entry: _Mask) -> list:
     if mask.shape != x.shape[axis : axis + mask.ndim]:
         raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on"))
     if not mask.ndim:
-        return [_Fresh(leaf(np.zeros(int(value), _I64)))]
+        return [_Fresh(leaf(np.zeros(int(value), I64)))]
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
@@ -230,7 +229,7 @@ def _start(start: int, step: int, count: int, extent: int) -> Tensor:
     """
     is_known = type(start) is not Symbol and type(extent) is not Symbol
     is_last = step < 0 or (is_known and extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
-    return number_leaf(start, _I64) if is_last or type(start) is Symbol else place_leaf(start)
+    return number_leaf(start, I64) if is_last or type(start) is Symbol else place_leaf(start)
 
 
 def _place(entries: list) -> int:
@@ -264,8 +263,8 @@ def _selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
     if type(key) is list:
         index = as_tensor(key, "x[...]", "an index")
-        key = index if index.dtype == _I64 else key
-    if isinstance(key, Tensor) and key.dtype == _I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
+        key = index if index.dtype == I64 else key
+    if isinstance(key, Tensor) and key.dtype == I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
         return gathered(x, (index_tensor(key, "x[...]", x.shape[0]),), (0,), 0)
     if type(key) is slice and x.ndim:  # what an array that grows is read by
         aval = x.aval

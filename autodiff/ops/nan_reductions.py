@@ -16,7 +16,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import max_, min_
 from .forms import further
 from .numpy_parameters import as_floats, extreme_of, from_start, included, spread_of
-from .primitive import zero_of
+from .primitive import F64, zero_of
 from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
 from .statistics import root_of_squares
@@ -79,7 +79,7 @@ def nanmean(x, axis=None, *, keepdims=False):
     f64[3] [0.5 0.  0.5]
     """
     x = as_tensor(x, "nanmean", "x")
-    x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
+    x = x if x.dtype.kind in "fc" else cast_to(x, F64)
     axes = axes_of("nanmean", axis, x.aval)
     found, is_nan = _without(x, 0.0)
     assert is_nan is not None, "floats may be nan"

@@ -28,7 +28,7 @@ from .einsum import einsum
 from .extremes import max_, min_
 from .forms import cast_by, computed_in, further
 from .joining import concatenate, joined, stack
-from .primitive import spread_to
+from .primitive import BOOL, spread_to
 from .rearranging import meshgrid
 from .reductions import all_, any_, sum_
 from .scans import prod
@@ -212,15 +212,13 @@ def along_axes(
 
 # ---------------------------------------------------------------- masked reductions, from a start on
 
-_BOOL = np.dtype(np.bool_)
-
 
 def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
     """The mask of a reduction of x, in a shape that broadcasts to that of x; None: of all elements."""
     if where is True:
         return None
     mask = as_tensor(where, name, "where")
-    if mask.dtype != _BOOL:
+    if mask.dtype != BOOL:
         raise DTypeError(located(f"{name}: where is a mask of bool, not {mask.aval}"))
     try:
         fits = np.broadcast_shapes(mask.shape, x.shape) == x.shape

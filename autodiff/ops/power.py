@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Call, Map
+from codegen.lowering import Call
 from codegen.runtime.record_table import Program, Step
 
 from ..errors import caller
@@ -24,7 +24,7 @@ from .conditions import bitwise_and, equal, greater, where
 from .conversion import cast_to
 from .declare import OneNode, is_simple, published
 from .elementwise import log, sqrt
-from .primitive import elementwise
+from .primitive import I64, elementwise
 from .slopes import inverse_root
 from .template import public
 
@@ -78,7 +78,7 @@ _power_static = elementwise(
     _static_reference,
     accepts="fic",
     partials=_static_partials,
-    lower=Map(_static_scalar),
+    lower=_static_scalar,
     params=("exponent",),
 )
 
@@ -146,7 +146,7 @@ def _power_body(x1: Any, x2: Any) -> Tensor:
     static = _STATIC.get(x2) if type(x2) in (int, float) else None
     base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
     if base.dtype == np.bool_:
-        base, exponent = cast_to(base, np.dtype(np.int64)), cast_to(exponent, np.dtype(np.int64))
+        base, exponent = cast_to(base, I64), cast_to(exponent, I64)
     if base.dtype.kind in "fc":
         return power_to(base, *static) if static else record(_power, (base, exponent))
     _refuse_negative(exponent)

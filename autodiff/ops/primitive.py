@@ -21,12 +21,16 @@ from codegen.lowering import Lowering, Map
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
+from .arrays import on_arrays
 from .batching import elements
 
 __all__ = [
-    "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of", "elementwise", "elementwise_aval", "expect",
-    "linear", "named", "primitive", "spread_to", "sum_to", "times", "zero_of", "zeros_of",
-]
+    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of",
+    "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to", "times",
+    "zero_of", "zeros_of",
+]  # fmt: skip
+
+BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 
 
 class Operation(Primitive):
@@ -44,10 +48,11 @@ class Operation(Primitive):
 
 def elementwise(
     name: str,
-    reference: Callable[..., Any],
+    reference: Callable[..., Any] | None = None,
     *,
     partials: Callable[..., tuple] | None,
-    lower: Lowering | str = "",
+    program: Callable[..., Any] | None = None,
+    lower: Lowering | Callable[..., Any] | str = "",
     accepts: str = "f",
     result: str | None = None,
     params: tuple[str, ...] = (),
@@ -64,7 +69,9 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
-    lower      or the name of a method of the scalar builder; by default that of the operation
+    program    for an element, as a `Map` takes it: from it reference and lowering follow
+    lower      a program for an element too, or the name of a method of the scalar builder; by default that of the
+               operation
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
@@ -102,11 +109,13 @@ def elementwise(
                 dy = term if dy is None else named("add")(dy, term)
         return None if dy is None else spread_to(dy, y.shape)
 
+    reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
+    assert reference is not None, name
     operation = primitive(
         name,
         reference,
         infer=elementwise_aval(name, accepts, result, first),
-        lower=Map(_by_name(lower or name)) if isinstance(lower, str) else lower,
+        lower=lower if isinstance(lower, Lowering) else Map(_by_name(lower) if isinstance(lower, str) else lower),
         params=params,
         traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
         pull=pull,

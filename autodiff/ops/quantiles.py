@@ -21,7 +21,7 @@ from .conditions import clip, equal, isnan, less, where
 from .conversion import cast_to
 from .elementwise import ceil, floor, rint
 from .forms import further
-from .primitive import spread_to
+from .primitive import F64, I64, spread_to
 from .reductions import any_, summed
 from .rows import argsort, sort, take_along_axis
 from .scans import cumsum
@@ -29,8 +29,6 @@ from .shaping import moveaxis, reshaped
 from .template import public
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
-
-_I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def _found(
@@ -50,7 +48,7 @@ def _found(
     last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
     rows = reshaped(last, (*kept, x.size // math.prod(kept)))
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
-    shares = reshaped(cast_to(given, _F64), (q.size,))
+    shares = reshaped(cast_to(given, F64), (q.size,))
     shares = divide(shares, per) if per != 1.0 else shares
     if weights is None:
         y = _at_shares(rows, shares, method, skips=skips)
@@ -79,7 +77,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     shares = spread_to(shares, shape)
     last: Tensor | float
     if skips:
-        nans = summed(cast_to(is_nan, _F64), (rows.ndim - 1,))
+        nans = summed(cast_to(is_nan, F64), (rows.ndim - 1,))
         last = clip(subtract(as_float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
     else:
         last = as_float(n - 1)
@@ -109,7 +107,7 @@ def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], 
             told = f"{w.aval} are not for {x.aval} along axes {axes}"
             raise ShapeError(located(f"{name}: weights {told}"))
         w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
-    return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), _F64)
+    return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), F64)
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:
@@ -122,7 +120,7 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     parts = where(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
     shape = (*rows.shape[:-1], shares.shape[0])
     is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
-    place = clip(summed(cast_to(is_before, _I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
+    place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     is_outside = spread_to(isnan(shares), shape)
     if not skips:
@@ -132,7 +130,7 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
 
 def _numbers(place: Tensor, n: int) -> Tensor:
     """Places as integers; those that are nan may be any."""
-    return clip(cast_to(where(isnan(place), 0.0, place), _I64), 0, n - 1)
+    return clip(cast_to(where(isnan(place), 0.0, place), I64), 0, n - 1)
 
 
 #: By method: the elements before and behind a place, and the share of the second.

@@ -21,14 +21,11 @@ from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .primitive import Operation, expect, linear, primitive
+from .primitive import I64, Operation, expect, linear, primitive
 from .shaping import reshaped, spread
 from .template import public
 
 __all__ = ["all_", "any_", "sum_"]
-
-_I64 = np.dtype(np.int64)
-_BOOL = np.dtype(np.bool_)
 
 
 def reduced_aval(
@@ -61,7 +58,7 @@ def reduction(
 
 def widened(x: Tensor) -> Tensor:
     """bool and int32 as int64, as NumPy sums them."""
-    return cast_to(x, _I64) if x.dtype.kind in "ib" else x
+    return cast_to(x, I64) if x.dtype.kind in "ib" else x
 
 
 def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:

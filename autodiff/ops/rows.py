@@ -27,7 +27,7 @@ from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .gathering import check_updates, index_tensor, scattered, within
-from .primitive import broadcast_avals, expect, linear, primitive, spread_to
+from .primitive import I32, I64, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import reshaped
 from .template import Bounds, public
 
@@ -188,14 +188,12 @@ def one_hot(indices, classes, *, dtype=np.float64):
 
 # ---------------------------------------------------------------- order
 
-_I64 = np.dtype(np.int64)
-
 
 def _aval(x: Aval, *, axis: int, descending: bool) -> Aval:
     expect("argsort", (x,), "fib")
     if not 0 <= axis < x.ndim:
         raise ShapeError(located(f"argsort: {axis} is not an axis of {x}"))
-    return x.with_dtype(_I64)
+    return x.with_dtype(I64)
 
 
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
@@ -267,7 +265,7 @@ def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
     if x.dtype.kind != "c":
         return record(_argsort, (x,), (axis, descending))
     re, im = real_part(x), imaginary_part(x)
-    lacks = [cast_to(isnan(p), np.dtype(np.int32)) for p in (im, re)]
+    lacks = [cast_to(isnan(p), I32) for p in (im, re)]
     order = record(_argsort, (im,), (axis, descending))
     for key in (re, add(lacks[0], multiply(lacks[1], 2))):
         by_key = record(_argsort, (_taken(key, order, axis),), (axis, descending))

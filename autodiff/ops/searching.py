@@ -24,7 +24,7 @@ from .creation import linspace, ones
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate
-from .primitive import expect, primitive, spread_to
+from .primitive import I64, expect, primitive, spread_to
 from .rearranging import diff
 from .reductions import sum_
 from .rows import argsort, segment_sum
@@ -33,12 +33,10 @@ from .template import public
 
 __all__ = ["digitize", "histogram", "interp", "searchsorted"]
 
-_I64 = np.dtype(np.int64)
-
 
 def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
     expect("searchsorted", (a, v), "fib")
-    return v.with_dtype(_I64)
+    return v.with_dtype(I64)
 
 
 def _reference(a: np.ndarray, v: np.ndarray, *, right: bool) -> np.ndarray:
@@ -80,7 +78,7 @@ _search = primitive(
 def _places(a: Tensor, v: Tensor, *, right: bool) -> Tensor:
     """For each element of v how many of the row a are before it."""
     if not a.size or not v.size:
-        return cast_to(spread_to(as_tensor(0), v.shape), _I64)
+        return cast_to(spread_to(as_tensor(0), v.shape), I64)
     return reshaped(record(_search, (a, reshaped(v, (v.size,))), (right,)), v.shape)
 
 
@@ -145,13 +143,13 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     (i64[2] [1 3], f64[3] [1. 2. 4.])
     """
     (x,) = common("histogram", (("x", x),), "f")
-    counted = cast_to(ones(x.shape), _I64) if weights is None else as_tensor(weights, "histogram", "weights")
+    counted = cast_to(ones(x.shape), I64) if weights is None else as_tensor(weights, "histogram", "weights")
     if counted.shape != x.shape:
         raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
     edges = _edges(x, bins, range)
     n = edges.shape[0] - 1
-    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), _I64))
+    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), I64))
     # Below all is bin 0, above all and nan the last: neither is asked for.
     counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
     if not density:

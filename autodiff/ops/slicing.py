@@ -28,7 +28,7 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import linear, primitive, spread_to, zeros_of
+from .primitive import I64, linear, primitive, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
@@ -154,7 +154,7 @@ def _places_of_each(
     rank = len(counts)
     found = [iota((size, *(1,) * rank), 0)]
     for k, (start, differs, step, count) in enumerate(zip(starts, mapped, steps, counts, strict=True)):
-        first = cast_to(start, np.dtype(np.int64))
+        first = cast_to(start, I64)
         first = reshaped(first, (size, *(1,) * rank)) if differs else first
         found.append(add(first, multiply(iota((*(1,) * (k + 1), count, *(1,) * (rank - 1 - k)), k + 1), step)))
     return found
@@ -288,7 +288,7 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     # In a trace of symbols (`ad.export`) a start that sizes decide is known when the program runs.
     is_known = type(start) is not Symbol or not state.now.tracing
-    at = constant(start, "i64") if is_known else number_leaf(start, np.dtype(np.int64))
+    at = constant(start, "i64") if is_known else number_leaf(start, I64)
     return sliced(x, (at,), (axis,), (1,), shape)
 
 

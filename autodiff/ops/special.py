@@ -14,13 +14,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from codegen.lowering import Map
-
 from ..errors import DispatchError, located
 from ..tensor import Tensor
 from .arguments import check_parts, common, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
-from .arrays import on_arrays
 from .conditions import equal, greater, greater_equal, less, logical_and, where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
@@ -149,11 +146,11 @@ def _logit_slope(k: Any, x: Any) -> Any:
     return k.div(one, k.mul(x, k.sub(one, x)))
 
 
-logit_slope = unary("logit_slope", on_arrays(_logit_slope),
-    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),), lower=Map(_logit_slope),
+logit_slope = unary("logit_slope", program=_logit_slope,
+    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
-logit = unary("logit", on_arrays(_logit), partials=lambda y, x: (logit_slope(x),), lower=Map(_logit),
+logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
     doc="""log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]
 
     >>> ad.special.logit([0.5, 0.0, 2.0])
@@ -180,15 +177,14 @@ def _over(x: Tensor, y: Tensor) -> Tensor:
     return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
 
 
-xlogy = binary("xlogy", on_arrays(_xlogy), partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
-    lower=Map(_xlogy),
+xlogy = binary("xlogy", program=_xlogy, partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
     f64[2] [0. 0.]
     """)
-xlog1py = binary("xlog1py", on_arrays(_xlog1py),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))), lower=Map(_xlog1py),
+xlog1py = binary("xlog1py", program=_xlog1py,
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
@@ -207,7 +203,7 @@ def _entr_slope(x: Tensor) -> Tensor:
     return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
 
 
-entr = unary("entr", on_arrays(_entr), partials=lambda y, x: (lambda: _entr_slope(x),), lower=Map(_entr),
+entr = unary("entr", program=_entr, partials=lambda y, x: (lambda: _entr_slope(x),),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
     >>> ad.special.entr([0.5, 0.0, -1.0])
@@ -288,7 +284,7 @@ def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..
     Where x is 0 that by x is taken for `more` less 1, though it is -inf: what does not occur counts for nothing.  Its
     own derivatives are the limits there: inf by x.
     """
-    return elementwise(name, on_arrays(program), partials=partials, lower=Map(program), params=("more",))
+    return elementwise(name, program=program, partials=partials, params=("more",))
 
 
 def _by_both(x: Tensor, y: Tensor) -> Tensor:
@@ -310,9 +306,8 @@ entropy_by_y = _entropy_slope(
 )
 
 
-rel_entr = binary("rel_entr", on_arrays(_rel_entr),
+rel_entr = binary("rel_entr", program=_rel_entr,
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
-    lower=Map(_rel_entr),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
     f[...], f[...]  →  f[...]
@@ -320,9 +315,8 @@ rel_entr = binary("rel_entr", on_arrays(_rel_entr),
     >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
     f64[3] [0.34657359 0.                inf]
     """)
-kl_div = binary("kl_div", on_arrays(_kl_div),
+kl_div = binary("kl_div", program=_kl_div,
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=0.0), lambda: entropy_by_y(x, y, more=0.0)),
-    lower=Map(_kl_div),
     doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
 
     >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])

@@ -13,14 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from codegen.lowering import Map
-
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import common, integer
 from .arithmetic import multiply
-from .arrays import on_arrays
 from .declare import unary
 from .primitive import Operation, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, series
@@ -190,14 +187,13 @@ def _whole_power(k: Any, x: Any, n: int) -> Any:
 
 _polygamma_operation: Operation = elementwise(
     "polygamma",
-    on_arrays(_polygamma),
+    program=_polygamma,
     partials=lambda y, x, *, n: (lambda: record(_polygamma_operation, (x,), (n + 1,)),),
-    lower=Map(_polygamma),
     params=("n",),
 )
 
-gammaln = unary("gammaln", on_arrays(_gammaln),
-    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),), lower=Map(_gammaln),
+gammaln = unary("gammaln", program=_gammaln,
+    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
@@ -205,8 +201,8 @@ gammaln = unary("gammaln", on_arrays(_gammaln),
     >>> ad.special.gammaln([1000.0, 0.0])
     f64[2] [5905.22042321           inf]
     """)
-gamma = unary("gamma", on_arrays(_gamma),
-    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),), lower=Map(_gamma),
+gamma = unary("gamma", program=_gamma,
+    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.

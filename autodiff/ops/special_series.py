@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
-from .arrays import on_arrays
 from .conditions import less, where
 from .declare import Elementwise, unary
 from .elementwise import exp
@@ -241,14 +238,13 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
-i0: Elementwise = unary("i0", on_arrays(_i0), partials=lambda y, x: (i1(x),), lower=Map(_i0),
+i0: Elementwise = unary("i0", program=_i0, partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", on_arrays(_i1), partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
-    lower=Map(_i1),
+i1: Elementwise = unary("i1", program=_i1, partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> ad.special.i1([0.0, 1.0])
@@ -260,12 +256,11 @@ def _turned(k: Any, x: Any) -> Any:
 
 
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary("i0e_turned", on_arrays(_turned),
-    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),), lower=Map(_turned),
+i0e_turned: Elementwise = unary("i0e_turned", program=_turned,
+    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary("i0e", on_arrays(_i0e), partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
-    lower=Map(_i0e),
+i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.
@@ -273,8 +268,8 @@ i0e: Elementwise = unary("i0e", on_arrays(_i0e), partials=lambda y, x: (subtract
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
     """)
-i1e: Elementwise = unary("i1e", on_arrays(_i1e),
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),), lower=Map(_i1e),
+i1e: Elementwise = unary("i1e", program=_i1e,
+    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
     >>> ad.special.i1e([0.0, 1000.0])

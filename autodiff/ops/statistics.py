@@ -31,7 +31,7 @@ from .declare import unary
 from .elementwise import exp, log
 from .extremes import max_, min_
 from .power import power
-from .primitive import primitive, times, zero_of, zeros_of
+from .primitive import F64, primitive, times, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public
@@ -39,13 +39,10 @@ from .template import public
 __all__ = ["log_softmax", "logsumexp", "mean", "norm", "softmax", "std", "var"]
 
 
-_F64 = np.dtype(np.float64)
-
-
 def floating(x: Any, name: str) -> Tensor:
     """x as a tensor of floats: integers and bool become float64."""
     x = as_tensor(x, name, "x")
-    return cast_to(x, _F64) if x.dtype.kind in "ib" else x
+    return cast_to(x, F64) if x.dtype.kind in "ib" else x
 
 
 def _number(value: float, x: Tensor) -> Tensor:

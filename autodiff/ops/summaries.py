@@ -20,7 +20,7 @@ from .extremes import max_, min_
 from .forms import computed_in, further
 from .joining import stack
 from .numpy_parameters import along_axes
-from .primitive import spread_to, zero_of
+from .primitive import I64, spread_to, zero_of
 from .reductions import sum_, summed
 from .rows import segment_sum
 from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
@@ -324,7 +324,7 @@ def count_nonzero(x, axis=None, *, keepdims=False):
     """
     x = as_tensor(x, "count_nonzero", "x")
     axes = axes_of("count_nonzero", axis, x.aval)
-    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axes, keepdims=keepdims)
+    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), I64), axes, keepdims=keepdims)
 
 
 @public()

@@ -32,7 +32,7 @@ from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..primitive import spread_to, zero_of
+from ..primitive import I64, spread_to, zero_of
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
@@ -125,8 +125,6 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
 
 
 # ---------------------------------------------------------------- norms that are sums of singular values
-
-_I64 = np.dtype(np.int64)
 
 
 @public()
@@ -272,7 +270,7 @@ def matrix_rank(A, tol=None, *, rtol=None):
         limit = multiply(max_(s, -1, keepdims=True), share) if s.shape[-1] else 0.0
     else:
         limit = tol if isinstance(tol, (int, float)) else expand_dims(tol, -1)
-    return sum_(cast_to(greater(s, limit), _I64), -1)
+    return sum_(cast_to(greater(s, limit), I64), -1)
 
 
 @public()
@@ -329,7 +327,7 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
     s = svdvals(a)
     bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
-    rank = summed(cast_to(greater(s, bound), np.dtype(np.int64)), (s.ndim - 1,))
+    rank = summed(cast_to(greater(s, bound), I64), (s.ndim - 1,))
     if is_vector:
         x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
     return LstsqResult(x, residuals, rank, s)

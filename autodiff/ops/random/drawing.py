@@ -20,6 +20,7 @@ from ..creation import arange, extents_of
 from ..elementwise import erf, log, log1p
 from ..extremes import argmax
 from ..gathering import take
+from ..primitive import F64, I64
 from ..reductions import sum_
 from ..rows import argsort
 from ..scans import cumsum
@@ -114,7 +115,7 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
         raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
-    extents, i64 = extents_of("random.randint", shape), np.dtype(np.int64)
+    extents, i64 = extents_of("random.randint", shape), I64
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
     drawn = bitwise_right_shift(numbered(of_key("randint", key), extents, "i64"), 1)
     span = subtract(end, least)
@@ -132,7 +133,7 @@ def bernoulli(key, p=0.5, shape=None):
     bool[2] [False  True]
     """
     p = as_tensor(p, "random.bernoulli", "p")
-    p = p if p.dtype.kind == "f" else cast_to(p, np.dtype(np.float64))
+    p = p if p.dtype.kind == "f" else cast_to(p, F64)
     u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
     return _fits("bernoulli", less(u, p), u.shape)
 
@@ -303,7 +304,7 @@ def _chosen(key: Any, n: int, extents: tuple[int, ...], replace: bool, weights: 
         return randint(key, extents, 0, n)
     upto = cumsum(weights)
     u = multiply(uniform(key, (*extents, 1), weights.dtype), part(upto, 0, n - 1, n))
-    passed = sum_(cast_to(greater_equal(u, upto), np.dtype(np.int64)), axis=-1)
+    passed = sum_(cast_to(greater_equal(u, upto), I64), axis=-1)
     return minimum(passed, n - 1)
 
 

@@ -18,7 +18,7 @@ from ..conditions import bitwise_right_shift
 from ..conversion import as_tensor, cast_to, dtype_of
 from ..creation import extents_of, iota
 from ..joining import stack
-from ..primitive import broadcast_avals, expect, primitive
+from ..primitive import I32, I64, broadcast_avals, expect, primitive
 from ..shaping import reshape
 from ..slicing import part
 from ..template import public
@@ -120,15 +120,13 @@ fraction = primitive(
 
 # ---------------------------------------------------------------- keys
 
-_I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
-
 
 def of_key(name: str, key: Any) -> Tensor:
     """A key as a tensor.  Raises TypeError for what is none: a seed, most often."""
     if not isinstance(key, (Tensor, np.ndarray)):
         raise TypeError(located(f"random.{name}: key is {key!r}", "make one of a seed: ad.random.key(0)"))
     key = as_tensor(key, f"random.{name}", "key")
-    if key.shape != (2,) or key.dtype != _I32:
+    if key.shape != (2,) or key.dtype != I32:
         raise ShapeError(located(
             f"random.{name}: a key is an i32[2], got {key.aval}",
             "make one by ad.random.key(seed); for several at once ad.vmap over them",
@@ -147,17 +145,17 @@ def _words(key: Tensor, high: Tensor, low: Tensor, dtype: str) -> Tensor:
 def numbered(key: Tensor, shape: tuple[int, ...], dtype: str) -> Tensor:
     """A word (i32) or two (i64) for each element of an array, from its position."""
     size = math.prod(shape)
-    if size <= np.iinfo(_I32).max:
-        low = iota((size,), 0, _I32)
+    if size <= np.iinfo(I32).max:
+        low = iota((size,), 0, I32)
         return reshape(_words(key, constant(0, "i32"), low, dtype), shape)
-    position = iota((size,), 0, _I64)
-    high = cast_to(bitwise_right_shift(position, constant(32, "i64")), _I32)
-    return reshape(_words(key, high, cast_to(position, _I32), dtype), shape)
+    position = iota((size,), 0, I64)
+    high = cast_to(bitwise_right_shift(position, constant(32, "i64")), I32)
+    return reshape(_words(key, high, cast_to(position, I32), dtype), shape)
 
 
 def _pair(words: Tensor) -> Tensor:
     """i64[...] → i32[..., 2]: the upper word, the lower one."""
-    return stack([cast_to(bitwise_right_shift(words, constant(32, "i64")), _I32), cast_to(words, _I32)], axis=-1)
+    return stack([cast_to(bitwise_right_shift(words, constant(32, "i64")), I32), cast_to(words, I32)], axis=-1)
 
 
 def key(seed):
@@ -172,7 +170,7 @@ def key(seed):
     seed = as_tensor(seed, "random.key", "seed")
     if seed.dtype.kind != "i" or seed.ndim:
         raise TypeError(located(f"random.key: a seed is an integer, got {seed.aval}"))
-    return _pair(cast_to(seed, _I64))
+    return _pair(cast_to(seed, I64))
 
 
 @public(1)
@@ -201,7 +199,7 @@ def fold_in(key, data):
     data = as_tensor(data, "random.fold_in", "data")
     if data.dtype.kind != "i" or data.ndim:
         raise TypeError(located(f"random.fold_in: data is an integer, got {data.aval}"))
-    return _pair(_words(of_key("fold_in", key), constant(0, "i32"), cast_to(data, _I32), "i64"))
+    return _pair(_words(of_key("fold_in", key), constant(0, "i32"), cast_to(data, I32), "i64"))
 
 
 @public(1)
@@ -215,6 +213,6 @@ def bits(key, shape=(), dtype=np.int32):
     i32[2] [-224768089  -91998574]
     """
     dtype = dtype_of(dtype, "random.bits")
-    if dtype not in (_I32, _I64):
+    if dtype not in (I32, I64):
         raise DTypeError(located(f"random.bits: bits are int32 or int64, not {dtype}"))
     return numbered(of_key("bits", key), extents_of("random.bits", shape), f"i{8 * dtype.itemsize}")
