@@ -23,7 +23,7 @@ from ..tape.leaves import known_kind
 from ..tape.node import Node
 from ..tape.record import DETACH
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border
 from .indexing import READ, WRITE, getitem, index_update
 from .learner import ALL, Learner, Room, key_of
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
@@ -102,7 +102,7 @@ class Front:
                 continue
             if function.declaration.variadic is None:
                 wanted = _wanted(function)
-                learner = self._learner(function, _table(function), _bound(python, function), wanted)
+                learner = self._learner(function, _table(function), border(functools.partial(python, function)), wanted)
                 function.site = recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
         self.call = self.call or recorder.call(python)
         self._replace(Function, "__call__", vars(type)["__call__"], self.call)
@@ -217,12 +217,9 @@ def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
     """The operator of the left operand if it is ours, else the mirrored one of the right operand."""
     forward, reflected = AbstractTensor.__dict__[name], AbstractTensor.__dict__[mirrored]
 
+    @border
     def operator(left, right):
-        try:
-            return forward(left, right) if isinstance(left, AbstractTensor) else reflected(right, left)
-        except Exception as error:
-            shorten(error)
-            raise
+        return forward(left, right) if isinstance(left, AbstractTensor) else reflected(right, left)
 
     return operator
 
@@ -252,14 +249,3 @@ def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Pr
 def _learns(function: Function) -> bool:
     """True if a function of the library records operations that can be put down again."""
     return hasattr(getattr(function, "__wrapped__", None), "natively")
-
-
-def _bound(call: Callable[..., Any], function: Function) -> Callable[..., Any]:
-    def python(*args, **keywords):
-        try:
-            return call(function, *args, **keywords)
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return python

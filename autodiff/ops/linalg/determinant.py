@@ -24,7 +24,7 @@ from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, flipped_axes, square, square_aval
+from .matrices import adjoint, flipped_axes, of_matrices, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
@@ -174,7 +174,7 @@ def _change_batch(op, size, xs, mapped):
 
 #: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
 #: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
-_adjugate_change = primitive(
+_adjugate_change = of_matrices(
     "adjugate_change",
     lambda a, e: _of_finite(_change_reference, a, e),
     infer=_change_aval,
@@ -182,35 +182,27 @@ _adjugate_change = primitive(
     jvp=_change_jvp,
     lower=Call(),
     batch=_change_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 #: det(a) · a⁻¹, which every matrix has.
-_adjugate = primitive(
+_adjugate = of_matrices(
     "adjugate",
     lambda a: _of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
     jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 # ---------------------------------------------------------------- determinants
 
-_det = primitive(
+_det = of_matrices(
     "det",
     np.linalg.det,
     infer=lambda a: _number_aval("det", a),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -274,16 +266,13 @@ def _direction_jvp(dxs, y, a, *factors):
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
-_direction = primitive(
+_direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=lambda a, *_: _number_aval("slogdet", a),
     vjp=_direction_vjp,
     jvp=_direction_jvp,
     lower=Dense("sign"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -293,16 +282,13 @@ def _log_abs_jvp(dxs, y, a, *factors):
 
 
 #: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
-_log_abs_det = primitive(
+_log_abs_det = of_matrices(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
     jvp=_log_abs_jvp,
     lower=Dense("log_abs"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -315,16 +301,13 @@ def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
 
 
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
-_log_det_factored = primitive(
+_log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
     infer=lambda a, factor: _number_aval("log_det_factored", a),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
     jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
     lower=Dense("log_of_factor"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 

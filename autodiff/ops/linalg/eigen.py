@@ -50,7 +50,7 @@ from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
+from .matrices import adjoint, first_refused, hermitian_part, of_matrices, square, square_aval
 
 __all__ = [
     "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh", "identity",
@@ -275,16 +275,13 @@ def _values_jvp(dxs, w, value, a, y):
 #: The eigenvalues, from a and its decomposition: they have their derivatives where the vectors have none.
 _values = with_rule("eigh_values", _values_vjp, _values_jvp)
 
-_eigh = primitive(
+_eigh = of_matrices(
     "eigh",
     _reference,
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("eigh"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 

@@ -22,17 +22,16 @@ from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arithmetic import add, multiply, subtract
-from ..batching import along
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import halved_lower, lower_part, upper_part
 from ..joining import joined
-from ..primitive import expect, primitive, zeros_of
+from ..primitive import expect, zeros_of
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, matrices, square, square_aval
+from .matrices import adjoint, first_refused, hermitian_part, matrices, of_matrices, square, square_aval
 from .solving import solved_triangular
 
 __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
@@ -63,16 +62,13 @@ def _cholesky_jvp(dxs, y, a):
 
 
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
-_cholesky = primitive(
+_cholesky = of_matrices(
     "cholesky",
     _cholesky_reference,
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -123,16 +119,13 @@ def _refused(*_: object) -> NoReturn:
     ))
 
 
-_complement = primitive(
+_complement = of_matrices(
     "complement",
     _complement_reference,
     infer=_complement_aval,
     vjp=_refused,
     jvp=_refused,
     lower=Call(),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -198,16 +191,13 @@ def _qr_jvp(dxs, y, a):
     return joined((dq, upper_part(dr)), y.ndim - 2)
 
 
-_qr = primitive(
+_qr = of_matrices(
     "qr",
     _qr_reference,
     infer=_qr_aval,
     vjp=_qr_vjp,
     jvp=_qr_jvp,
     lower=Decompose("qr"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 

@@ -18,14 +18,21 @@ from codegen.ir import Aval
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arguments import common
+from ..batching import along
 from ..complexes import conjugated
-from ..primitive import broadcast_avals, expect, spread_to
+from ..primitive import Operation, broadcast_avals, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "right_side", "square", "square_aval",
-    "substituted", "symmetric_part",
+    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_matrices", "right_side", "square",
+    "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
+
+
+def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> Operation:
+    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
+    return primitive(name, reference, **{"batch": along(), "heavy": True, "keeps_mask": False} | declared)
+
 
 def square_aval(name: str, a: Aval) -> Aval:
     """The shape rule of square matrices, float or complex.  Raises ShapeError or DTypeError for others."""

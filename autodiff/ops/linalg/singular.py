@@ -28,12 +28,11 @@ from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
 from ..arithmetic import add, mul0, multiply, negative, subtract
-from ..batching import along
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import expect, primitive
+from ..primitive import expect
 from ..shaping import reshaped
 from ..slicing import part
 from ..template import public
@@ -49,7 +48,7 @@ from .eigen import (
     with_rule,
 )
 from .factorization import completed
-from .matrices import adjoint, matrices
+from .matrices import adjoint, matrices, of_matrices
 
 __all__ = [
     "SVDResult", "apart", "decomposition", "moved_gradient", "pinv", "scaled_by", "svd", "svdvals", "tolerance",
@@ -178,16 +177,13 @@ def _values_jvp(dxs, value, _, a, y):
 _values = with_rule("singular_values", _values_vjp, _values_jvp)
 
 
-_svd = primitive(
+_svd = of_matrices(
     "svd",
     lambda a: _of_sound(_stacked, a),
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("svd"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -285,16 +281,13 @@ def _pinv_jvp(dxs, y, a, *, tolerance):
     return add(dy, subtract(right, matmul(y, matmul(a, right))))
 
 
-_pinv = primitive(
+_pinv = of_matrices(
     "pinv",
     _pinv_reference,
     infer=_pinv_infer,
     vjp=_pinv_vjp,
     jvp=_pinv_jvp,
     lower=Call(),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 

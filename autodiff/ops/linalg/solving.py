@@ -26,7 +26,7 @@ from ..diagonals import lower_part, upper_part
 from ..primitive import expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, first_refused, right_side, square, square_aval, substituted
+from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -83,7 +83,7 @@ def _solve_jvp(dxs, x, a, b):
     return solved(a, _tangent(*dxs, x))
 
 
-_solve = primitive(
+_solve = of_matrices(
     "solve",
     _solve_reference,
     infer=lambda a, b: _solve_aval("solve", a, b),
@@ -91,8 +91,6 @@ _solve = primitive(
     jvp=_solve_jvp,
     lower=Dense("solve"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -221,7 +219,7 @@ def _solve_lu_jvp(dxs, x, a, factors, b, *, turned, refuses):
 
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
-_solve_lu = primitive(
+_solve_lu = of_matrices(
     "solve_lu",
     _solve_lu_reference,
     infer=lambda a, factors, b, *, turned, refuses: _solve_aval("solve", a, b),
@@ -229,8 +227,6 @@ _solve_lu = primitive(
     jvp=_solve_lu_jvp,
     lower=Dense("solve_lu"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -264,7 +260,7 @@ def _triangular_jvp(dxs, x, a, b, *, lower, refuses):
     return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower, refuses)
 
 
-_solve_triangular = primitive(
+_solve_triangular = of_matrices(
     "solve_triangular",
     _triangular_reference,
     infer=lambda a, b, *, lower, refuses: _solve_aval("solve_triangular", a, b),
@@ -272,8 +268,6 @@ _solve_triangular = primitive(
     jvp=_triangular_jvp,
     lower=Dense("triangular"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -318,7 +312,7 @@ def _factored_jvp(dxs, x, a, factor, b):
 
 #: x with a @ x = b, where a = factor @ factorᴴ.  The factor is how it is computed; what gradients flow to is a:
 #: a backward pass, and its derivative, solve with the same factor again.
-_solve_factored = primitive(
+_solve_factored = of_matrices(
     "solve_factored",
     _factored_reference,
     infer=lambda a, factor, b: _solve_aval("solve_factored", a, b),
@@ -326,8 +320,6 @@ _solve_factored = primitive(
     jvp=_factored_jvp,
     lower=Dense("factored"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -354,16 +346,13 @@ def _inv_vjp(y_bar, y, a, *, refuses):
 
 
 #: What a singular matrix `refuses` is nan without it.
-_inv = primitive(
+_inv = of_matrices(
     "inv",
     _inv_reference,
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
