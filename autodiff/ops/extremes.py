@@ -27,7 +27,7 @@ from codegen.lowering import Call, Scan
 
 from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, integer, kept
+from .arguments import axes_of, integer, kept
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
 from .complexes import imaginary_part, real_part
@@ -37,7 +37,7 @@ from .joining import joined
 from .primitive import BOOL, I64, Operation, expect, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
-from .shaping import reshaped, spread
+from .shaping import on_axis, spread
 from .slicing import part
 from .template import public
 
@@ -332,10 +332,8 @@ _cummin = _running("cummin", np.minimum, "min")
 
 
 def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
+    x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
+    return record(operation, (x,), (along,))
 
 
 @public(1, _cummax)

@@ -30,7 +30,7 @@ from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
 from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
-from .shaping import reshaped, transposed
+from .shaping import on_axis, reshaped, transposed
 from .template import Bounds, public
 
 __all__ = ["take"]
@@ -349,10 +349,7 @@ def take(x, indices, axis=None, *, mode="raise"):
     >>> ad.take([10, 20, 30], [3, 7], mode="wrap")
     i64[2] [10 20]
     """
-    x = as_tensor(x, "take", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("take", axis, x.aval)
+    x, along = on_axis("take", as_tensor(x, "take", "x"), axis)
     return gathered(x, [_within(indices, x.shape[along], mode)], (along,), along)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..custom.function import Function
+from ..tape import another
 from ..tensor import Tensor
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply
@@ -15,7 +17,7 @@ from .conditions import isnan, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import max_, min_
 from .forms import further
-from .numpy_parameters import as_floats, extreme_of, from_start, included, spread_of
+from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, of_masked_spread, spread_of
 from .primitive import F64, zero_of
 from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
@@ -59,10 +61,7 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     return sum_(found, axes, dtype=dtype, keepdims=keepdims)
 
 
-@further(nansum)
-def _nansum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    y = nansum(included("nansum", x, where, 0), axis, dtype=dtype, keepdims=keepdims)
-    return from_start("nansum", y, initial, add)
+of_masked(nansum, 0, add)
 
 
 @public(1)
@@ -122,11 +121,6 @@ def nanmax(x, axis=None, *, keepdims=False):
     return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
 
 
-@further(nanmax)
-def _nanmax(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(nanmax, 1, x, axis, keepdims, initial, where)
-
-
 @public(1)
 def nanmin(x, axis=None, *, keepdims=False):
     """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
@@ -144,9 +138,8 @@ def nanmin(x, axis=None, *, keepdims=False):
     return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)
 
 
-@further(nanmin)
-def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(nanmin, -1, x, axis, keepdims, initial, where)
+of_masked_extreme(nanmax, 1)
+of_masked_extreme(nanmin, -1)
 
 
 @public()
@@ -163,13 +156,14 @@ def nanprod(x, axis=None, *, keepdims=False):
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
     f64[3] [3. 0. 2.]
     """
-    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
+    return _prod_of_filled(x, axis, keepdims=keepdims)
 
 
-@further(nanprod)
-def _nanprod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    x = included("nanprod", _filled("nanprod", x, axis, 1.0), where, 1)
-    return from_start("nanprod", prod(x, axis, dtype=dtype, keepdims=keepdims), initial, multiply)
+def _prod_of_filled(x: Any, axis: Any, **keywords: Any) -> Tensor:
+    return prod(_filled("nanprod", x, axis, 1.0), axis, **keywords)
+
+
+of_masked(nanprod, 1, multiply, _prod_of_filled)
 
 
 @public()
@@ -184,11 +178,6 @@ def nancumsum(x, axis=None):
     return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
 
 
-@further(nancumsum)
-def _nancumsum(x, axis=None, *, dtype=None):
-    return cumsum(_filled("nancumsum", x, axis, 0.0), axis, dtype=dtype)
-
-
 @public()
 def nancumprod(x, axis=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
@@ -201,9 +190,14 @@ def nancumprod(x, axis=None):
     return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
 
 
-@further(nancumprod)
-def _nancumprod(x, axis=None, *, dtype=None):
-    return cumprod(_filled("nancumprod", x, axis, 1.0), axis, dtype=dtype)
+def _of_dtype(function: Function, run: Callable[..., Tensor], fill: float) -> None:
+    @further(function)
+    def running(x, axis=None, *, dtype=None):
+        return run(_filled(function.__name__, x, axis, fill), axis, dtype=dtype)
+
+
+_of_dtype(nancumsum, cumsum, 0.0)
+_of_dtype(nancumprod, cumprod, 1.0)
 
 
 @public()
@@ -222,11 +216,6 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     return spread_of("nanvar", x, axis, None, ddof, None, keepdims, True, None)
 
 
-@further(nanvar)
-def _nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return spread_of("nanvar", x, axis, dtype, ddof, correction, keepdims, where, mean)
-
-
 @public()
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
@@ -241,6 +230,5 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     return root_of_squares(spread_of("nanstd", x, axis, None, ddof, None, keepdims, True, None))
 
 
-@further(nanstd)
-def _nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return root_of_squares(spread_of("nanstd", x, axis, dtype, ddof, correction, keepdims, where, mean))
+of_masked_spread(nanvar, another)
+of_masked_spread(nanstd, root_of_squares)

@@ -14,7 +14,9 @@ import numpy as np
 
 from codegen.lazily import imported
 
+from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, caller, located
+from ..tape import another
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, kept, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
@@ -35,7 +37,10 @@ from .scans import prod
 from .shaping import moveaxis, ravel, reshape, reshaped, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
-__all__ = ["along_axes", "along_axis", "as_floats", "extreme_of", "from_start", "included", "joined_in", "spread_of"]
+__all__ = [
+    "along_axes", "along_axis", "as_floats", "included", "joined_in", "of_masked", "of_masked_extreme",
+    "of_masked_spread", "spread_of",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- layouts
@@ -120,19 +125,14 @@ def woven(xs: Sequence[Any], labels: Sequence[Any], operands: Sequence[Any]) -> 
 # ---------------------------------------------------------------- shapes
 
 
-@further(zeros_like)
-def _zeros_like(x, *, dtype=None, shape=None):
-    return _like(x, 0, dtype, shape)
+def _of_number(function: Function, number: int) -> None:
+    @further(function)
+    def like(x, *, dtype=None, shape=None):
+        return _like(x, number, dtype, shape)
 
 
-@further(ones_like)
-def _ones_like(x, *, dtype=None, shape=None):
-    return _like(x, 1, dtype, shape)
-
-
-@further(empty_like)
-def _empty_like(x, *, dtype=None, shape=None):
-    return _like(x, 0, dtype, shape)
+for _function, _filling in ((zeros_like, 0), (ones_like, 1), (empty_like, 0)):
+    _of_number(_function, _filling)
 
 
 @further(full_like)
@@ -245,34 +245,27 @@ def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
     return cast_to(start, dtype)
 
 
-def from_start(name: str, y: Tensor, initial: Any, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """A reduction that begins with `initial`."""
-    return y if initial is None else join(y, _start(name, initial, y.dtype))
-
-
 # ---------------------------------------------------------------- sums, products, any, all
 
 
-@further(sum_)
-def _sum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    return from_start("sum", sum_(included("sum", x, where, 0), axis, dtype=dtype, keepdims=keepdims), initial, add)
+def of_masked(function: Function, neutral: Any, join: Any = None, reduce: Any = None) -> None:
+    """Let a reduction take a mask, and one that has a `join` a start, which its result is joined to."""
+    name, reduce = function.__name__, reduce or function
+
+    def from_start(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
+        y = reduce(included(name, x, where, neutral), axis, dtype=dtype, keepdims=keepdims)
+        return y if initial is None else join(y, _start(name, initial, y.dtype))
+
+    def masked(x, axis=None, *, keepdims=False, where=True):
+        return reduce(included(name, x, where, neutral), axis, keepdims=keepdims)
+
+    further(function)(from_start if join else masked)
 
 
-@further(prod)
-def _prod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    y = prod(included("prod", x, where, 1), axis, dtype=dtype, keepdims=keepdims)
-    return from_start("prod", y, initial, multiply)
-
-
-@further(any_)
-def _any(x, axis=None, *, keepdims=False, where=True):
-    return any_(included("any", x, where, False), axis, keepdims=keepdims)
-
-
-@further(all_)
-def _all(x, axis=None, *, keepdims=False, where=True):
-    return all_(included("all", x, where, True), axis, keepdims=keepdims)
-
+of_masked(sum_, 0, add)
+of_masked(prod, 1, multiply)
+of_masked(any_, False)
+of_masked(all_, True)
 
 # ---------------------------------------------------------------- extremes
 
@@ -285,37 +278,34 @@ def _least(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-def extreme_of(function: Any, sign: int, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
+def of_masked_extreme(function: Function, sign: int) -> None:
+    """Let an extreme (sign 1: the largest) take a mask, and a start, which is one more element."""
     name = function.__name__
-    x = as_tensor(x, name, "x")
-    axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
-    if initial is None and mask is not None:
-        raise ValueError(located(
-            f"{name}: of no element at all there is none: where= needs initial=",
-            f"initial={_least(x.dtype, sign)} makes no difference",
-        ))
-    if mask is not None:
-        skips = name.startswith("nan") and x.dtype.kind in "fc"
-        x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
-    if initial is None:
-        return function(x, axes, keepdims=keepdims)
-    rest = reduced_shape(x.shape, axes)
-    last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
-    rows = reshaped(last, (*rest, math.prod([x.shape[a] for a in axes])))
-    first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rest, 1))
-    y = function(joined((rows, first), rows.ndim - 1), -1)
-    return reshaped(y, kept(x.shape, axes)) if keepdims else y
+
+    @further(function)
+    def extreme(x, axis=None, *, keepdims=False, initial=None, where=True):
+        x = as_tensor(x, name, "x")
+        axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
+        if initial is None and mask is not None:
+            raise ValueError(located(
+                f"{name}: of no element at all there is none: where= needs initial=",
+                f"initial={_least(x.dtype, sign)} makes no difference",
+            ))
+        if mask is not None:
+            skips = name.startswith("nan") and x.dtype.kind in "fc"
+            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
+        if initial is None:
+            return function(x, axes, keepdims=keepdims)
+        rest = reduced_shape(x.shape, axes)
+        last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
+        rows = reshaped(last, (*rest, math.prod([x.shape[a] for a in axes])))
+        first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rest, 1))
+        y = function(joined((rows, first), rows.ndim - 1), -1)
+        return reshaped(y, kept(x.shape, axes)) if keepdims else y
 
 
-@further(max_)
-def _max(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(max_, 1, x, axis, keepdims, initial, where)
-
-
-@further(min_)
-def _min(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(min_, -1, x, axis, keepdims, initial, where)
-
+of_masked_extreme(max_, 1)
+of_masked_extreme(min_, -1)
 
 # ---------------------------------------------------------------- means and spreads
 
@@ -338,7 +328,7 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
         return mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = as_floats("mean", x, dtype)
     count = _counted(x, mask, axes_of("mean", axis, x.aval), keepdims)
-    y = divide(_sum(x, axis, keepdims=keepdims, where=mask), count)
+    y = divide(sum_(choose(mask, x, 0), axis, keepdims=keepdims), count)
     return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
 
 
@@ -372,11 +362,13 @@ def spread_of(
     return divide(squares, choose(freedom > 0.0, freedom, none))
 
 
-@further(var)
-def _var(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return spread_of("var", x, axis, dtype, ddof, correction, keepdims, where, mean)
+def of_masked_spread(function: Function, finish: Callable[[Tensor], Tensor]) -> None:
+    """Let a variance, or what it is finished to, take a mask, a mean and a dtype."""
+
+    @further(function)
+    def spread(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
+        return finish(spread_of(function.__name__, x, axis, dtype, ddof, correction, keepdims, where, mean))
 
 
-@further(std)
-def _std(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return root_of_squares(spread_of("std", x, axis, dtype, ddof, correction, keepdims, where, mean))
+of_masked_spread(var, another)
+of_masked_spread(std, root_of_squares)

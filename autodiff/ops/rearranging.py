@@ -22,7 +22,7 @@ from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
 from .primitive import linear, spread_to
-from .shaping import reshaped
+from .shaping import on_axis, reshaped
 from .slicing import part
 from .template import public
 
@@ -145,9 +145,7 @@ def repeat(x, repeats, axis=None):
     i64[3] [2 2 2]
     """
     x, repeats = as_tensor(x, "repeat", "x"), numbers_of(repeats)
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("repeat", axis, x.aval)
+    x, along = on_axis("repeat", x, axis)
     if isinstance(repeats, (tuple, list)):
         counts = [_count(r, "repeat") for r in repeats]
         if len(counts) not in (1, x.shape[along]):

@@ -28,7 +28,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .gathering import check_updates, index_tensor, scattered, within
 from .primitive import I32, I64, broadcast_avals, expect, linear, primitive, spread_to
-from .shaping import reshaped
+from .shaping import on_axis, reshaped
 from .template import Bounds, public
 
 __all__ = ["argsort", "one_hot", "segment_sum", "sort", "take_along_axis"]
@@ -121,10 +121,7 @@ def take_along_axis(x, indices, axis=-1):
     [[2]
      [3]]
     """
-    x = as_tensor(x, "take_along_axis", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("take_along_axis", axis, x.aval)
+    x, along = on_axis("take_along_axis", as_tensor(x, "take_along_axis", "x"), axis)
     index = index_tensor(indices, "take_along_axis", x.shape[along])
     if index.ndim != x.ndim:
         raise ShapeError(located(
@@ -229,10 +226,8 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
     i64[4] [0 2 1 3]
     """
-    x = as_tensor(x, "argsort", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    return _ordered(x, axis_of("argsort", axis, x.aval), bool(descending))
+    x, along = on_axis("argsort", as_tensor(x, "argsort", "x"), axis)
+    return _ordered(x, along, bool(descending))
 
 
 @public(1)
@@ -249,10 +244,7 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     >>> ad.grad(lambda x: ad.sort(x)[0])(ad.tensor([3.0, 1.0, 2.0]))
     f64[3] [0. 1. 0.]
     """
-    x = as_tensor(x, "sort", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("sort", axis, x.aval)
+    x, along = on_axis("sort", as_tensor(x, "sort", "x"), axis)
     return _taken(x, _ordered(x, along, bool(descending)), along)
 
 

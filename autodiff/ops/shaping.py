@@ -7,6 +7,7 @@ and its transpose puts a cotangent back where the elements came from.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,11 @@ _reshape = linear(
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """x in a shape of as many elements; no node when it has it."""
     return x if x.shape == shape else record(_reshape, (x,), (shape,))
+
+
+def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    """x and one of its axes, counted from the front; for None x flattened, which has one."""
+    return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis_of(function, axis, x.aval))
 
 
 @public(1, _reshape)
