@@ -18,7 +18,7 @@ from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, reduced_shape
+from .arguments import axes_of, axis_of, kept
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, isnan, logical_and, logical_not
 from .conditions import where as choose
@@ -34,7 +34,7 @@ from .primitive import BOOL, spread_to
 from .rearranging import meshgrid
 from .reductions import all_, any_, sum_
 from .scans import prod
-from .shaping import moveaxis, ravel, reshape, reshaped, transpose
+from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 __all__ = [
@@ -296,10 +296,8 @@ def of_masked_extreme(function: Function, sign: int) -> None:
             x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
         if initial is None:
             return function(x, axes, keepdims=keepdims)
-        rest = reduced_shape(x.shape, axes)
-        last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
-        rows = reshaped(last, (*rest, math.prod([x.shape[a] for a in axes])))
-        first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rest, 1))
+        rows = rows_along(x, axes)
+        first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rows.shape[:-1], 1))
         y = function(joined((rows, first), rows.ndim - 1), -1)
         return reshaped(y, kept(x.shape, axes)) if keepdims else y
 

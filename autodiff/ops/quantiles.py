@@ -6,16 +6,16 @@ two elements is theirs in shares.  So gradients go to those elements, and to q.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from codegen.symbols import as_float
 
+from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of, common
+from .arguments import axes_of, common, kept
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, equal, isnan, less, where
 from .conversion import cast_to
@@ -25,16 +25,17 @@ from .primitive import F64, I64, spread_to
 from .reductions import any_, summed
 from .rows import argsort, sort, take_along_axis
 from .scans import cumsum
-from .shaping import moveaxis, reshaped
+from .shaping import moveaxis, reshaped, rows_along
 from .template import public
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 
 def _found(
-    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips: bool, per: float = 1.0,
-    weights: Any = None,
+    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None
 ) -> Tensor:
+    """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
+    skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
     if method not in _PLACES:
         raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     if _is_outside(q, per):
@@ -44,9 +45,7 @@ def _found(
     axes = axes_of(name, axis, x.aval)
     if not x.size:
         raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
-    kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
-    last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
-    rows = reshaped(last, (*kept, x.size // math.prod(kept)))
+    rows = rows_along(x, axes)
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
     shares = reshaped(cast_to(given, F64), (q.size,))
     shares = divide(shares, per) if per != 1.0 else shares
@@ -55,11 +54,9 @@ def _found(
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes, rows.shape), skips=skips)
-    y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
-    if not keepdims:
-        return y
-    return reshaped(y, (*q.shape, *[1 if i in axes else n for i, n in enumerate(x.shape)]))
+        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes), skips=skips)
+    shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
+    return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
 
 
 def _is_outside(q: Any, most: float) -> bool:
@@ -98,7 +95,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     return where(is_outside, np.nan, found)
 
 
-def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The weights of each row: given for each element, or for those along the axis."""
     (w,) = common(name, (("weights", weights),), "f")
     if w.shape != x.shape:
@@ -107,7 +104,7 @@ def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], 
             told = f"{w.aval} are not for {x.aval} along axes {axes}"
             raise ShapeError(located(f"{name}: weights {told}"))
         w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
-    return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), F64)
+    return cast_to(rows_along(w, axes), F64)
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:
@@ -160,12 +157,7 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
     f64[2] [2. 3.]
     """
-    return _found("quantile", x, q, axis, method, keepdims, skips=False)
-
-
-@further(quantile)
-def _quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("quantile", x, q, axis, method, keepdims, skips=False, weights=weights)
+    return _found("quantile", x, q, axis, method, keepdims)
 
 
 @public()
@@ -179,12 +171,7 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
     """
-    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0)
-
-
-@further(percentile)
-def _percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0, weights=weights)
+    return _found("percentile", x, q, axis, method, keepdims)
 
 
 @public()
@@ -198,7 +185,7 @@ def median(x, axis=None, *, keepdims=False):
     >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
     f64[2] [2.5 3. ]
     """
-    return _found("median", x, 0.5, axis, "linear", keepdims, skips=False)
+    return _found("median", x, 0.5, axis, "linear", keepdims)
 
 
 @public()
@@ -210,12 +197,7 @@ def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
     """
-    return _found("nanquantile", x, q, axis, method, keepdims, skips=True)
-
-
-@further(nanquantile)
-def _nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("nanquantile", x, q, axis, method, keepdims, skips=True, weights=weights)
+    return _found("nanquantile", x, q, axis, method, keepdims)
 
 
 @public()
@@ -227,12 +209,7 @@ def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0
     """
-    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0)
-
-
-@further(nanpercentile)
-def _nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0, weights=weights)
+    return _found("nanpercentile", x, q, axis, method, keepdims)
 
 
 @public()
@@ -244,4 +221,14 @@ def nanmedian(x, axis=None, *, keepdims=False):
     >>> ad.nanmedian([1.0, ad.nan, 3.0])
     f64[] 2.0
     """
-    return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
+    return _found("nanmedian", x, 0.5, axis, "linear", keepdims)
+
+
+def _with_weights(function: Function) -> None:
+    @further(function)
+    def weighted(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+        return _found(function.__name__, x, q, axis, method, keepdims, weights)
+
+
+for _function in (quantile, percentile, nanquantile, nanpercentile):
+    _with_weights(_function)

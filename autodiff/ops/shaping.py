@@ -188,6 +188,13 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
 
+def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """x with the elements along these axes as rows: the last axis has them, and the others keep their order."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    shape = (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes]))
+    return reshaped(transposed(x, rest + axes), shape)
+
+
 @public(1, _transpose)
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.

@@ -11,7 +11,6 @@ At a kink, where they share, or where a value that counts is 0, the gradient is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
 from ..primitive import I64, spread_to, zero_of
 from ..reductions import sum_, summed, unreduced
-from ..shaping import expand_dims, reshaped, transposed
+from ..shaping import expand_dims, reshaped, rows_along
 from ..slicing import part
 from ..statistics import floating, norm
 from ..template import public
@@ -171,9 +170,7 @@ def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     """
     x = floating(x, "vector_norm")
     axes = axes_of("vector_norm", axis, x.aval)
-    rest = tuple([i for i in range(x.ndim) if i not in axes])
-    rows = reshaped(transposed(x, rest + axes), (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])))
-    return unreduced(norm(rows, ord, -1), x, axes, keepdims)
+    return unreduced(norm(rows_along(x, axes), ord, -1), x, axes, keepdims)
 
 
 @public()
