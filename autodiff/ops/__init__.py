@@ -35,7 +35,6 @@ from .elementwise import round_
 from .extremes import *
 from .extremes import max_, min_
 from .gathering import *
-from .gradients import *
 from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
@@ -60,8 +59,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import random as random
     from . import special as special
-    from .choosing import *  # as `LATER` has them
-    from .elementwise_late import *
+    from .elementwise_late import *  # as `LATER` has them
     from .floats import *
     from .grids import *
     from .nan_reductions import *
@@ -77,7 +75,7 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic complexes conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "gradients indexing joining padding power rearranging reductions rows scans shaping statistics"
+    "indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {
@@ -95,15 +93,15 @@ __all__ = sorted([*__all__, *" ".join(_ALSO.values()).split()])
 LATER = {
     name: home
     for home, names in {
-        "choosing": "allclose argwhere array_equal flatnonzero isclose isin nanargmax nanargmin nonzero select",
         "elementwise_late": "cbrt deg2rad degrees elu exp2 gelu heaviside leaky_relu log_sigmoid mish "
         "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
         "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
-        "nan_reductions": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
+        "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
         "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
-        "searching": "digitize histogram interp searchsorted",
+        "searching": "allclose argwhere array_equal digitize flatnonzero histogram interp isclose isin nonzero "
+        "searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
         "special_normal": "erfinv",
         "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack fliplr flipud "

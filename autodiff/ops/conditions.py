@@ -13,10 +13,10 @@ import numpy as np
 from codegen.ir import dtype_name
 
 from ..custom.function import Function
-from ..errors import DTypeError, located
+from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arguments import common
+from .arguments import common, listed
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
@@ -27,7 +27,7 @@ from .template import public
 __all__ = [
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clip",
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "relu", "where",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "relu", "select", "where",
 ]  # fmt: skip
 
 
@@ -304,3 +304,29 @@ clip = published(
     """,
     _clip,
 )
+
+
+@public()
+def select(condlist, choicelist, default=0):
+    """The choice of the first condition that holds for an element; `default` where none does.
+
+    condlist: [bool[...], ...]  choicelist: [T[...], ...]  →  T[...]     all are broadcast
+
+    What is not chosen gets a gradient of exactly 0, as in `where`.  Raises ShapeError where there are not as many
+    choices as conditions, or none.
+
+    >>> x = ad.tensor([-1.0, 0.5, 3.0])
+    >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
+    f64[3] [0.  0.5 1. ]
+    """
+    conditions = listed(condlist, "select", "conditions")
+    choices = listed(choicelist, "select", "choices")
+    if len(conditions) != len(choices) or not conditions:
+        raise ShapeError(located(
+            f"select: {len(conditions)} conditions for {len(choices)} choices",
+            "there is one choice for each condition, and one at least",
+        ))
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return found

@@ -11,11 +11,11 @@ import numpy as np
 from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of
+from .arguments import axes_of, axis_of
 from .arithmetic import add, divide, multiply
 from .conditions import isnan, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .extremes import max_, min_
+from .extremes import argmax, argmin, max_, min_
 from .forms import further
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, of_masked_spread, spread_of
 from .primitive import F64, zero_of
@@ -24,7 +24,10 @@ from .scans import cumprod, cumsum, prod
 from .statistics import root_of_squares
 from .template import public
 
-__all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar",
+]  # fmt: skip
 
 def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
     """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
@@ -232,3 +235,38 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
 
 of_masked_spread(nanvar, another)
 of_masked_spread(nanstd, root_of_squares)
+
+
+def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, name, "x")
+    if axis is not None:
+        axis = axis_of(name, axis, x.aval)
+    return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
+
+
+@public()
+def nanargmax(x, axis=None, *, keepdims=False):
+    """Index of the first largest element along an axis (None: in x flattened), nan taken for -inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> ad.nanargmax([1.0, ad.nan, 2.0])
+    i64[] 2
+    """
+    return _place_without_nan(argmax, "nanargmax", -np.inf, x, axis, keepdims)
+
+
+@public()
+def nanargmin(x, axis=None, *, keepdims=False):
+    """Index of the first smallest element along an axis (None: in x flattened), nan taken for inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> ad.nanargmin([ad.nan, 1.0, 2.0])
+    i64[] 1
+    """
+    return _place_without_nan(argmin, "nanargmin", np.inf, x, axis, keepdims)

@@ -176,7 +176,7 @@ def _meshgrid(*arrays, copy=True, sparse=False, indexing="xy"):
 def _where(condition, x1=None, x2=None):
     if (x1 is None) != (x2 is None):
         raise ValueError(located("where: takes both of x and y, or neither"))
-    return imported("autodiff.ops.choosing").nonzero(condition) if x1 is None else choose(condition, x1, x2)
+    return imported("autodiff.ops.searching").nonzero(condition) if x1 is None else choose(condition, x1, x2)
 
 
 # ---------------------------------------------------------------- products along axes

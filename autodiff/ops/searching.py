@@ -1,10 +1,13 @@
-"""Places in sorted arrays, and what is read by them: searchsorted, digitize, histogram, interp.
+"""Finding: places in sorted arrays and of what is not zero, what is read by them, membership and nearness.
 
     search    y[..., j] = how many of sorted a[..., :] lie before v[..., j]     by halving, in native code
+
+How many elements are not zero is a shape: `nonzero` and its relatives evaluate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,26 +15,42 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..errors import DispatchError, ShapeError, located
-from ..tape import record
+from ..errors import ConcretizationError, DispatchError, ShapeError, located
+from ..tape import leaf, record
 from ..tensor import Tensor
 from .arguments import common, listed, number
-from .arithmetic import add, divide, multiply, subtract
+from .arithmetic import abs_, add, divide, multiply, subtract
 from .batching import with_examples
-from .conditions import clip, equal, greater_equal, isnan, less, where
-from .conversion import as_tensor, cast_to
+from .conditions import (
+    clip,
+    equal,
+    greater_equal,
+    isfinite,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    where,
+)
+from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
 from .extremes import max_, min_
 from .gathering import take
-from .joining import concatenate
-from .primitive import I64, expect, primitive, spread_to
+from .joining import concatenate, stack
+from .primitive import BOOL, I64, expect, primitive, spread_to, zeros_of
 from .rearranging import diff
-from .reductions import sum_
-from .rows import argsort, segment_sum
-from .shaping import flip, reshaped
+from .reductions import all_, any_, sum_
+from .rows import argsort, segment_sum, sort
+from .shaping import expand_dims, flip, reshaped
 from .template import public
 
-__all__ = ["digitize", "histogram", "interp", "searchsorted"]
+__all__ = [
+    "allclose", "argwhere", "array_equal", "digitize", "flatnonzero", "histogram", "interp", "isclose", "isin",
+    "nonzero", "searchsorted",
+]  # fmt: skip
 
 
 def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
@@ -232,3 +251,130 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     xp, fp = take(xp, order), take(fp, order)
     xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
+
+
+# ---------------------------------------------------------------- membership, and what has to be known
+
+@public()
+def isin(element, test_elements, *, invert=False):
+    """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
+
+    Nan is among nothing.  By sorting: n log m comparisons.
+
+    >>> ad.isin([1, 2, 5], [5, 1])
+    bool[3] [ True False  True]
+    """
+    x, tested = common("isin", (("element", element), ("test_elements", test_elements)), "fibc")
+    tested = reshaped(tested, (tested.size,))
+    if not tested.size or not x.size:
+        found = zeros_of(x.aval.with_dtype(BOOL))
+    elif x.dtype.kind in "fi":
+        ordered = sort(tested)
+        found = equal(take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)), x)
+    else:
+        found = any_(equal(expand_dims(x, -1), tested), -1)
+    return logical_not(found) if invert else found
+
+
+# ---------------------------------------------------------------- what has to be known
+
+
+def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
+    """The places where x is not zero, an array for each axis."""
+    x = as_tensor(x, name, "x")
+    value = known_value(x)
+    if value is None:
+        raise ConcretizationError(located(
+            f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function",
+            "use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number",
+        ))
+    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
+
+
+@public()
+def nonzero(x) -> tuple[Tensor, ...]:
+    """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
+
+    Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.
+
+    >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
+    (i64[2] [0 1], i64[2] [1 0])
+    """
+    x = as_tensor(x, "nonzero", "x")
+    if not x.ndim:
+        raise ShapeError(located(f"nonzero: a {x.aval} has no axes", "ad.atleast_1d(x) gives it one"))
+    return tuple(_not_zero("nonzero", x))
+
+
+@public()
+def flatnonzero(x):
+    """The indices of all elements that are not zero, in x flattened.   T[...]  →  i64[k]     evaluates, as `nonzero`
+
+    >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
+    i64[2] [1 2]
+    """
+    x = as_tensor(x, "flatnonzero", "x")
+    return _not_zero("flatnonzero", reshaped(x, (x.size,)))[0]
+
+
+@public()
+def argwhere(x):
+    """The indices of all elements that are not zero, one in each row.
+
+    T[...]  →  i64[k, rank]     evaluates, as `nonzero`
+
+    >>> ad.argwhere([[0.0, 2.0], [3.0, 0.0]])
+    i64[2,2]
+    [[0 1]
+     [1 0]]
+    """
+    x = as_tensor(x, "argwhere", "x")
+    places = _not_zero("argwhere", x if x.ndim else reshaped(x, (1,)))
+    found = stack(places, 1)
+    return found if x.ndim else found[:, :0]
+
+
+@public()
+def array_equal(a, b, equal_nan=False):
+    """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
+
+    >>> ad.array_equal([1, 2], [1.0, 2.0])
+    bool[] True
+    """
+    a, b = as_tensor(a, "array_equal", "a"), as_tensor(b, "array_equal", "b")
+    if a.shape != b.shape:
+        return spread_to(as_tensor(False), ())
+    found = equal(a, b)
+    return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
+
+
+# ---------------------------------------------------------------- nearness
+
+
+@public()
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+
+    T[...], T[...]  →  bool[...]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
+    bool[3] [ True  True False]
+    """
+    a, b = common("isclose", (("a", a), ("b", b)), "fc")
+    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
+    found = where(isfinite(b), is_near, equal(a, b))
+    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
+
+
+@public()
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
+    bool[] True
+    """
+    return all_(isclose(a, b, rtol, atol, equal_nan))
