@@ -30,7 +30,7 @@ from .cancelling import divided
 from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .primitive import C64, C128, F32, F64, Operation, dtype_name_of, expect, primitive, zero_of
+from .primitive import C64, C128, F32, F64, Operation, added, dtype_name_of, expect, primitive, zero_of
 from .template import public
 
 __all__ = ["conj", "imag", "real"]
@@ -100,9 +100,8 @@ def _direction(x: Tensor) -> Tensor:
 
 def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
     multiple, rest = divided(y_bar, y)
-    terms = [multiply(cast_to(g, x.dtype), d()) for g, d in ((multiple, lambda: x), (rest, lambda: _direction(x)))
-             if g is not None]
-    return (terms[0] if len(terms) == 1 else add(*terms),)
+    along = None if multiple is None else multiply(cast_to(multiple, x.dtype), x)
+    return (added(along, None if rest is None else multiply(cast_to(rest, x.dtype), _direction(x))),)
 
 
 _size: Operation = primitive(
@@ -116,24 +115,12 @@ _size: Operation = primitive(
 )
 
 
-@abs_.on_complex
-def _(x):
-    return record(_size, (x,))
+abs_.on_complex(lambda x: record(_size, (x,)))
 
 
-@isnan.on_complex
-def _(x):
-    return logical_or(isnan(real_part(x)), isnan(imaginary_part(x)))
-
-
-@isinf.on_complex
-def _(x):
-    return logical_or(isinf(real_part(x)), isinf(imaginary_part(x)))
-
-
-@isfinite.on_complex
-def _(x):
-    return logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x)))
+isnan.on_complex(lambda x: logical_or(isnan(real_part(x)), isnan(imaginary_part(x))))
+isinf.on_complex(lambda x: logical_or(isinf(real_part(x)), isinf(imaginary_part(x))))
+isfinite.on_complex(lambda x: logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x))))
 
 
 def real_part(x: Tensor) -> Tensor:

@@ -94,6 +94,12 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     return spread_to(constant(python(number), dtype_name(dtype)), shape)
 
 
+def _of_shape(name: str, shape: Any, number: int, dtype: Any, order: Any, device: Any, like: Any) -> Tensor:
+    if order != "C" or device is not None or like is not None:
+        check_without_effect(name, order=order, device=device, like=like)
+    return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
+
+
 @remembered(0)
 def zeros(shape, dtype=None, order="C", *, device=None, like=None):
     """Zeros.   →  dtype[shape]
@@ -106,9 +112,7 @@ def zeros(shape, dtype=None, order="C", *, device=None, like=None):
     >>> ad.zeros(2, dtype=ad.int64)
     i64[2] [0 0]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("zeros", order=order, device=device, like=like)
-    return _filled(extents_of("zeros", shape), 0, F64 if dtype is None else dtype_of(dtype, "zeros"))
+    return _of_shape("zeros", shape, 0, dtype, order, device, like)
 
 
 @remembered(0)
@@ -125,9 +129,7 @@ def ones(shape, dtype=None, order="C", *, device=None, like=None):
     [[1. 1.]
      [1. 1.]]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("ones", order=order, device=device, like=like)
-    return _filled(extents_of("ones", shape), 1, F64 if dtype is None else dtype_of(dtype, "ones"))
+    return _of_shape("ones", shape, 1, dtype, order, device, like)
 
 
 @remembered(0)
@@ -142,9 +144,7 @@ def empty(shape, dtype=None, order="C", *, device=None, like=None):
     >>> ad.empty(2)
     f64[2] [0. 0.]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("empty", order=order, device=device, like=like)
-    return _filled(extents_of("empty", shape), 0, F64 if dtype is None else dtype_of(dtype, "empty"))
+    return _of_shape("empty", shape, 0, dtype, order, device, like)
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):

@@ -19,6 +19,7 @@ from .declare import Elementwise, binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import weighted
+from .special_series import polynomial
 from .statistics import floating
 from .template import public
 
@@ -46,10 +47,7 @@ def _sinc_slope(x: Tensor) -> Tensor:
     angle = multiply(far, math.pi)
     square = multiply(multiply(x, x), math.pi**2)
     terms = [(-1) ** j * 2 * j / math.factorial(2 * j + 1) for j in range(1, 6)]
-    total: Any = terms[-1]
-    for c in reversed(terms[:-1]):
-        total = add(multiply(total, square), c)
-    near = multiply(multiply(total, x), math.pi**2)
+    near = multiply(multiply(polynomial(terms, square), x), math.pi**2)
     return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
 
 

@@ -10,6 +10,7 @@ in operations, so what they record is fused, and differentiated again, like anyt
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -25,9 +26,9 @@ from .arrays import on_arrays
 from .batching import elements
 
 __all__ = [
-    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of",
-    "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to", "times",
-    "zero_of", "zeros_of",
+    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "Operation", "added", "adjoint_of", "broadcast_avals",
+    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to",
+    "times", "zero_of", "zeros_of",
 ]  # fmt: skip
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
@@ -95,7 +96,7 @@ def elementwise(
                 after = tuple([f for f in factors if f.shape == x.shape])
                 factors = tuple([f for f in factors if f.shape != x.shape])
             term = None if rest is None else _scaled(rest, factors, masked, masks)
-            x_bar = term if x_bar is None else x_bar if term is None else named("add")(x_bar, term)
+            x_bar = added(x_bar, term)
             found.append(None if x_bar is None else _scaled(sum_to(x_bar, x.shape), after, masked, masks))
         return tuple(found)
 
@@ -104,9 +105,7 @@ def elementwise(
             return None
         dy = None
         for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
-            term = None if dx is None else _scaled(dx, _forced(partial), False, masks)
-            if term is not None:
-                dy = term if dy is None else named("add")(dy, term)
+            dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
     reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
@@ -165,18 +164,12 @@ def _moved(
 ) -> Tensor | None:
     """The tangent of a linear operation: itself of the tangents, or a sum of it with one tangent each."""
     moving = [i for i in in_args if dxs[i] is not None]
-    if not moving:
-        return None
-    if jointly:
+    if moving and jointly:
         arguments = list(xs)
         for i in in_args:
             arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
         return record(operation, tuple(arguments), values)
-    terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
-    dy = terms[0]
-    for term in terms[1:]:
-        dy = named("add")(dy, term)
-    return dy
+    return functools.reduce(added, [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving], None)
 
 
 def primitive(
@@ -277,6 +270,11 @@ def adjoint_of(partial: Any) -> Any:
     if isinstance(partial, tuple):
         return tuple([adjoint_of(factor) for factor in partial])
     return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial
+
+
+def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """a + b, where None is zero."""
+    return b if a is None else a if b is None else named("add")(a, b)
 
 
 def dtype_name_of(x: Tensor) -> str:

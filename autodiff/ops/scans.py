@@ -20,11 +20,11 @@ from ..errors import ShapeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
-from .arithmetic import add, multiply
+from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import Operation, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import Operation, added, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import reduction, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
@@ -99,9 +99,7 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
 
 def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
     db, da = dxs
-    if da is not None:
-        moved = multiply(da, _shifted(y, axis, reverse))
-        db = moved if db is None else add(db, moved)
+    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
     return None if db is None else recurrence(db, a, axis, reverse=reverse)
 
 

@@ -26,7 +26,7 @@ from .protocols import counterparts
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
-from .special_series import i0, i0e, i1, i1e
+from .special_series import i0, i0e, i1, i1e, polynomial
 from .statistics import log_softmax, logsumexp, softmax
 from .template import public
 
@@ -92,10 +92,7 @@ def _lost(p: Tensor, q: Tensor) -> Tensor:
 def _beyond(x: Tensor) -> Tensor:
     """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
     inverse = divide(1.0, x)
-    square, total = multiply(inverse, inverse), _TERMS[-1]
-    for c in _TERMS[-2::-1]:
-        total = add(multiply(total, square), c)
-    return multiply(total, inverse)
+    return multiply(polynomial(_TERMS, multiply(inverse, inverse)), inverse)
 
 
 @public()

@@ -20,7 +20,7 @@ from .arguments import common, integer
 from .arithmetic import multiply
 from .declare import unary
 from .primitive import Operation, elementwise
-from .special_series import LGAMMA_12, LGAMMA_23, series
+from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
 
 __all__ = ["digamma", "gamma", "gammaln", "polygamma"]
@@ -40,14 +40,7 @@ def _stirling(k: Any, x: Any) -> Any:
     inverse = k.div(k.constant(1.0, like=x), x)
     square = k.mul(inverse, inverse)
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
-    return k.mul(_polynomial(k, terms, square), inverse)
-
-
-def _polynomial(k: Any, coefficients: list[float], t: Any) -> Any:
-    total = k.constant(coefficients[-1], like=t)
-    for c in reversed(coefficients[:-1]):
-        total = k.add(k.mul(total, t), k.constant(c, like=t))
-    return total
+    return k.mul(horner(k, terms, square), inverse)
 
 
 def _from_pole(k: Any, x: Any) -> Any:
@@ -160,7 +153,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
     away = k.neg(_from_pole(k, k.neg(x)))
     angle = k.mul(k.constant(math.pi, like=x), away)
     cotangent = k.div(k.cos(angle), k.sin(angle))
-    turned = k.mul(k.constant(math.pi ** (n + 1), like=x), _polynomial(k, _cotangent_derivative(n), cotangent))
+    turned = k.mul(k.constant(math.pi ** (n + 1), like=x), horner(k, _cotangent_derivative(n), cotangent))
     reflected = k.sub(k.neg(found) if n % 2 else found, turned)
     at_pole = k.constant(math.inf if n % 2 else math.nan, like=x)
     return k.select(is_low, k.select(k.eq(away, zero), at_pole, reflected), found)
@@ -171,7 +164,7 @@ def _tail(k: Any, x: Any, n: int) -> Any:
     inverse = k.div(k.constant(1.0, like=x), x)
     square = k.mul(inverse, inverse)
     terms = [b * math.factorial(2 * j + n - 1) / math.factorial(2 * j) for j, b in enumerate(_BERNOULLI, 1)]
-    rest = k.add(k.constant(0.5 * math.factorial(n), like=x), k.mul(_polynomial(k, terms, square), inverse))
+    rest = k.add(k.constant(0.5 * math.factorial(n), like=x), k.mul(horner(k, terms, square), inverse))
     rest = k.mul(rest, inverse)
     if n == 0:
         return k.sub(rest, k.log(x))

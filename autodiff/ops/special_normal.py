@@ -20,7 +20,7 @@ from .arithmetic import add, divide, multiply, negative, subtract
 from .conditions import less, where
 from .declare import unary
 from .elementwise import exp
-from .special_series import ERFCX, halves, more_by_erf, series
+from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, series
 
 __all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]
 
@@ -158,10 +158,7 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
     is_far = less(x, -12.0 if x.dtype.itemsize == 4 else -60.0)
     distant = where(is_far, x, 1.0)
-    t = divide(1.0, multiply(distant, distant))
-    far: Any = _SLOPE[-1]
-    for c in reversed(_SLOPE[:-1]):
-        far = add(multiply(far, t), c)
+    far = polynomial(_SLOPE, divide(1.0, multiply(distant, distant)))
     return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
 
 
@@ -181,9 +178,7 @@ def _log_ndtr(k: Any, x: Any) -> Any:
     low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
     # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
     is_middle = k.lt(scaled, half)
-    square, inner = k.mul(scaled, scaled), k.constant(_ERF[-1], like=x)
-    for c in reversed(_ERF[:-1]):
-        inner = k.add(k.mul(inner, square), k.constant(c, like=x))
+    inner = horner(k, _ERF, k.mul(scaled, scaled))
     rest = k.neg(k.mul(half, k.mul(_bell(k, x, 0.5), tail)))
     high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
     middle = k.sub(high, k.constant(math.log(2.0), like=x))

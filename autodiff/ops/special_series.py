@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from .declare import Elementwise, unary
 from .elementwise import exp
 
 __all__ = [
-    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23", "clenshaw",
-    "halves", "i0", "i0e", "i1", "i1e", "more_by_erf", "series",
+    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23",
+    "clenshaw", "halves", "horner", "i0", "i0e", "i1", "i1e", "more_by_erf", "polynomial", "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -125,10 +126,10 @@ def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
     square = k.mul(t, t)
     if len(powers) < 20:
-        odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
+        odd, even = (horner(k, powers[first::2], square) for first in (1, 0))
         return k.add(k.mul(odd, t), even)
     fourth = k.mul(square, square)
-    parts = [_horner(k, powers[first::4], fourth) for first in range(4)]
+    parts = [horner(k, powers[first::4], fourth) for first in range(4)]
     return k.add(k.mul(k.add(k.mul(parts[3], t), parts[2]), square), k.add(k.mul(parts[1], t), parts[0]))
 
 
@@ -175,10 +176,19 @@ def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(math.fsum(c * row[j] for c, row in terms[j:]) for j in range(len(coefficients)))
 
 
-def _horner(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
+def horner(k: Any, coefficients: Sequence[float], t: Any) -> Any:
+    """The polynomial with these coefficients, the lowest first, of an element."""
     total = k.constant(coefficients[-1], like=t)
     for c in coefficients[-2::-1]:
         total = k.add(k.mul(total, t), k.constant(c, like=t))
+    return total
+
+
+def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
+    """The polynomial with these coefficients, the lowest first, of a tensor."""
+    total: Any = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = add(multiply(total, t), c)
     return total
 
 
@@ -230,9 +240,7 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
     is_near = less(abs_(x), _NEAR)
     near = where(is_near, x, 0.0)
-    square, total = multiply(near, near), _RATIO[-1]
-    for c in _RATIO[-2::-1]:
-        total = add(multiply(total, square), c)
+    total = polynomial(_RATIO, multiply(near, near))
     if scaled:
         total = multiply(total, exp(negative(abs_(near))))
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))

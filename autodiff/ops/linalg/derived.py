@@ -31,7 +31,7 @@ from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..primitive import I64, spread_to, zero_of
+from ..primitive import I64, added, spread_to, zero_of
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
 from ..slicing import part
@@ -84,7 +84,7 @@ def _pulled_jvp(dxs, _, value, seed, a, y, slopes):
         return by_a
     u, s, v = apart(y, a.shape[-2])
     by_seed = multiply(_number(dseed, a), scaled_by(u, _known_slopes(s, slopes), v))
-    return by_seed if by_a is None else add(by_a, by_seed)
+    return added(by_a, by_seed)
 
 
 #: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.

@@ -13,13 +13,13 @@ from codegen.records import NamedTuple
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import add, multiply, negative
+from ..arithmetic import multiply, negative
 from ..batching import along, to_front, with_examples
 from ..complexes import conjugated, imaginary_part, real_aval, real_part
 from ..conversion import cast_to
 from ..creation import eye
 from ..joining import joined
-from ..primitive import expect, primitive, spread_to, zeros_of
+from ..primitive import added, expect, primitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
@@ -149,7 +149,7 @@ def _change_jvp(dxs, y, a, e):
         moved = spread_to(expand_dims(dxs[0], a.ndim - 2), each.shape)
         of_a = reshaped(_change_of_change(each, changes, moved), e.shape)
     of_e = None if dxs[1] is None else record(_adjugate_change, (a, dxs[1]))
-    return add(of_a, of_e) if of_a is not None and of_e is not None else of_e if of_a is None else of_a
+    return added(of_a, of_e)
 
 
 def _change_aval(a: Aval, e: Aval) -> Aval:

@@ -44,7 +44,7 @@ from ..diagonals import tril, triu
 from ..extremes import max_
 from ..forms import further
 from ..joining import joined
-from ..primitive import Operation, primitive, spread_to, zero_of
+from ..primitive import Operation, added, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -255,7 +255,7 @@ def _pulled_jvp(dxs, _, value, a, y, g):
     _, da, _, dg = dxs
     by_slopes = None if dg is None else _with_values(_apart(y)[1], dg)
     by_a = None if da is None else _moved(y, g, da, dg is None)[0]
-    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+    return added(by_a, by_slopes)
 
 
 #: v diag(g) vᴴ, the gradient that slopes g of eigenvalues give: from it, a, its decomposition and the slopes.

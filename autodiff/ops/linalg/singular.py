@@ -32,7 +32,7 @@ from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import expect
+from ..primitive import added, expect
 from ..shaping import reshaped
 from ..slicing import part
 from ..template import public
@@ -155,7 +155,7 @@ def _pulled_jvp(dxs, _, value, a, y, g):
     (_, da, _, dg), (u, _, v) = dxs, apart(y, a.shape[-2])
     by_slopes = None if dg is None else scaled_by(u, dg, v)
     by_a = None if da is None else moved_gradient(a, y, g, da, dg is None)[0]
-    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+    return added(by_a, by_slopes)
 
 
 #: u diag(g) vᴴ, the gradient that slopes g of singular values give: from it, a, its decomposition and the slopes.

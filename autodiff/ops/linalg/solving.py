@@ -23,7 +23,7 @@ from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..creation import eye
 from ..diagonals import lower_part, upper_part
-from ..primitive import expect, primitive, spread_to
+from ..primitive import added, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 from ..template import public
 from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
@@ -46,10 +46,7 @@ def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
 
 def _tangent(da: Tensor | None, db: Any, x: Tensor) -> Any:
     """db - da @ x: the right-hand side whose solution is the tangent of x."""
-    if da is None:
-        return db
-    moved = negative(matmul(da, x))
-    return moved if db is None else db + moved
+    return added(db, None if da is None else negative(matmul(da, x)))
 
 
 def _batch(op, size, xs, mapped, **params):
