@@ -130,34 +130,28 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
     return cast_to(as_tensor(x, name, argument), BOOL)
 
 
-@public()
-def logical_and(x1, x2):
-    """True where both are; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+def _logical(of_bits: Function, told: str, example: str) -> Function:
+    """An operation on bits, of what is true and what is not."""
+    name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
 
-    >>> ad.logical_and([0, 1, 2], [3, 0, 4])
-    bool[3] [False False  True]
+    def body(x1, x2):
+        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
+
+    body.__name__ = name
+    body.__doc__ = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+
+    {example}
     """
-    return record(bitwise_and.primitive, (truth(x1, "logical_and", "x1"), truth(x2, "logical_and", "x2")))
+    made: Function = public()(body)
+    return made
 
 
-@public()
-def logical_or(x1, x2):
-    """True where either is; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
-
-    >>> ad.logical_or([0, 1], [0, 0])
-    bool[2] [False  True]
-    """
-    return record(bitwise_or.primitive, (truth(x1, "logical_or", "x1"), truth(x2, "logical_or", "x2")))
-
-
-@public()
-def logical_xor(x1, x2):
-    """True where exactly one is; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
-
-    >>> ad.logical_xor([0, 1, 2], [3, 0, 4])
-    bool[3] [ True  True False]
-    """
-    return record(bitwise_xor.primitive, (truth(x1, "logical_xor", "x1"), truth(x2, "logical_xor", "x2")))
+logical_and = _logical(bitwise_and, "both are", """>>> ad.logical_and([0, 1, 2], [3, 0, 4])
+    bool[3] [False False  True]""")
+logical_or = _logical(bitwise_or, "either is", """>>> ad.logical_or([0, 1], [0, 0])
+    bool[2] [False  True]""")
+logical_xor = _logical(bitwise_xor, "exactly one is", """>>> ad.logical_xor([0, 1, 2], [3, 0, 4])
+    bool[3] [ True  True False]""")
 
 
 @public()

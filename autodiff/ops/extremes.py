@@ -25,6 +25,7 @@ import numpy as np
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 from codegen.lowering import Call, Scan
 
+from ..custom.function import Function
 from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept
@@ -188,9 +189,12 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-@public(1, _max)
-def max_(x, axis=None, *, keepdims=False):
-    """The largest element over an axis, several, or (None) all of them; nan if there is one.
+def _public_extreme(operation: Operation, word: str, of_bool: Operation, example: str) -> Function:
+    def extreme(x, axis=None, *, keepdims=False):
+        return _extremum(operation, of_bool, x, axis, keepdims)
+
+    extreme.__name__ = operation.name
+    extreme.__doc__ = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
     x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
@@ -200,31 +204,18 @@ def max_(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
-    f64[3] [0.  0.5 0.5]
+    {example}
     """
-    return _extremum(_max, any_.primitive, x, axis, keepdims)
+    made: Function = public(1, operation)(extreme)
+    return made
 
 
-@public(1, _min)
-def min_(x, axis=None, *, keepdims=False):
-    """The smallest element over an axis, several, or (None) all of them; nan if there is one.
-
-    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
-
-    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
+max_ = _public_extreme(_max, "largest", any_.primitive, """>>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
+    f64[3] [0.  0.5 0.5]""")
+min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
     i64[2,1]
     [[2]
-     [1]]
-    """
-    return _extremum(_min, all_.primitive, x, axis, keepdims)
-
+     [1]]""")
 
 # ---------------------------------------------------------------- argmax, argmin
 
@@ -251,33 +242,27 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
 
-@public(1, _argmax)
-def argmax(x, axis=None, *, keepdims=False):
-    """Index of the first largest element along an axis (None: in x flattened).
+def _public_place(operation: Operation, word: str, example: str) -> Function:
+    def place(x, axis=None, *, keepdims=False):
+        return _place(operation, x, axis, keepdims)
+
+    place.__name__ = operation.name
+    place.__doc__ = f"""Index of the first {word} element along an axis (None: in x flattened).
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [1 0]
+    {example}
     """
-    return _place(_argmax, x, axis, keepdims)
+    made: Function = public(1, operation)(place)
+    return made
 
 
-@public(1, _argmin)
-def argmin(x, axis=None, *, keepdims=False):
-    """Index of the first smallest element along an axis (None: in x flattened).
-
-    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [0 2]
-    """
-    return _place(_argmin, x, axis, keepdims)
-
+argmax = _public_place(_argmax, "largest", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [1 0]""")
+argmin = _public_place(_argmin, "smallest", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [0 2]""")
 
 # ---------------------------------------------------------------- running extremes
 
@@ -327,40 +312,32 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
     )
 
 
-_cummax = _running("cummax", np.maximum, "max")
-_cummin = _running("cummin", np.minimum, "min")
+def _public_running(operation: Operation, word: str, example: str) -> Function:
+    def running(x, axis=None):
+        x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
+        return record(operation, (x,), (along,))
 
-
-def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
-    x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
-    return record(operation, (x,), (along,))
-
-
-@public(1, _cummax)
-def cummax(x, axis=None):
-    """The largest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
+    running.__name__ = operation.name
+    running.__doc__ = f"""The {word} of all elements up to each along an axis (None: of x flattened); nan from the first \
+nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis.
 
-    >>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
-    f64[5] [ 1.  3.  3. nan nan]
+    {example}
     """
-    return _recorded(_cummax, x, axis)
+    made: Function = public(1, operation)(running)
+    return made
 
 
-@public(1, _cummin)
-def cummin(x, axis=None):
-    """The smallest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
-
-    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
-
-    Raises ShapeError when x has no such axis.
-
-    >>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
+cummax = _public_running(
+    _running("cummax", np.maximum, "max"), "largest", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
+    f64[5] [ 1.  3.  3. nan nan]""",
+)
+cummin = _public_running(
+    _running("cummin", np.minimum, "min"), "smallest", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
     f64[2,2]
     [[3. 1.]
-     [2. 1.]]
-    """
-    return _recorded(_cummin, x, axis)
+     [2. 1.]]""",
+)
