@@ -318,8 +318,8 @@ def _public_running(operation: Operation, word: str, example: str) -> Function:
         return record(operation, (x,), (along,))
 
     running.__name__ = operation.name
-    running.__doc__ = f"""The {word} of all elements up to each along an axis (None: of x flattened); nan from the first \
-nan on.
+    running.__doc__ = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
+nan from the first nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 

@@ -31,7 +31,8 @@ __all__ = [
 
 def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> Operation:
     """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
-    return primitive(name, reference, **{"batch": along(), "heavy": True, "keeps_mask": False} | declared)
+    usual: dict[str, Any] = {"batch": along(), "heavy": True, "keeps_mask": False}
+    return primitive(name, reference, **usual | declared)
 
 
 def square_aval(name: str, a: Aval) -> Aval:
