@@ -21,7 +21,7 @@ from ..errors import ConcretizationError, DispatchError, Error, GradientError, l
 from ..frames import is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
-from ..tracebacks import border
+from ..tracebacks import shorten
 from .conversion import as_tensor
 from .forms import Refusal, takes_as
 from .operators import PREFIX
@@ -90,41 +90,47 @@ def _reducing(function: Callable) -> Callable:
     return reduce
 
 
-@border
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """NumPy calls this for every universal function that meets a tensor."""
-    ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
-    name = _name(ufunc) + ("" if method == "__call__" else f".{method}")
-    if keywords and _is_scipys(ufunc):
-        return _by_numpy(f"{name} with {'= and '.join(keywords)}=", getattr(ufunc, method), inputs, keywords, None)
-    if ours is None or "out" in keywords:
-        return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
-    told = _read(ours, inputs, keywords)
-    if isinstance(told, Refusal):
-        return _by_numpy(f"{name} with {told.name}=", getattr(ufunc, method), inputs, keywords, None)
-    return ours(*told[0], **told[1])
+    try:
+        ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
+        name = _name(ufunc) + ("" if method == "__call__" else f".{method}")
+        if keywords and _is_scipys(ufunc):
+            return _by_numpy(f"{name} with {'= and '.join(keywords)}=", getattr(ufunc, method), inputs, keywords, None)
+        if ours is None or "out" in keywords:
+            return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
+        told = _read(ours, inputs, keywords)
+        if isinstance(told, Refusal):
+            return _by_numpy(f"{name} with {told.name}=", getattr(ufunc, method), inputs, keywords, None)
+        return ours(*told[0], **told[1])
+    except Exception as error:
+        shorten(error)
+        raise
 
 
-@border
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
-    ours = FUNCTIONS.get(function)
-    if ours is None:
-        if function in READERS:
-            return _read_by_numpy(_name(function), function, args, keywords)
-        ours = _later(function)
-    if ours is None or keywords.get("out") is not None:
-        return _by_numpy(_name(function), function, args, keywords, ours)
-    told = _read(ours, args, keywords)
-    if isinstance(told, Refusal):
-        return _by_numpy(f"{_name(function)} with {told.name}=", function, args, keywords, None)
     try:
-        found = ours(*told[0], **told[1])
-    except Error:
-        if is_shown():
-            return _read_by_numpy(_name(function), function, args, keywords)
+        ours = FUNCTIONS.get(function)
+        if ours is None:
+            if function in READERS:
+                return _read_by_numpy(_name(function), function, args, keywords)
+            ours = _later(function)
+        if ours is None or keywords.get("out") is not None:
+            return _by_numpy(_name(function), function, args, keywords, ours)
+        told = _read(ours, args, keywords)
+        if isinstance(told, Refusal):
+            return _by_numpy(f"{_name(function)} with {told.name}=", function, args, keywords, None)
+        try:
+            found = ours(*told[0], **told[1])
+        except Error:
+            if is_shown():
+                return _read_by_numpy(_name(function), function, args, keywords)
+            raise
+        return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
+    except Exception as error:
+        shorten(error)
         raise
-    return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
 
 
 def _read(ours: Callable, args: tuple, keywords: dict) -> tuple[tuple, dict] | Refusal:
