@@ -2,7 +2,7 @@
 
 Every error says what happened, where (the user's line, not ours) and how to mend it.
 
-    raise ShapeError(f"matmul: inner sizes differ: {a} @ {b}\\n  called at {caller()}")
+    raise ShapeError(located(f"matmul: inner sizes differ: {a} @ {b}"))
 
     ShapeError: matmul: inner sizes differ: f64[3,4] @ f64[5,4]
       called at train.py:41, in loss
@@ -24,7 +24,7 @@ from .frames import outside, user_line
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "WorkerError", "caller", "check_callable", "check_not_masked", "check_nothing",
-    "check_numbers", "check_path", "in_short", "warn", "with_article",
+    "check_numbers", "check_path", "in_short", "located", "warn", "with_article",
 ]
 
 
@@ -196,11 +196,12 @@ def caller() -> str:
     return str(user_line() or outside())
 
 
-def _called_at() -> str:
-    return f"\n  called at {caller()}"
+def located(what: str, mend: str = "") -> str:
+    """A message: what happened, the present line of the user's program, and how to mend it."""
+    return f"{what}\n  called at {caller()}" + (f"\n  {mend}" if mend else "")
 
 
-aval.place = _called_at
+aval.place = lambda: located("")
 
 #: For each file of a program, which of its lines were warned about what: each is once, as by `warnings.warn`.
 _warned: dict[str, dict] = {}

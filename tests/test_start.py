@@ -12,7 +12,7 @@ import autodiff as ad
 #: Not needed before somebody asks for it by name.
 LATER = (
     "autodiff.cli", "autodiff.control", "autodiff.custom.call", "autodiff.demo", "autodiff.dispatch.introspection",
-    "autodiff.inspection", "autodiff.ops.in_front", "autodiff.ops.linalg", "autodiff.ops.recorder",
+    "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
     "codegen.kernel.verify", "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",

@@ -63,7 +63,7 @@ class Function(GenericFunction):
     is_generic_function = True
     primitive: Any = None
     takes_watched = False
-    __call__ = GenericFunction.__call__  # of its own: machine code stands in front of it (`ops.in_front`)
+    __call__ = GenericFunction.__call__  # of its own: machine code stands in front of it (`ops.recorder`)
 
     # ------------------------------------------------------------ what a call runs
 

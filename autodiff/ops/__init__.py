@@ -1,7 +1,7 @@
 """The operations: everything that `ad.*` computes, each declared in one place.
 
     primitive    how an operation is declared        declare                elementwise ones, as public functions
-    conversion   into tensors, between dtypes        promotion              one dtype for several operands
+    conversion   into tensors, between dtypes        arguments              axes, shapes, one dtype for several operands
                                                      operators, protocols   how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
@@ -21,6 +21,7 @@ from ..tape.machine import WHEN_REPEATED
 from .arithmetic import *
 from .arithmetic import abs_
 from .complexes import *
+from .conditions import *
 from .contraction import *
 from .conversion import *
 from .conversion import as_tensor as as_tensor
@@ -34,13 +35,10 @@ from .elementwise import round_
 from .extremes import *
 from .extremes import max_, min_
 from .gathering import *
-from .gradients import *
 from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .logic import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -53,9 +51,7 @@ from .reductions import *
 from .reductions import all_, any_, sum_
 from .rows import *
 from .scans import *
-from .selection import *
 from .shaping import *
-from .sorting import *
 from .statistics import *
 
 if TYPE_CHECKING:
@@ -63,8 +59,7 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import random as random
     from . import special as special
-    from .choosing import *  # as `LATER` has them
-    from .elementwise_late import *
+    from .elementwise_late import *  # as `LATER` has them
     from .floats import *
     from .grids import *
     from .nan_reductions import *
@@ -79,8 +74,8 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
 #: The files whose functions are there from the start.
 _FILES = (
-    "arithmetic complexes contraction conversion creation diagonals einsum elementwise extremes gathering gradients "
-    "indexing joining logic norms padding power rearranging reductions rows scans selection shaping sorting statistics"
+    "arithmetic complexes conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
+    "indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {
@@ -98,15 +93,15 @@ __all__ = sorted([*__all__, *" ".join(_ALSO.values()).split()])
 LATER = {
     name: home
     for home, names in {
-        "choosing": "allclose argwhere array_equal flatnonzero isclose isin nanargmax nanargmin nonzero select",
         "elementwise_late": "cbrt deg2rad degrees elu exp2 gelu heaviside leaky_relu log_sigmoid mish "
         "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
         "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
-        "nan_reductions": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
+        "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
         "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
-        "searching": "digitize histogram interp searchsorted",
+        "searching": "allclose argwhere array_equal digitize flatnonzero histogram interp isclose isin nonzero "
+        "searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
         "special_normal": "erfinv",
         "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack fliplr flipud "

@@ -1,7 +1,9 @@
-"""NumPy's conventions for axes and shapes, checked once: what users write in, canonical tuples out.
+"""NumPy's conventions for arguments, checked once: what users write in, canonical tuples and tensors of one dtype out.
 
 Static parameters of operations are hashable and unique: an axis is a non-negative int, several axes
-are a sorted tuple, a shape is a tuple of ints.
+are a sorted tuple, a shape is a tuple of ints.  Operands of an elementwise operation get one dtype by NumPy's promotion
+(NEP 50): Python numbers are weak, and take the dtype of the arrays they meet, as far as their kind allows (a float
+beside an int64 array gives float64); NumPy scalars and arrays are strong.
 """
 
 from __future__ import annotations
@@ -16,31 +18,17 @@ from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
 from codegen.symbols import as_index
 
-from ..custom import Function, function
-from ..errors import ShapeError, caller, in_short, with_article
+from ..errors import DTypeError, ShapeError, caller, in_short, located, with_article
+from ..tape import number_leaf, promoted, weak_number
+from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
-from .conversion import numbers_of
-from .primitive import Operation
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
+from .primitive import F64
 
 __all__ = [
-    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "number", "records",
-    "reduced_shape", "shape_of",
+    "axes_of", "axis_of", "built", "check_known", "check_parts", "common", "common_dtype", "integer", "kept", "listed",
+    "number", "reduced_shape", "shape_of",
 ]  # fmt: skip
-
-
-def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
-    """Declare a public function whose body records `operation`: users find it as `f.primitive`.
-
-    A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.
-    """
-
-    def declare(body: Callable[..., Any]) -> Function:
-        body.__name__ = body.__qualname__ = body.__name__.rstrip("_")
-        made = function(body)
-        made.primitive = operation
-        return made
-
-    return declare
 
 
 #: Ways out for a second argument that is no axis, by the name of the function.
@@ -74,7 +62,7 @@ def number(value: Any, name: str, what: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: {what} is a number, not {in_short(value)}\n  called at {caller()}") from None
+        raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
 
 
 def listed(values: Any, name: str, what: str) -> list[Any]:
@@ -99,7 +87,7 @@ def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> in
     if not -rank <= number < rank:
         place = str(aval) if ndim is None else f"the result for {aval}"
         having = f"axes 0 to {rank - 1}" if rank > 1 else "one axis" if rank else "no axes"
-        raise ShapeError(f"{function}: no axis {number} in {place}\n  called at {caller()}\n  it has {having}")
+        raise ShapeError(located(f"{function}: no axis {number} in {place}", f"it has {having}"))
     return number % rank
 
 
@@ -111,7 +99,7 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
         return (axis_of(function, axis, aval, ndim),)
     axes = tuple(sorted(axis_of(function, a, aval, ndim) for a in axis))
     if len(set(axes)) < len(axes):
-        raise ShapeError(f"{function}: an axis is named twice in {tuple(axis)} for {aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{function}: an axis is named twice in {tuple(axis)} for {aval}"))
     return axes
 
 
@@ -120,7 +108,7 @@ def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarr
     try:
         return make()
     except MemoryError:
-        raise MemoryError(f"{function}: no memory for {8 * count} bytes of numbers\n  called at {caller()}") from None
+        raise MemoryError(located(f"{function}: no memory for {8 * count} bytes of numbers")) from None
 
 
 def check_parts(function: str, count: int) -> None:
@@ -128,7 +116,7 @@ def check_parts(function: str, count: int) -> None:
     try:
         [None] * count
     except (MemoryError, OverflowError):
-        raise MemoryError(f"{function}: no room for {count} results\n  called at {caller()}") from None
+        raise MemoryError(located(f"{function}: no room for {count} results")) from None
 
 
 def shape_of(function: str, shape: Any) -> tuple[int, ...]:
@@ -157,7 +145,79 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
     known = np.asarray(known)
     low, high = int(known.min()), int(known.max())
     if low < -extent or high >= extent:
-        raise IndexError(
-            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
-            f"  called at {caller()}"
-        )
+        raise IndexError(located(
+            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}"
+        ))
+
+
+# ---------------------------------------------------------------- one dtype for several operands
+
+
+def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
+    """The arguments of `function`, given as (name, value), as tensors of one dtype.
+
+    accepts   kinds of dtype that it takes ("f", "i", "b", "c"); where only floats are taken, integers and bool
+              become float64
+
+    Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
+    """
+    shared = _shared_dtype(arguments)
+    if shared is not None and shared.kind in accepts:
+        return [x if isinstance(x, Tensor) else number_leaf(x, shared) for _, x in arguments]
+    values = [x if type(x) in WEAK or type(x) in WATCHED else as_tensor(x, function, name) for name, x in arguments]
+    dtype = common_dtype(values)
+    if dtype.kind not in accepts:
+        dtype = _admitted(function, dtype, accepts)
+    outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
+    leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
+
+
+def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
+    """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
+    found: np.dtype | None = None
+    has_number = False
+    for _, x in arguments:
+        if isinstance(x, Tensor):
+            out = x.node.kind.out
+            dtype = out.aval.dtype
+            if out.weak or (found is not None and dtype is not found):
+                return None
+            found = dtype
+        elif type(x) is float or type(x) is int:
+            has_number = True
+        else:
+            return None
+    return None if found is None or (has_number and found.kind != "f") else found
+
+
+def common_dtype(values: Sequence[Any]) -> np.dtype:
+    """The dtype that NumPy promotes tensors and Python numbers to."""
+    strong = [x.dtype for x in values if isinstance(x, Tensor) and not x.node.kind.out.weak]
+    if strong and len(strong) == len(values) and all([d is strong[0] for d in strong]):
+        return strong[0]
+    weak = [_NUMBER_OF[x.dtype.kind] if isinstance(x, Tensor) else x
+            for x in values if not isinstance(x, Tensor) or x.node.kind.out.weak]
+    if not strong:
+        return np.result_type(*[DEFAULT_DTYPES[KIND_OF.get(type(x), type(x))] for x in weak])
+    dtype = strong[0] if len(strong) == 1 else np.result_type(*strong)
+    for number in weak:
+        dtype = promoted(number, dtype)
+    return dtype
+
+
+#: A number of the kind of a weak tensor: one that stands for a number argument of a traced function.
+_NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
+
+
+def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
+    """The dtype to convert to where the promoted one is not taken."""
+    if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
+        return F64
+    kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
+    mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
+    if dtype.kind == "c":
+        mend = "ad.real(x), ad.imag(x) and ad.abs(x) are real: take what is meant"
+    raise DTypeError(located(
+        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}", f"{mend}"
+    ))

@@ -42,7 +42,7 @@ class _Arrays:
     """The operations of `codegen.kernel.scalar.Scalar`, for arrays of one dtype."""
 
     add, sub, mul, div, neg, abs = np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute
-    minimum = np.minimum
+    minimum, maximum = np.minimum, np.maximum
     lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
     sqrt, floor, copysign, isnan, isinf, pow = np.sqrt, np.floor, np.copysign, np.isnan, np.isinf, np.power

@@ -29,7 +29,7 @@ from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import dtype_name_of, named, spread_to, times, zeros_of
+from .primitive import added, dtype_name_of, named, spread_to, times, zeros_of
 
 __all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "split"]
 
@@ -70,7 +70,7 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
     for test, factor in tests:
         multiple, left = _split(rest.node, test, DEPTH)
         if multiple is not None:
-            done = _added(done, named("mul")(multiple, factor))
+            done = added(done, named("mul")(multiple, factor))
             if left is None:
                 return done, None
             rest = left
@@ -109,7 +109,7 @@ def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
     if rest is None:
         return [side], None
     (found,), rest = by_size(lambda x: (x,))(rest, y, xs, masked)
-    return [_added(side, found)], rest
+    return [added(side, found)], rest
 
 
 def by_share(is_largest: bool) -> Callable[..., _Taken]:
@@ -199,16 +199,12 @@ def _each(f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
     return None if c is None else f(c), None if rest is None else f(rest)
 
 
-def _added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    return b if a is None else a if b is None else named("add")(a, b)
-
-
 def _sum(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
     left, right = (split(i) for i in node.inputs)
     if node.kind.op.name == "sub":
         right = _each(named("neg"), right)
-    c = _added(left[0], right[0])
-    return (None, t) if c is None else (c, _added(left[1], right[1]))
+    c = added(left[0], right[0])
+    return (None, t) if c is None else (c, added(left[1], right[1]))
 
 
 def _product(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:

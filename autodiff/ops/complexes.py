@@ -16,27 +16,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Call
 
-from ..custom import Function, function
+from ..custom import Function
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, cosine, multiply, sign
 from .cancelling import divided
+from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .logic import equal, isfinite, isinf, isnan, logical_and, logical_or
-from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
-from .selection import where
+from .primitive import C64, C128, F32, F64, Operation, added, dtype_name_of, expect, primitive, zero_of
+from .template import public
 
 __all__ = ["conj", "imag", "real"]
 
-_REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_REAL = {C64: F32, C128: F64}
 
 
 def _part_aval(name: str) -> Callable[[Aval], Aval]:
@@ -101,9 +100,8 @@ def _direction(x: Tensor) -> Tensor:
 
 def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
     multiple, rest = divided(y_bar, y)
-    terms = [multiply(cast_to(g, x.dtype), d()) for g, d in ((multiple, lambda: x), (rest, lambda: _direction(x)))
-             if g is not None]
-    return (terms[0] if len(terms) == 1 else add(*terms),)
+    along = None if multiple is None else multiply(cast_to(multiple, x.dtype), x)
+    return (added(along, None if rest is None else multiply(cast_to(rest, x.dtype), _direction(x))),)
 
 
 _size: Operation = primitive(
@@ -117,24 +115,12 @@ _size: Operation = primitive(
 )
 
 
-@abs_.on_complex
-def _(x):
-    return record(_size, (x,))
+abs_.on_complex(lambda x: record(_size, (x,)))
 
 
-@isnan.on_complex
-def _(x):
-    return logical_or(isnan(real_part(x)), isnan(imaginary_part(x)))
-
-
-@isinf.on_complex
-def _(x):
-    return logical_or(isinf(real_part(x)), isinf(imaginary_part(x)))
-
-
-@isfinite.on_complex
-def _(x):
-    return logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x)))
+isnan.on_complex(lambda x: logical_or(isnan(real_part(x)), isnan(imaginary_part(x))))
+isinf.on_complex(lambda x: logical_or(isinf(real_part(x)), isinf(imaginary_part(x))))
+isfinite.on_complex(lambda x: logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x))))
 
 
 def real_part(x: Tensor) -> Tensor:
@@ -162,30 +148,25 @@ def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor]
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    body.__name__ = body.__qualname__ = name
-    body.__doc__ = doc
-    made: Any = function(body)
-    made.primitive = operation
+    body.__name__, body.__doc__ = name, doc
+    made: Function = public(records=operation)(body)
     return made
 
 
 real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
 
->>> import autodiff as ad
->>> ad.real([1 + 2j, 3.0])
-f64[2] [1. 3.]
-""")
+    >>> ad.real([1 + 2j, 3.0])
+    f64[2] [1. 3.]
+    """)
 imag = _public("imag", _imag, zeros_like, """The imaginary part.   c[...]  →  f[...]     zeros of real arrays
 
->>> import autodiff as ad
->>> ad.imag([1 + 2j, 3.0])
-f64[2] [2. 0.]
->>> ad.imag(3.0)
-f64[] 0.0
-""")
+    >>> ad.imag([1 + 2j, 3.0])
+    f64[2] [2. 0.]
+    >>> ad.imag(3.0)
+    f64[] 0.0
+    """)
 conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
 
->>> import autodiff as ad
->>> ad.conj([1 + 2j, 3.0])
-c128[2] [1.-2.j 3.-0.j]
-""")
+    >>> ad.conj([1 + 2j, 3.0])
+    c128[2] [1.-2.j 3.-0.j]
+    """)

@@ -16,24 +16,20 @@ from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Contract
 
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, common, integer
 from .arithmetic import multiply
+from .conditions import not_equal
 from .conversion import cast_to, numbers_of
-from .logic import not_equal
-from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
-from .promotion import common
+from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import remembered
+from .template import public
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
-_I64 = np.dtype(np.int64)
-_BOOL = np.dtype(np.bool_)
 
 # ---------------------------------------------------------------- the operation
 
@@ -47,11 +43,7 @@ def _matmul_aval(a: Aval, b: Aval) -> Aval:
 def _check_inner(a: Aval, b: Aval) -> None:
     """Raise ShapeError unless a @ b has one inner size."""
     if not a.ndim or not b.ndim:
-        raise ShapeError(
-            f"matmul: takes vectors and matrices, got {a} @ {b}\n"
-            f"  called at {caller()}\n"
-            f"  to scale an array, use *"
-        )
+        raise ShapeError(located(f"matmul: takes vectors and matrices, got {a} @ {b}", "to scale an array, use *"))
     k = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] == k:
         return
@@ -75,11 +67,10 @@ def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
     try:
         return broadcast_avals("matmul", (a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
     except ShapeError:
-        raise ShapeError(
-            f"matmul: the leading axes do not broadcast: {a} @ {b}\n"
-            f"  called at {caller()}\n"
-            f"  the last two axes are the matrices, those before them must be equal or 1"
-        ) from None
+        raise ShapeError(located(
+            f"matmul: the leading axes do not broadcast: {a} @ {b}",
+            "the last two axes are the matrices, those before them must be equal or 1",
+        )) from None
 
 
 def _matmul_transpose(y_bar, y, a, b):
@@ -189,8 +180,8 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
     a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
-    if a.dtype == _BOOL:
-        return cast_to(a, _I64), cast_to(b, _I64), True
+    if a.dtype == BOOL:
+        return cast_to(a, I64), cast_to(b, I64), True
     return a, b, False
 
 
@@ -199,8 +190,7 @@ def as_before(y: Tensor, was_bool: bool) -> Tensor:
     return not_equal(y, zero_of(y.dtype)) if was_bool else y
 
 
-@records(_matmul)
-@remembered(2)
+@public(2, _matmul)
 def matmul(x1, x2):
     """The matrix product, x1 @ x2.
 
@@ -211,7 +201,6 @@ def matmul(x1, x2):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.matmul(ad.ones((5, 2, 3)), ad.ones(3)).shape
     (5, 2)
     """
@@ -264,8 +253,7 @@ def _summed_products(
     return transposed(total, tuple([kept.index(i) for i in batch[0]]))
 
 
-@function
-@remembered(2)
+@public(2)
 def tensordot(x1, x2, axes=2):
     """Products of elements, summed over axes of both.
 
@@ -275,7 +263,6 @@ def tensordot(x1, x2, axes=2):
 
     Raises ShapeError when the axes named differ in number or extent.
 
-    >>> import autodiff as ad
     >>> ad.tensordot(ad.ones((2, 3, 4)), ad.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
     (2, 5)
     """
@@ -283,11 +270,10 @@ def tensordot(x1, x2, axes=2):
     over = _pairs(a, b, axes)
     if any(a.shape[i] != b.shape[j] for i, j in zip(*over, strict=True)):
         sizes = [tuple(t.shape[i] for i in axes) for t, axes in zip((a, b), over, strict=True)]
-        raise ShapeError(
-            f"tensordot: summed axes differ: {a.aval}, {b.aval}\n"
-            f"  axes {over[0]} of a have extents {sizes[0]}, axes {over[1]} of b {sizes[1]}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"tensordot: summed axes differ: {a.aval}, {b.aval}\n  axes {over[0]} of a have extents {sizes[0]}, axes "
+            f"{over[1]} of b {sizes[1]}",
+        ))
     return as_before(contracted(a, b, ((), ()), over), was_bool)
 
 
@@ -297,21 +283,20 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int,
     if not isinstance(axes, (tuple, list)):
         count = integer(axes, "tensordot", "the number of axes")
         if not 0 <= count <= min(a.ndim, b.ndim):
-            raise ShapeError(f"tensordot: {a.aval}, {b.aval} have no {count} axes to sum\n  called at {caller()}")
+            raise ShapeError(located(f"tensordot: {a.aval}, {b.aval} have no {count} axes to sum"))
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
-        raise ShapeError(f"tensordot: axes are a number or a pair, not {axes!r}\n  called at {caller()}")
+        raise ShapeError(located(f"tensordot: axes are a number or a pair, not {axes!r}"))
     first, second = (
         tuple([axis_of("tensordot", i, t.aval) for i in (named if isinstance(named, (tuple, list)) else (named,))])
         for named, t in zip(axes, (a, b), strict=True)
     )
     if len(first) != len(second) or len(set(first)) < len(first) or len(set(second)) < len(second):
-        raise ShapeError(f"tensordot: {axes!r} does not pair axes, each once\n  called at {caller()}")
+        raise ShapeError(located(f"tensordot: {axes!r} does not pair axes, each once"))
     return first, second
 
 
-@function
-@remembered(2)
+@public(2)
 def dot(x1, x2):
     """NumPy's dot: x1 times x2 for 0-d arrays, else sums over x1's last axis and x2's last but one.
 
@@ -319,7 +304,6 @@ def dot(x1, x2):
 
     For matrices it is `matmul`.  Raises ShapeError when the summed extents differ.
 
-    >>> import autodiff as ad
     >>> ad.dot([1.0, 2.0], [3.0, 4.0])
     f64[] 11.0
     >>> ad.dot(ad.ones((2, 3)), ad.ones((4, 3, 5))).shape
@@ -332,8 +316,7 @@ def dot(x1, x2):
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
 
 
-@function
-@remembered(2)
+@public(2)
 def inner(x1, x2):
     """Products summed over the last axis of both; 0-d arrays scale.
 
@@ -341,7 +324,6 @@ def inner(x1, x2):
 
     Raises ShapeError when the last extents differ.
 
-    >>> import autodiff as ad
     >>> ad.inner([[1.0, 2.0], [3.0, 4.0]], [10.0, 1.0])
     f64[2] [12. 34.]
     """
@@ -349,20 +331,16 @@ def inner(x1, x2):
     if not a.ndim or not b.ndim:
         return as_before(multiply(a, b), was_bool)
     if a.shape[-1] != b.shape[-1]:
-        raise ShapeError(
-            f"inner: last extents differ: {a.aval}, {b.aval}\n"
-            f"  a has {a.shape[-1]}, b has {b.shape[-1]}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"inner: last extents differ: {a.aval}, {b.aval}\n  a has {a.shape[-1]}, b has {b.shape[-1]}"
+        ))
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
 
 
-@function
-@remembered(2)
+@public(2)
 def outer(x1, x2):
     """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]
 
-    >>> import autodiff as ad
     >>> ad.outer([1.0, 2.0], [3.0, 4.0])
     f64[2,2]
     [[3. 4.]

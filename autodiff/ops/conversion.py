@@ -19,15 +19,15 @@ from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
 from ..containers import registration
-from ..custom.function import CONVERSIONS, function, told_dense
+from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.resolution import types_of_call
-from ..errors import DispatchError, DTypeError, caller, check_not_masked
+from ..errors import DispatchError, DTypeError, caller, check_not_masked, located
 from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, tensor_class
-from .primitive import primitive
-from .template import remembered
+from .primitive import BOOL, C128, F64, I64, primitive
+from .template import public
 
 __all__ = ["astype", "dense"]
 
@@ -45,12 +45,12 @@ WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
 
 #: The dtype of a number that meets nothing.
 DEFAULT_DTYPES = {
-    bool: np.dtype(np.bool_),
-    int: np.dtype(np.int64),
-    float: np.dtype(np.float64),
-    complex: np.dtype(np.complex128),
-    Symbol: np.dtype(np.int64),
-    SymbolicFloat: np.dtype(np.float64),
+    bool: BOOL,
+    int: I64,
+    float: F64,
+    complex: C128,
+    Symbol: I64,
+    SymbolicFloat: F64,
 }
 _KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
@@ -80,10 +80,10 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
             told_dense(function, x)
         given, x = x, dense(x)  # an array, perhaps, where a type holds arrays
         if x is None:
-            raise DispatchError(
-                f"dense: its method for {type(given).__name__} returned nothing\n  called at {caller()}\n"
-                "  return the tensor that the value stands for"
-            )
+            raise DispatchError(located(
+                f"dense: its method for {type(given).__name__} returned nothing",
+                "return the tensor that the value stands for",
+            ))
         return x if isinstance(x, Tensor) else as_tensor(x, function, argument)
     if type(x) in WEAK:
         return number_leaf(x, DEFAULT_DTYPES[type(x)])
@@ -99,19 +99,17 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if not isinstance(x, (np.ndarray, np.generic)):
         x = foreign_array(x, where, what)
     if x is None:
-        raise DispatchError(
-            f"{where}{what} is {_described(given)}, not a tensor\n"
-            f"  called at {caller()}\n"
-            f"  tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or __dlpack__"
-            f"{_method_for(type(given))}"
-        )
+        raise DispatchError(located(
+            f"{where}{what} is {_described(given)}, not a tensor",
+            "tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or "
+            f"__dlpack__{_method_for(type(given))}",
+        ))
     dtype = x.dtype.newbyteorder("=")
     if dtype not in _KNOWN:
-        raise DTypeError(
-            f"{where}{what} has dtype {x.dtype}, which this library does not have\n"
-            f"  called at {caller()}\n"
-            f"  dtypes are {', '.join(map(str, DTYPES.values()))}: x.astype(np.float64), for example"
-        )
+        raise DTypeError(located(
+            f"{where}{what} has dtype {x.dtype}, which this library does not have",
+            f"dtypes are {', '.join(map(str, DTYPES.values()))}: x.astype(np.float64), for example",
+        ))
     return taken(x, dtype)
 
 
@@ -125,7 +123,7 @@ def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
     try:
         return np.asarray(x)
     except ValueError as error:
-        raise DispatchError(f"{where}{what} is no array: {error}\n  called at {caller()}") from None
+        raise DispatchError(located(f"{where}{what} is no array: {error}")) from None
 
 
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
@@ -140,11 +138,10 @@ def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndar
         found = np.asarray(x) if has_array else np.from_dlpack(x)
     except Exception as error:
         kind = f"{type(x).__module__.partition('.')[0]}.{type(x).__qualname__}"
-        raise DispatchError(
-            f"{where}{what} is a {kind}, which gives no array: {error}\n"
-            f"  called at {caller()}\n"
-            "  pass its values as a NumPy array, in the memory of the CPU and without a history of its own"
-        ) from error
+        raise DispatchError(located(
+            f"{where}{what} is a {kind}, which gives no array: {error}",
+            "pass its values as a NumPy array, in the memory of the CPU and without a history of its own",
+        )) from error
     return found
 
 
@@ -187,13 +184,12 @@ def numbers_of(value: Any) -> Any:
     return value
 
 
-@function
+@public()
 def dense(x):
     """A structured value written out as a tensor, for operations without a method for its type.
 
     A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
 
-    >>> import autodiff as ad
     >>> class Repeated(ad.AbstractTensor[..., 1]):  # n equal elements
     ...     def __init__(self, element, n):
     ...         self.element, self.n = element, n
@@ -321,8 +317,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
-@function
-@remembered(1)
+@public(1)
 def astype(x, dtype):
     """x in another dtype.
 
@@ -335,7 +330,6 @@ def astype(x, dtype):
 
     casting   which conversions are refused, by NumPy's rules; order, subok, copy, device make no difference to a value
 
-    >>> import autodiff as ad
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
     """

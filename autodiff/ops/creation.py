@@ -16,26 +16,22 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
-from ..custom.function import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import add, divide, multiply, subtract
+from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
 from .elementwise import floor
 from .forms import check_without_effect
-from .logic import equal
-from .primitive import primitive, spread_to
-from .promotion import common
-from .selection import where
-from .template import remembered
+from .primitive import F64, I64, primitive, spread_to
+from .template import public, remembered
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
 ]
 
-_F64 = np.dtype(np.float64)
-_I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- positions
 
@@ -58,7 +54,7 @@ _iota = primitive(
 )
 
 
-def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = _I64) -> Tensor:
+def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
     """The position along `axis` of each element: what ranges, the identity and masks are made of."""
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
 
@@ -80,7 +76,7 @@ def extents_of(name: str, shape: Any) -> tuple[int, ...]:
             f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
         ) from None
     if any(n < 0 for n in found):
-        raise ShapeError(f"{name}: extents are not negative: {found}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: extents are not negative: {found}"))
     return found
 
 
@@ -88,7 +84,7 @@ def extent_of(name: str, number: Any) -> int:
     """A number of elements.  Raises TypeError and ShapeError naming the function."""
     found = extents_of(name, number)
     if len(found) != 1:
-        raise TypeError(f"{name}: takes one number of elements, not {number!r:.40}\n  called at {caller()}")
+        raise TypeError(located(f"{name}: takes one number of elements, not {number!r:.40}"))
     return found[0]
 
 
@@ -96,6 +92,12 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
     python = {"f": float, "c": complex, "i": int, "b": bool}[dtype.kind]
     return spread_to(constant(python(number), dtype_name(dtype)), shape)
+
+
+def _of_shape(name: str, shape: Any, number: int, dtype: Any, order: Any, device: Any, like: Any) -> Tensor:
+    if order != "C" or device is not None or like is not None:
+        check_without_effect(name, order=order, device=device, like=like)
+    return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
 
 
 @remembered(0)
@@ -110,9 +112,7 @@ def zeros(shape, dtype=None, order="C", *, device=None, like=None):
     >>> ad.zeros(2, dtype=ad.int64)
     i64[2] [0 0]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("zeros", order=order, device=device, like=like)
-    return _filled(extents_of("zeros", shape), 0, _F64 if dtype is None else dtype_of(dtype, "zeros"))
+    return _of_shape("zeros", shape, 0, dtype, order, device, like)
 
 
 @remembered(0)
@@ -129,9 +129,7 @@ def ones(shape, dtype=None, order="C", *, device=None, like=None):
     [[1. 1.]
      [1. 1.]]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("ones", order=order, device=device, like=like)
-    return _filled(extents_of("ones", shape), 1, _F64 if dtype is None else dtype_of(dtype, "ones"))
+    return _of_shape("ones", shape, 1, dtype, order, device, like)
 
 
 @remembered(0)
@@ -146,9 +144,7 @@ def empty(shape, dtype=None, order="C", *, device=None, like=None):
     >>> ad.empty(2)
     f64[2] [0. 0.]
     """
-    if order != "C" or device is not None or like is not None:
-        check_without_effect("empty", order=order, device=device, like=like)
-    return _filled(extents_of("empty", shape), 0, _F64 if dtype is None else dtype_of(dtype, "empty"))
+    return _of_shape("empty", shape, 0, dtype, order, device, like)
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
@@ -170,7 +166,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     if value.ndim > len(extents) or any(
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
     ):
-        raise ShapeError(f"full: {value.aval} does not broadcast to {extents}\n  called at {caller()}")
+        raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
     return of_its_own(spread_to(value, extents), value)
 
 
@@ -181,14 +177,12 @@ def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
     return value if dtype is None else cast_to(value, dtype)
 
 
-@function
-@remembered(1)
+@public(1)
 def zeros_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.zeros_like([1, 2])
     i64[2] [0 0]
     >>> ad.zeros_like(1.5)
@@ -198,14 +192,12 @@ def zeros_like(x, *, dtype=None):
     return _filled(x.shape, 0, x.dtype if dtype is None else dtype_of(dtype, "zeros_like"))
 
 
-@function
-@remembered(1)
+@public(1)
 def ones_like(x, *, dtype=None):
     """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.ones_like([[True, False]])
     bool[1,2] [[ True  True]]
     """
@@ -213,26 +205,24 @@ def ones_like(x, *, dtype=None):
     return _filled(x.shape, 1, x.dtype if dtype is None else dtype_of(dtype, "ones_like"))
 
 
-@function
+@public()
 def empty_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
     f32[2] [0. 0.]
     """
     return zeros_like(x, dtype=dtype)
 
 
-@function
+@public()
 def full_like(x, fill_value, *, dtype=None):
     """An array filled with one value, in the shape and by default the dtype of x.   T[...], T[...]  →  dtype[...]
 
     Raises ShapeError when the value does not broadcast to the shape of x.
 
-    >>> import autodiff as ad
     >>> ad.full_like([1, 2], 7)
     i64[2] [7 7]
     >>> ad.full_like([1, 2], 0.5, dtype=ad.float64)
@@ -267,13 +257,13 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     numbers = [_number("arange", n) for n in (start, stop, step)]
     start, stop, step = numbers
     if step == 0:
-        raise ValueError(f"arange: the step is 0\n  called at {caller()}")
+        raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
-    wanted = dtype_of(dtype, "arange") if dtype is not None else _I64 if whole else _F64
+    wanted = dtype_of(dtype, "arange") if dtype is not None else I64 if whole else F64
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     if not whole:
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
-    working = _I64 if whole else _F64
+    working = I64 if whole else F64
     counted = add(multiply(iota((count,), 0, working), step), start)
     return cast_to(counted, wanted)
 
@@ -286,13 +276,11 @@ def _number(name: str, value: Any) -> int | float:
         return as_index(value)
     except TypeError:
         if not hasattr(value, "__float__"):
-            raise TypeError(
-                f"{name}: takes real numbers, not {type(value).__name__}\n  called at {caller()}"
-            ) from None
+            raise TypeError(located(f"{name}: takes real numbers, not {type(value).__name__}")) from None
     return float(value)
 
 
-@function
+@public()
 def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """`num` numbers evenly from `start` to `stop`, which is left out without `endpoint`.
 
@@ -303,7 +291,6 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     retstep   whether the step is returned too: (numbers, step)
     axis      the axis of the result along which they stand
 
-    >>> import autodiff as ad
     >>> ad.linspace(0.0, 1.0, 5)
     f64[5] [0.   0.25 0.5  0.75 1.  ]
     >>> ad.linspace(0.0, 1.0, 4, endpoint=False)
@@ -311,12 +298,12 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """
     count = extent_of("linspace", num)
     start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
-    if start.dtype != _F64 and dtype is None:
+    if start.dtype != F64 and dtype is None:
         dtype = start.dtype
     parts = count - 1 if endpoint else count
     places = iota((count, *[1] * max(start.ndim, stop.ndim)), 0, start.dtype) if count else None
     if places is None:
-        return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or _F64)
+        return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or F64)
     line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
     if endpoint and count > 1:
         line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
@@ -324,14 +311,12 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 
 
-@function
-@remembered(0)
+@public(0)
 def eye(n_rows, n_cols=None, k=0, dtype=None):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
-    >>> import autodiff as ad
     >>> ad.eye(2, 3, k=1)
     f64[2,3]
     [[0. 1. 0.]
@@ -339,4 +324,4 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
-    return cast_to(on_diagonal, _F64 if dtype is None else dtype_of(dtype, "eye"))
+    return cast_to(on_diagonal, F64 if dtype is None else dtype_of(dtype, "eye"))

@@ -20,10 +20,11 @@ from ..custom.function import Function
 from ..tape import record
 from ..tape.node import Node
 from ..tensor import Tensor
+from .arguments import common
 from .primitive import Operation, elementwise
-from .promotion import common
+from .template import public
 
-__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "public", "unary"]
+__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
 
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
@@ -82,14 +83,14 @@ def unary(
     called      the function's name where it is not that of the operation
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
         (t,) = common(called, (("x", x),), admitted)
         return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    made = public(called, body, doc, operation)
+    made = published(called, body, doc, operation)
     return made
 
 
@@ -102,7 +103,7 @@ def binary(
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called), accepts=accepts, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
     admitted = accepts + "b" if on_bool else accepts
 
     def body(x1, x2):
@@ -111,18 +112,14 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return public(called, body, doc, operation)
+    return published(called, body, doc, operation)
 
 
-def public(
-    name: str, body: Callable[..., Any], doc: str, operation: Operation, natively: Callable[..., Any] | None = None
+def published(
+    name: str, body: Any, doc: str, operation: Operation, natively: Callable[..., Any] | None = None
 ) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
-    body.__name__ = body.__qualname__ = name
-    body.__module__ = "autodiff"
-    body.__doc__ = doc
-    learnt: Any = body
-    learnt.natively = natively or OneNode(operation)
-    made = Elementwise.declare(body)
-    made.primitive = operation
+    body.__name__, body.__module__, body.__doc__ = name, "autodiff", doc
+    body.natively = natively or OneNode(operation)
+    made: Elementwise = public(records=operation, cls=Elementwise)(body)
     return made

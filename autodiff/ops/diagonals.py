@@ -9,30 +9,29 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, integer
 from .arithmetic import add, multiply
 from .batching import along
+from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
-from .logic import equal, greater_equal, less_equal
 from .primitive import linear, zero_of, zeros_of
 from .reductions import summed, widened
-from .selection import where
-from .template import remembered
+from .template import public
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
 
 # ---------------------------------------------------------------- triangles
 
+
 def _matrices(x: Any, name: str) -> Tensor:
     x = as_tensor(x, name, "x")
     if x.ndim < 2:
-        raise ShapeError(f"{name}: takes matrices, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes matrices, not {x.aval}"))
     return x
 
 
@@ -61,8 +60,7 @@ def halved_lower(x: Tensor) -> Tensor:
     return lower_part(where(equal(row, column), multiply(x, 0.5), x))
 
 
-@function
-@remembered(1)
+@public(1)
 def tril(x, k=0):
     """Each matrix below and on its k-th diagonal, zeros above.
 
@@ -70,7 +68,6 @@ def tril(x, k=0):
 
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.tril([[1, 2], [3, 4]])
     i64[2,2]
     [[1 0]
@@ -83,8 +80,7 @@ def tril(x, k=0):
     return lower_part(_matrices(x, "tril"), integer(k, "tril", "k"))
 
 
-@function
-@remembered(1)
+@public(1)
 def triu(x, k=0):
     """Each matrix above and on its k-th diagonal, zeros below.
 
@@ -92,7 +88,6 @@ def triu(x, k=0):
 
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.triu([[1, 2], [3, 4]])
     i64[2,2]
     [[1 2]
@@ -110,7 +105,7 @@ def _length(rows: int, columns: int, offset: int) -> int:
 
 def _diagonal_aval(x: Aval, *, offset: int, axis1: int, axis2: int) -> Aval:
     if axis1 == axis2 or not (0 <= axis1 < x.ndim and 0 <= axis2 < x.ndim):
-        raise ShapeError(f"diagonal: {axis1} and {axis2} are not two axes of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"diagonal: {axis1} and {axis2} are not two axes of {x}"))
     rest = [n for i, n in enumerate(x.shape) if i not in (axis1, axis2)]
     return x.with_shape((*rest, _length(x.shape[axis1], x.shape[axis2], offset)))
 
@@ -125,7 +120,7 @@ def _diagonal_element(k, index, x, *, offset, axis1, axis2):
 def _embed_aval(x: Aval, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Aval:
     y = x.with_shape(shape)
     if _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) != x:
-        raise ShapeError(f"diagonal_embed: {x} is not a diagonal of {y}\n  called at {caller()}")
+        raise ShapeError(located(f"diagonal_embed: {x} is not a diagonal of {y}"))
     return y
 
 
@@ -174,8 +169,7 @@ def _embedded(x: Tensor, shape: tuple[int, ...], offset: int, axis1: int, axis2:
     return record(_diagonal_embed, (x,), (shape, offset, axis1, axis2))
 
 
-@records(_diagonal)
-@remembered(1)
+@public(1, _diagonal)
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -183,7 +177,6 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 
     Raises ShapeError when x has no such two axes.
 
-    >>> import autodiff as ad
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]])
     f64[2] [1. 4.]
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]], offset=1)
@@ -194,8 +187,7 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     return record(_diagonal, (x,), (shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval)))
 
 
-@function
-@remembered(1)
+@public(1)
 def diag(x, k=0):
     """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
 
@@ -203,7 +195,6 @@ def diag(x, k=0):
 
     Raises ShapeError for other ranks.
 
-    >>> import autodiff as ad
     >>> ad.diag([1.0, 2.0], k=1)
     f64[3,3]
     [[0. 1. 0.]
@@ -217,15 +208,10 @@ def diag(x, k=0):
     if x.ndim == 1:
         n = x.shape[0] + abs(shift)
         return _embedded(x, (n, n), shift, 0, 1)
-    raise ShapeError(
-        f"diag: takes a vector or a matrix, not {x.aval}\n"
-        f"  called at {caller()}\n"
-        f"  ad.diagonal takes more axes"
-    )
+    raise ShapeError(located(f"diag: takes a vector or a matrix, not {x.aval}", "ad.diagonal takes more axes"))
 
 
-@function
-@remembered(1)
+@public(1)
 def trace(x, offset=0, axis1=0, axis2=1):
     """The sum of a diagonal, as of `diagonal`, of each matrix in x.
 
@@ -233,7 +219,6 @@ def trace(x, offset=0, axis1=0, axis2=1):
 
     Raises ShapeError when x has no such two axes.
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.trace)(ad.ones((2, 2)))
     f64[2,2]
     [[1. 0.]

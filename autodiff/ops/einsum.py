@@ -15,19 +15,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import common, integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
 from .diagonals import diagonal
-from .promotion import common
+from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import remembered
+from .template import public, remembered
 
 __all__ = ["einsum"]
 
@@ -36,11 +33,8 @@ Labels = tuple[str, ...]
 #: In the order in which NumPy sorts them.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-_BOOL = np.dtype(np.bool_)
-_I64 = np.dtype(np.int64)
 
-
-@function
+@public()
 def einsum(subscripts, *arrays):
     """Products of elements of the arrays, summed over every label that the result does not have.
 
@@ -55,7 +49,6 @@ def einsum(subscripts, *arrays):
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 
-    >>> import autodiff as ad
     >>> ad.einsum("ij,ij->i", [[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]])
     f64[2] [17. 53.]
     >>> ad.einsum([[1.0, 2.0], [3.0, 4.0]], [0, 1], [1])
@@ -64,7 +57,7 @@ def einsum(subscripts, *arrays):
     if not isinstance(subscripts, str) and arrays:
         return einsum(*_spelled(subscripts, *arrays))
     if not isinstance(subscripts, str) or not arrays:
-        raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
+        raise TypeError(located("einsum: takes a string of labels and arrays"))
     if len(arrays) == 2:
         return _of_two(*arrays, subscripts)
     return _of_any(arrays, subscripts)
@@ -79,8 +72,8 @@ def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
 def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
     """`einsum` with its arguments the other way round."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
-    was_bool = xs[0].dtype == _BOOL
-    xs = [cast_to(x, _I64) for x in xs] if was_bool else xs
+    was_bool = xs[0].dtype == BOOL
+    xs = [cast_to(x, I64) for x in xs] if was_bool else xs
     inputs, output = _read(subscripts, tuple([x.ndim for x in xs]))
     extents = _extents(subscripts, inputs, xs)
     terms = [_tidied(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
@@ -103,7 +96,7 @@ def _spelled(*operands: Any) -> list[Any]:
     numbers = [_numbers(each) for each in lists]
     known = sorted({n for each in numbers for n in each if n is not Ellipsis})
     if len(known) > len(_LETTERS):
-        raise ShapeError(f"einsum: {len(known)} labels are more than {len(_LETTERS)}\n  called at {caller()}")
+        raise ShapeError(located(f"einsum: {len(known)} labels are more than {len(_LETTERS)}"))
     letters: dict[Any, str] = {n: letter for n, letter in zip(known, _LETTERS, strict=False)} | {Ellipsis: "..."}
     terms = ["".join([letters[n] for n in each]) for each in numbers]
     text = f"{','.join(terms[:-1])}->{terms[-1]}" if len(operands) % 2 else ",".join(terms)
@@ -121,7 +114,7 @@ def _numbers(labels: Any) -> list[Any]:
 
 
 def _refused(subscripts: str, why: str) -> ShapeError:
-    return ShapeError(f"einsum: {subscripts!r}: {why}\n  called at {caller()}")
+    return ShapeError(located(f"einsum: {subscripts!r}: {why}"))
 
 
 def _parts(subscripts: str) -> tuple[tuple[str, ...], str | None]:

@@ -10,21 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
-from ..custom import function
 from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
-from .arrays import on_arrays
 from .complexes import imaginary_part, real_part
+from .conditions import clip, equal, greater, isnan, less, where
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
-from .logic import equal, greater, isnan, less
 from .power import power, power_to
-from .selection import clip, where
 from .special_normal import weighted
+from .special_series import polynomial
 from .statistics import floating
+from .template import public
 
 __all__ = [
     "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "mish", "nan_to_num",
@@ -50,10 +47,7 @@ def _sinc_slope(x: Tensor) -> Tensor:
     angle = multiply(far, math.pi)
     square = multiply(multiply(x, x), math.pi**2)
     terms = [(-1) ** j * 2 * j / math.factorial(2 * j + 1) for j in range(1, 6)]
-    total: Any = terms[-1]
-    for c in reversed(terms[:-1]):
-        total = add(multiply(total, square), c)
-    near = multiply(multiply(total, x), math.pi**2)
+    near = multiply(multiply(polynomial(terms, square), x), math.pi**2)
     return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
 
 
@@ -63,7 +57,6 @@ exp2: Elementwise = unary(
     partials=lambda y, x: (multiply(exp2(subtract(x, 1.0)), 2 * math.log(2)),),
     doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
 
-    >>> import autodiff as ad
     >>> ad.exp2([3, -1])
     f64[2] [8.  0.5]
     """,
@@ -71,14 +64,12 @@ exp2: Elementwise = unary(
 cbrt = unary("cbrt", partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
     doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
 
-    >>> import autodiff as ad
     >>> ad.cbrt([-8.0, 27.0])
     f64[2] [-2.  3.]
     """)
-sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=Map(_sinc),
+sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
     doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
 
-    >>> import autodiff as ad
     >>> ad.sinc([0.0, 0.5])
     f64[2] [1.         0.63661977]
     """)
@@ -90,31 +81,28 @@ def _heaviside(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.isnan(x), x, step)
 
 
-heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=Map(_heaviside),
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=_heaviside,
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
-    >>> import autodiff as ad
     >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
     f64[3] [0.  0.5 1. ]
     """)
 
 
-@function
+@public()
 def deg2rad(x):
     """Degrees as radians.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.deg2rad([180.0, -90.0])
     f64[2] [ 3.14159265 -1.57079633]
     """
     return multiply(x, math.pi / 180)
 
 
-@function
+@public()
 def rad2deg(x):
     """Radians as degrees.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.rad2deg(ad.pi)
     f64[] 180.0
     """
@@ -124,13 +112,12 @@ def rad2deg(x):
 degrees, radians = rad2deg, deg2rad
 
 
-@function
+@public()
 def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
     Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
 
-    >>> import autodiff as ad
     >>> ad.nan_to_num([ad.nan, ad.inf, 1.0], posinf=9.0)
     f64[3] [0. 9. 1.]
     """
@@ -149,13 +136,13 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
 
 # ---------------------------------------------------------------- activation functions of networks
 
-@function
+
+@public()
 def silu(x):
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
 
-    >>> import autodiff as ad
     >>> ad.silu([0.0, 1.0])
     f64[2] [0.         0.73105858]
     >>> ad.grad(ad.silu)(ad.tensor(0.0))
@@ -165,13 +152,12 @@ def silu(x):
     return multiply(x, sigmoid(x))
 
 
-@function
+@public()
 def gelu(x, approximate=False):
     """x times the probability that a standard normal number is below it.   f[...]  →  f[...]     approximate: by tanh
 
     Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 
-    >>> import autodiff as ad
     >>> ad.gelu([-1.0, 0.0, 1.0])
     f64[3] [-0.15865525  0.          0.84134475]
     >>> ad.gelu([1.0], approximate=True)
@@ -186,14 +172,13 @@ def gelu(x, approximate=False):
     return weighted(x)
 
 
-@function
+@public()
 def elu(x, alpha=1.0):
     """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
 
     Source: Clevert, Unterthiner, Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units",
     2015.
 
-    >>> import autodiff as ad
     >>> ad.elu([-1000.0, 0.0, 2.0], alpha=0.5)
     f64[3] [-0.5  0.   2. ]
     """
@@ -202,24 +187,22 @@ def elu(x, alpha=1.0):
     return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
-@function
+@public()
 def selu(x):
     """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
 
-    >>> import autodiff as ad
     >>> ad.selu([-1.0, 0.0, 1.0])
     f64[3] [-1.11133074  0.          1.05070099]
     """
     return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
-@function
+@public()
 def leaky_relu(x, negative_slope=0.01):
     """x above 0, `negative_slope` times x below.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.leaky_relu([-1.0, 2.0])
     f64[2] [-0.01  2.  ]
     """
@@ -227,11 +210,10 @@ def leaky_relu(x, negative_slope=0.01):
     return where(greater(x, 0.0), x, multiply(x, negative_slope))
 
 
-@function
+@public()
 def log_sigmoid(x):
     """log(sigmoid(x)), without underflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.log_sigmoid([0.0, -50.0])
     f64[2] [ -0.69314718 -50.        ]
     """
@@ -256,23 +238,21 @@ def _tanh_softplus_slope(k, x, y):
     return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
 
 
-tanh_softplus_slope = binary("tanh_softplus_slope", on_arrays(_tanh_softplus_slope),
-    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None), lower=Map(_tanh_softplus_slope),
+tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope,
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
     doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
 )
-tanh_softplus = unary("tanh_softplus", on_arrays(_tanh_softplus), partials=lambda y, x: (tanh_softplus_slope(x, y),),
-    lower=Map(_tanh_softplus),
+tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y, x: (tanh_softplus_slope(x, y),),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )
 
 
-@function
+@public()
 def mish(x):
     """x tanh(softplus(x)).   f[...]  →  f[...]
 
     Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
 
-    >>> import autodiff as ad
     >>> ad.mish([0.0, 1.0])
     f64[2] [0.         0.86509839]
     """
@@ -280,11 +260,10 @@ def mish(x):
     return multiply(x, tanh_softplus(x))
 
 
-@function
+@public()
 def relu6(x):
     """x, but no less than 0 and no more than 6.   T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.relu6([-1.0, 3.0, 9.0])
     f64[3] [0. 3. 6.]
     """

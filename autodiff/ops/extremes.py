@@ -25,29 +25,27 @@ import numpy as np
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 from codegen.lowering import Call, Scan
 
+from ..custom.function import Function
 from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, integer, kept, records
+from .arguments import axes_of, integer, kept
 from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
 from .complexes import imaginary_part, real_part
+from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .logic import bitwise_and, greater_equal, isfinite
-from .primitive import Operation, expect, primitive, times, zero_of
+from .primitive import BOOL, I64, Operation, expect, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
-from .selection import maximum, where
-from .shaping import reshaped, spread
+from .shaping import on_axis, spread
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
 
 # ---------------------------------------------------------------- the elements that attain an extreme
-
-_BOOL, _I64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
 def _op(name: str, *inputs: Node, **params: Any) -> Node:
@@ -89,7 +87,7 @@ def winners(name: str, reference: Callable[..., Any]) -> Operation:
 
     def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
         expect(name, (x,), "fic")
-        return x.with_dtype(_BOOL)
+        return x.with_dtype(BOOL)
 
     def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
         if x.aval.dtype.kind != "c":
@@ -126,7 +124,7 @@ def runs(name: str, reference: np.ufunc) -> Operation:
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
             shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
-            place = Node(CONSTANT, (), (start, "i64"), Aval((), np.dtype(np.int64)))
+            place = Node(CONSTANT, (), (start, "i64"), Aval((), I64))
             return _op("slice", y, place, axes=(axis,), steps=(1,), shape=shape)
 
         y, n, dtype = _op(name, x, axis=axis), aval.shape[axis], dtype_name(aval.dtype)
@@ -185,16 +183,18 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     axes = axes_of(operation.name, axis, x.aval)
     if x.dtype.kind == "c" and axes:
         return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-    if x.dtype == _BOOL:
-        operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
+    if x.dtype == BOOL:
+        operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
         operation = of_bool
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-@records(_max)
-@remembered(1)
-def max_(x, axis=None, *, keepdims=False):
-    """The largest element over an axis, several, or (None) all of them; nan if there is one.
+def _public_extreme(operation: Operation, word: str, of_bool: Operation, example: str) -> Function:
+    def extreme(x, axis=None, *, keepdims=False):
+        return _extremum(operation, of_bool, x, axis, keepdims)
+
+    extreme.__name__ = operation.name
+    extreme.__doc__ = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
     x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
@@ -204,34 +204,18 @@ def max_(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
-    >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
-    f64[3] [0.  0.5 0.5]
+    {example}
     """
-    return _extremum(_max, any_.primitive, x, axis, keepdims)
+    made: Function = public(1, operation)(extreme)
+    return made
 
 
-@records(_min)
-@remembered(1)
-def min_(x, axis=None, *, keepdims=False):
-    """The smallest element over an axis, several, or (None) all of them; nan if there is one.
-
-    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
-
-    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> import autodiff as ad
-    >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
+max_ = _public_extreme(_max, "largest", any_.primitive, """>>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
+    f64[3] [0.  0.5 0.5]""")
+min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
     i64[2,1]
     [[2]
-     [1]]
-    """
-    return _extremum(_min, all_.primitive, x, axis, keepdims)
-
+     [1]]""")
 
 # ---------------------------------------------------------------- argmax, argmin
 
@@ -242,7 +226,7 @@ def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
         rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
         return reference(rows, -1)
 
-    return reduction(name, over_axes, "fib", result=_I64, empty=False, discrete=True)
+    return reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
 
 
 _argmax = _place_reduction("argmax", np.argmax)
@@ -258,39 +242,30 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
 
-@records(_argmax)
-@remembered(1)
-def argmax(x, axis=None, *, keepdims=False):
-    """Index of the first largest element along an axis (None: in x flattened).
+def _public_place(operation: Operation, word: str, example: str) -> Function:
+    def place(x, axis=None, *, keepdims=False):
+        return _place(operation, x, axis, keepdims)
+
+    place.__name__ = operation.name
+    place.__doc__ = f"""Index of the first {word} element along an axis (None: in x flattened).
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
-    >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [1 0]
+    {example}
     """
-    return _place(_argmax, x, axis, keepdims)
+    made: Function = public(1, operation)(place)
+    return made
 
 
-@records(_argmin)
-@remembered(1)
-def argmin(x, axis=None, *, keepdims=False):
-    """Index of the first smallest element along an axis (None: in x flattened).
-
-    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    >>> import autodiff as ad
-    >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [0 2]
-    """
-    return _place(_argmin, x, axis, keepdims)
-
+argmax = _public_place(_argmax, "largest", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [1 0]""")
+argmin = _public_place(_argmin, "smallest", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [0 2]""")
 
 # ---------------------------------------------------------------- running extremes
+
 
 def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     """The sums from the beginning of its plateau to each element."""
@@ -337,46 +312,32 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
     )
 
 
-_cummax = _running("cummax", np.maximum, "max")
-_cummin = _running("cummin", np.minimum, "min")
+def _public_running(operation: Operation, word: str, example: str) -> Function:
+    def running(x, axis=None):
+        x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
+        return record(operation, (x,), (along,))
 
-
-def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
-
-
-@records(_cummax)
-@remembered(1)
-def cummax(x, axis=None):
-    """The largest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
+    running.__name__ = operation.name
+    running.__doc__ = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
+nan from the first nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
-    >>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
-    f64[5] [ 1.  3.  3. nan nan]
+    {example}
     """
-    return _recorded(_cummax, x, axis)
+    made: Function = public(1, operation)(running)
+    return made
 
 
-@records(_cummin)
-@remembered(1)
-def cummin(x, axis=None):
-    """The smallest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
-
-    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
-
-    Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
+cummax = _public_running(
+    _running("cummax", np.maximum, "max"), "largest", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
+    f64[5] [ 1.  3.  3. nan nan]""",
+)
+cummin = _public_running(
+    _running("cummin", np.minimum, "min"), "smallest", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
     f64[2,2]
     [[3. 1.]
-     [2. 1.]]
-    """
-    return _recorded(_cummin, x, axis)
+     [2. 1.]]""",
+)

@@ -13,30 +13,35 @@ What they record is in `fft_operations`.  float32 stays float32.  Machine code c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from codegen.ir import Aval
+
+from ..custom.function import Function
+from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, listed, records
+from .arguments import axis_of, built, integer, listed
 from .arithmetic import multiply
 from .complexes import conj
 from .conversion import as_tensor, cast_to
-from .fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from .creation import extent_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .joining import joined
-from .primitive import expect, zeros_of
+from .primitive import F64, expect, zeros_of
 from .protocols import counterparts
+from .rearranging import roll
 from .slicing import part
+from .template import public
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
     "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
 
 # ---------------------------------------------------------------- arguments
 
@@ -44,7 +49,7 @@ __all__ = [
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     """An argument as floats, or as complex numbers."""
     if x.dtype.kind in "ib":
-        x = cast_to(x, np.dtype(np.float64))
+        x = cast_to(x, F64)
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
     return cast_to(x, COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
 
@@ -60,7 +65,7 @@ def _extent(name: str, n: Any, default: int) -> int:
     """The number of elements that are transformed.  Raises ShapeError for none."""
     count = default if n is None else integer(n, f"fft.{name}", "n")
     if count < 1:
-        raise ShapeError(f"fft.{name}: {count} elements have no transform\n  called at {caller()}")
+        raise ShapeError(located(f"fft.{name}: {count} elements have no transform"))
     return count
 
 
@@ -75,9 +80,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
     """A transform divided as `norm` says: "backward" (None) the inverse, "forward" the other, "ortho" both."""
     if norm not in (None, "backward", "forward", "ortho"):
-        raise DispatchError(
-            f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}\n  called at {caller()}"
-        )
+        raise DispatchError(located(f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}"))
     if norm == "ortho":
         return multiply(y, float(n) ** -0.5)
     return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
@@ -92,7 +95,7 @@ def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool
     return _scaled(name, record(of_complex, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
 
 
-@records(of_complex)
+@public(records=of_complex)
 def fft(x, n=None, axis=-1, norm=None):
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
@@ -102,7 +105,6 @@ def fft(x, n=None, axis=-1, norm=None):
 
     Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.
 
-    >>> import autodiff as ad
     >>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
     >>> ad.fft.fft([1.0, 1.0], n=3).shape
@@ -111,20 +113,19 @@ def fft(x, n=None, axis=-1, norm=None):
     return _along("fft", x, n, axis, norm, inverse=False)
 
 
-@function
+@public()
 def ifft(x, n=None, axis=-1, norm=None):
     """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]
 
     Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
     """
     return _along("ifft", x, n, axis, norm, inverse=True)
 
 
-@records(of_real)
+@public(records=of_real)
 def rfft(x, n=None, axis=-1, norm=None):
     """The first half of the `fft` of real numbers: the rest is its conjugate.
 
@@ -132,7 +133,6 @@ def rfft(x, n=None, axis=-1, norm=None):
 
     n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
 
-    >>> import autodiff as ad
     >>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
     c128[3] [10.+0.j -2.+2.j -2.+0.j]
     """
@@ -141,14 +141,13 @@ def rfft(x, n=None, axis=-1, norm=None):
     return _scaled("rfft", record(of_real, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
 
 
-@records(to_real)
+@public(records=to_real)
 def irfft(x, n=None, axis=-1, norm=None):
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
     norm as for `ifft`.  Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
     f64[3] [1. 2. 3.]
     """
@@ -158,7 +157,7 @@ def irfft(x, n=None, axis=-1, norm=None):
     return _scaled("irfft", y, norm, n, inverse=True)
 
 
-@function
+@public()
 def hfft(x, n=None, axis=-1, norm=None):
     """The real `fft` of a signal with x[-i] = conj(x[i]), of which x is the first half.
 
@@ -166,7 +165,6 @@ def hfft(x, n=None, axis=-1, norm=None):
 
     norm as for `fft`.  Raises what `fft` raises.
 
-    >>> import autodiff as ad
     >>> ad.fft.hfft([1.0, 2.0, 3.0])
     f64[4] [ 8. -2.  0. -2.]
     """
@@ -176,7 +174,7 @@ def hfft(x, n=None, axis=-1, norm=None):
     return _scaled("hfft", y, norm, n, inverse=False)
 
 
-@function
+@public()
 def ihfft(x, n=None, axis=-1, norm=None):
     """The inverse of `hfft`: the first half of a signal with x[-i] = conj(x[i]).
 
@@ -184,7 +182,6 @@ def ihfft(x, n=None, axis=-1, norm=None):
 
     n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.
 
-    >>> import autodiff as ad
     >>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
     c128[3] [1.+0.j 2.+0.j 3.+0.j]
     """
@@ -209,163 +206,156 @@ def _on_axes(
     axes = [axis_of(f"fft.{name}", a, x.aval) for a in listed(axes, f"fft.{name}", "axes")]
     sizes: Sequence = [None] * len(axes) if s is None else listed(s, f"fft.{name}", "lengths")
     if len(sizes) != len(axes):
-        raise ShapeError(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes\n  called at {caller()}")
+        raise ShapeError(located(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes"))
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
-def _some(name: str, x: Tensor, pairs: Sequence[tuple[int | None, int]]) -> Sequence[tuple[int | None, int]]:
-    """The axes of a transform that halves one.  Raises ShapeError where there is none."""
-    if not pairs:
-        raise ShapeError(f"fft.{name}: one axis at least, of {x.aval}\n  called at {caller()}")
-    return pairs
+def _several(name: str, told: str, example: str) -> Function:
+    """A transform along several axes by its name: along two if it ends so, an inverse if it begins with i; of one with
+    an r, along the last axis by its half."""
+    one = ifft if name.startswith("i") else fft
+    half, named = {"rfft": rfft, "irfft": irfft}.get(name[:-1]), (-2, -1) if name.endswith("2") else None
+
+    def body(x, s=None, axes=named, norm=None):
+        x, pairs = _on_axes(name, x, s, axes, to_complex=half is not rfft)
+        if half and not pairs:
+            raise ShapeError(located(f"fft.{name}: one axis at least, of {x.aval}"))
+        n, last = pairs.pop() if half else (None, 0)
+        x = rfft(x, n, last, norm) if half is rfft else x
+        for count, axis in reversed(pairs):
+            x = one(x, count, axis, norm)
+        return irfft(x, n, last, norm) if half is irfft else x
+
+    body.__name__ = name
+    raises = "`fft` raises, and ShapeError for"
+    if half:
+        raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
+    body.__doc__ = f"{told}\n\n    Raises what {raises} more or fewer sizes than axes.\n\n    {example}\n    "
+    made: Function = public()(body)
+    return made
 
 
-def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | None, int]], norm: Any) -> Tensor:
-    for n, axis in reversed(pairs):
-        x = one(x, n, axis, norm)
-    return x
-
-
-def _fftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    return _over_all(fft, x, pairs, norm)
-
-
-def _ifftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    return _over_all(ifft, x, pairs, norm)
-
-
-def _rfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=False)
-    *rest, (n, axis) = _some(name, x, pairs)
-    return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
-
-
-def _irfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
-    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
-    *rest, (n, axis) = _some(name, x, pairs)
-    return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
-
-
-@function
-def fftn(x, s=None, axes=None, norm=None):
-    """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
+fftn = _several(
+    "fftn", "`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
+    """>>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
     c128[2,3]
     [[2.+0.j 2.+0.j 2.+0.j]
-     [0.+0.j 0.+0.j 0.+0.j]]
-    """
-    return _fftn("fftn", x, s, axes, norm)
-
-
-@function
-def ifftn(x, s=None, axes=None, norm=None):
-    """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
+     [0.+0.j 0.+0.j 0.+0.j]]""",
+)
+ifftn = _several(
+    "ifftn", "`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
+    """>>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
     c128[2,2]
     [[4.+0.j 4.+0.j]
-     [4.+0.j 4.+0.j]]
-    """
-    return _ifftn("ifftn", x, s, axes, norm)
-
-
-@function
-def rfftn(x, s=None, axes=None, norm=None):
+     [4.+0.j 4.+0.j]]""",
+)
+rfftn = _several(
+    "rfftn",
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
-    s   how many elements are taken along each
-
-    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
+    s   how many elements are taken along each""",
+    """>>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
     c128[2,2]
     [[10.+0.j -2.+0.j]
-     [-4.+0.j  0.+0.j]]
-    """
-    return _rfftn("rfftn", x, s, axes, norm)
-
-
-@function
-def irfftn(x, s=None, axes=None, norm=None):
+     [-4.+0.j  0.+0.j]]""",
+)
+irfftn = _several(
+    "irfftn",
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
-    s   how many elements the result has along each
-
-    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
-    f64[3] [1.33333333 1.33333333 1.33333333]
-    """
-    return _irfftn("irfftn", x, s, axes, norm)
-
-
-@function
-def fft2(x, s=None, axes=(-2, -1), norm=None):
-    """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.fft2(ad.ones((2, 2)))
+    s   how many elements the result has along each""",
+    """>>> ad.fft.irfftn([4.0, 0.0], s=(3,))
+    f64[3] [1.33333333 1.33333333 1.33333333]""",
+)
+fft2 = _several(
+    "fft2", "`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
+    """>>> ad.fft.fft2(ad.ones((2, 2)))
     c128[2,2]
     [[4.+0.j 0.+0.j]
-     [0.+0.j 0.+0.j]]
-    """
-    return _fftn("fft2", x, s, axes, norm)
-
-
-@function
-def ifft2(x, s=None, axes=(-2, -1), norm=None):
-    """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]
-
-    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
+     [0.+0.j 0.+0.j]]""",
+)
+ifft2 = _several(
+    "ifft2", "`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
+    """>>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
     c128[2,2]
     [[1.+0.j 1.+0.j]
-     [1.+0.j 1.+0.j]]
-    """
-    return _ifftn("ifft2", x, s, axes, norm)
-
-
-@function
-def rfft2(x, s=None, axes=(-2, -1), norm=None):
-    """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]
-
-    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.rfft2(ad.ones((3, 4))).shape
-    (3, 3)
-    """
-    return _rfftn("rfft2", x, s, axes, norm)
-
-
-@function
-def irfft2(x, s=None, axes=(-2, -1), norm=None):
-    """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]
-
-    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
-
-    >>> import autodiff as ad
-    >>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
+     [1.+0.j 1.+0.j]]""",
+)
+rfft2 = _several(
+    "rfft2",
+    "`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]",
+    """>>> ad.fft.rfft2(ad.ones((3, 4))).shape
+    (3, 3)""",
+)
+irfft2 = _several(
+    "irfft2", "The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]",
+    """>>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
     f64[2,2]
     [[1. 2.]
-     [3. 4.]]
+     [3. 4.]]""",
+)
+
+
+# ---------------------------------------------------------------- frequencies, and their order
+
+
+@public()
+def fftfreq(n, d=1.0):
+    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
+
+    Raises TypeError and ShapeError for an n that is no extent.
+
+    >>> ad.fft.fftfreq(4, d=0.5)
+    f64[4] [ 0.   0.5 -1.  -0.5]
     """
-    return _irfftn("irfft2", x, s, axes, norm)
+    count = extent_of("fft.fftfreq", n)
+    Aval((count,), np.float64)  # raises for one that is too large
+    return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
+
+
+@public()
+def rfftfreq(n, d=1.0):
+    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
+
+    Raises TypeError and ShapeError for an n that is no extent.
+
+    >>> ad.fft.rfftfreq(4, d=0.5)
+    f64[3] [0.  0.5 1. ]
+    """
+    count = extent_of("fft.rfftfreq", n)
+    Aval((count,), np.float64)
+    return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
+    x = as_tensor(x, f"fft.{name}", "x")
+    axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+    return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
+
+
+@public()
+def fftshift(x, axes=None):
+    """x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.fft.fftshift(ad.fft.fftfreq(4))
+    f64[4] [-0.5  -0.25  0.    0.25]
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+@public()
+def ifftshift(x, axes=None):
+    """The inverse of `fftshift`.   T[...]  →  T[...]
+
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))
+    i64[3] [1 2 3]
+    """
+    return _shifted("ifftshift", x, axes, -1)
 
 
 counterparts(__all__, globals(), np.fft)

@@ -16,18 +16,17 @@ from ..tensor import Tensor
 from .arithmetic import multiply
 from .batching import along
 from .complexes import real_aval
+from .conditions import equal, logical_or, where
 from .conversion import cast_to
 from .creation import iota
-from .logic import equal, logical_or
-from .primitive import Operation, expect, linear
-from .selection import where
+from .primitive import C64, C128, F32, F64, Operation, expect, linear
 
 __all__ = ["COMPLEX", "of_complex", "of_real", "to_real", "with_extent"]
 
 #: The complex dtype of the same precision.
 COMPLEX: dict[np.dtype, np.dtype] = {
-    np.dtype(np.float32): np.dtype(np.complex64),
-    np.dtype(np.float64): np.dtype(np.complex128),
+    F32: C64,
+    F64: C128,
 }
 
 

@@ -12,31 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
-from ..custom import function
 from ..custom.function import Function
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, located
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
 from .complexes import imaginary_part, real_part
+from .conditions import isinf, isnan, logical_and, logical_not, maximum, minimum, not_equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .elementwise import arctan2, rint, trunc
-from .logic import isinf, isnan, logical_and, logical_not, not_equal
 from .power import power
-from .primitive import zero_of, zeros_of
-from .promotion import common
-from .selection import maximum, minimum, where
+from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
+from .template import public
 
 __all__ = [
     "angle", "copysign", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "fmod", "frexp", "iscomplex",
     "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit",
 ]  # fmt: skip
 
-_I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
-_F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
 
 # ---------------------------------------------------------------- signs and neighbours
 
@@ -45,15 +40,13 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multip
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
 
-    >>> import autodiff as ad
     >>> ad.copysign([1.0, -2.0], -0.0)
     f64[2] [-1. -2.]
     """)
 signbit = unary("signbit", result="bool", partials=None,
-    lower=Map(lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x))),
+    lower=lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x)),
     doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
-    >>> import autodiff as ad
     >>> ad.signbit([0.0, -0.0])
     bool[2] [False  True]
     """)
@@ -71,10 +64,9 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
 
 
-nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=Map(_nextafter),
+nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
     doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
 
-    >>> import autodiff as ad
     >>> ad.nextafter(1.0, 2.0) - 1.0
     f64[] 2.220446049250313e-16
     """)
@@ -117,22 +109,21 @@ def _exponent(k: Any, x: Any) -> Any:
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
-    result="i32", partials=None, lower=Map(_exponent),
+    result="i32", partials=None, lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
 )
 _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=Map(_mantissa),
+    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=_mantissa,
     doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
 
-@function
+@public()
 def frexp(x) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
 
     Zero, infinities and nan are their own mantissas, with exponent 0.  Of the exponent no gradient flows.
 
-    >>> import autodiff as ad
     >>> ad.frexp(6.0)
     (f64[] 0.75, i32[] 3)
     """
@@ -163,38 +154,35 @@ def _power_of_two(k: Any, n: Any) -> Any:
 
 
 _ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
-    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None), lower=Map(_times_power),
+    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None), lower=_times_power,
     doc="x1 · 2**x2, of floats that are whole.   f[...], f[...]  →  f[...]",
 )
 
 
-@function
+@public()
 def ldexp(x1, x2):
     """x1 · 2**x2, rounded once.   f[...], i[...]  →  f[...]
 
     Raises DTypeError for an exponent that is no integer.
 
-    >>> import autodiff as ad
     >>> ad.ldexp(0.75, [3, -1])
     f64[2] [6.    0.375]
     """
     x1, x2 = floating(x1, "ldexp"), as_tensor(x2, "ldexp", "x2")
     if x2.dtype.kind not in "ib" or x1.dtype.kind != "f":
-        raise DTypeError(
-            f"ldexp: takes floats and integer exponents, got {x1.aval} and {x2.aval}\n"
-            f"  called at {caller()}\n"
-            "  x1 * 2.0 ** x2 is for other exponents"
-        )
+        raise DTypeError(located(
+            f"ldexp: takes floats and integer exponents, got {x1.aval} and {x2.aval}",
+            "x1 * 2.0 ** x2 is for other exponents",
+        ))
     return _ldexp(x1, cast_to(x2, x1.dtype))
 
 
-@function
+@public()
 def modf(x) -> tuple[Tensor, Tensor]:
     """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
     Of the whole part no gradient flows.
 
-    >>> import autodiff as ad
     >>> ad.modf(-2.5)
     (f64[] -0.5, f64[] -2.0)
     """
@@ -209,46 +197,42 @@ def modf(x) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- arithmetic as in C
 
 fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
-    on_bool=lambda a, b: fmod(cast_to(a, _I64), cast_to(b, _I64)),
+    on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0, floats by 0 give nan.
 
-    >>> import autodiff as ad
     >>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)
     (f64[] -2.0, f64[] 1.0)
     """)
 
 
-@function
+@public()
 def divmod(x1, x2) -> tuple[Tensor, Tensor]:
     """(x1 // x2, x1 % x2), as Python's.   T[...], T[...]  →  T[...], T[...]     no gradient flows to the quotient
 
-    >>> import autodiff as ad
     >>> ad.divmod(-7, 3)
     (i64[] -3, i64[] 2)
     """
     return floor_divide(x1, x2), mod(x1, x2)
 
 
-@function
+@public()
 def float_power(x1, x2):
     """x1 to the power x2 in float64 or complex128, also of integers to negative ones.   T[...], T[...]  →  f64[...]
 
-    >>> import autodiff as ad
     >>> ad.float_power(2, -1)
     f64[] 0.5
     """
     x1, x2 = as_tensor(x1, "float_power", "x1"), as_tensor(x2, "float_power", "x2")
-    wide = _C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else _F64
+    wide = C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else F64
     return power(cast_to(x1, wide), cast_to(x2, wide))
 
 
-@function
+@public()
 def fabs(x):
     """|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0
 
-    >>> import autodiff as ad
     >>> ad.fabs(-2)
     f64[] 2.0
     """
@@ -267,26 +251,24 @@ def _without_nan(name: str, extreme: Any, x1: Any, x2: Any) -> Tensor:
     return where(isnan(x1), x2, where(isnan(x2), x1, extreme(x1, x2)))
 
 
-@function
+@public()
 def fmax(x1, x2):
     """The larger of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
 
-    >>> import autodiff as ad
     >>> ad.fmax([1.0, ad.nan], 0.5)
     f64[2] [1.  0.5]
     """
     return _without_nan("fmax", maximum, x1, x2)
 
 
-@function
+@public()
 def fmin(x1, x2):
     """The smaller of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
 
-    >>> import autodiff as ad
     >>> ad.fmin([1.0, ad.nan], 0.5)
     f64[2] [0.5 0.5]
     """
@@ -296,13 +278,12 @@ def fmin(x1, x2):
 # ---------------------------------------------------------------- complex numbers, and tests
 
 
-@function
+@public()
 def angle(z, deg=False):
     """The angle of complex numbers in (-π, π], or with `deg` in degrees; π of negative real ones.   T[...]  →  f[...]
 
     The gradient at 0 is nan, as that of `arctan2`; of real numbers none flows.
 
-    >>> import autodiff as ad
     >>> ad.angle([1j, -1.0], deg=True)
     f64[2] [ 90. 180.]
     """
@@ -319,45 +300,41 @@ def _infinite(name: str, x: Any, is_negative: bool) -> Tensor:
     return logical_and(isinf(x), signbit(x) if is_negative else logical_not(signbit(x)))
 
 
-@function
+@public()
 def isposinf(x):
     """True for elements that are +inf.   f[...]  →  bool[...]
 
-    >>> import autodiff as ad
     >>> ad.isposinf([ad.inf, -ad.inf])
     bool[2] [ True False]
     """
     return _infinite("isposinf", x, False)
 
 
-@function
+@public()
 def isneginf(x):
     """True for elements that are -inf.   f[...]  →  bool[...]
 
-    >>> import autodiff as ad
     >>> ad.isneginf([ad.inf, -ad.inf])
     bool[2] [False  True]
     """
     return _infinite("isneginf", x, True)
 
 
-@function
+@public()
 def iscomplex(x):
     """True for elements whose imaginary part is not 0.   T[...]  →  bool[...]
 
-    >>> import autodiff as ad
     >>> ad.iscomplex([1j, 2.0])
     bool[2] [ True False]
     """
     x = as_tensor(x, "iscomplex", "x")
-    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(np.dtype(np.bool_)))
+    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
-@function
+@public()
 def isreal(x):
     """True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]
 
-    >>> import autodiff as ad
     >>> ad.isreal([1j, 2.0])
     bool[2] [False  True]
     """

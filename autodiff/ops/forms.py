@@ -24,7 +24,7 @@ from codegen.lazily import imported
 from codegen.records import NamedTuple
 
 from ..custom.function import Function
-from ..errors import DispatchError, DTypeError, caller
+from ..errors import DispatchError, DTypeError, caller, located
 from ..tensor import AbstractTensor
 from .conversion import WEAK, as_tensor, astype, dtype_of
 
@@ -57,8 +57,6 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
 }
 
-#: The modules with further parameters of functions that every program imports.
-_FURTHER = ("masked_reductions", "numpy_parameters")
 #: Functions of which `order` names fields to sort by.
 _SORTING = ("argsort", "sort")
 _OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
@@ -105,8 +103,7 @@ class Form:
     @cached_property
     def body(self) -> Callable | None:
         """The function that has further parameters; its module is imported with the first call that uses one."""
-        for module in _FURTHER:
-            imported(f"{__package__}.{module}")
+        imported(f"{__package__}.numpy_parameters")
         return self.further
 
     @property
@@ -305,7 +302,7 @@ def computed_in(
         why = f"its results are {', '.join([str(y.dtype) for y in results])}" if is_cast else (
             f"the rule {casting!r} does not convert {told}"
         )
-        raise DTypeError(f"{name}: does not compute in {wanted}: {why}\n  called at {caller()}")
+        raise DTypeError(located(f"{name}: does not compute in {wanted}: {why}"))
     return found
 
 
@@ -318,7 +315,5 @@ def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]
     given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
     for x in given:
         if not np.can_cast(x.dtype, wanted, casting):  # type: ignore[arg-type]  # a string, which NumPy checks
-            raise DTypeError(
-                f"{name}: the rule {casting!r} does not convert {x.dtype} to {wanted}\n  called at {caller()}"
-            )
+            raise DTypeError(located(f"{name}: the rule {casting!r} does not convert {x.dtype} to {wanted}"))
     return [astype(x, wanted) for x in given]

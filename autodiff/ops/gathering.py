@@ -20,40 +20,36 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, records, reduced_shape
+from .arguments import axis_of, check_known, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
+from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .logic import equal
-from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
-from .selection import maximum, minimum, where
-from .shaping import reshaped, transposed
-from .template import Bounds, remembered
+from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .shaping import on_axis, reshaped, transposed
+from .template import Bounds, public
 
 __all__ = ["take"]
 
-_I64 = np.dtype(np.int64)
 
 # ---------------------------------------------------------------- shapes and references
 
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
     if len(indices) != len(axes) or not axes or any(not 0 <= a < x.ndim for a in axes):
-        raise ShapeError(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}"))
     for i in indices:
         if i.dtype.kind != "i":
-            raise DTypeError(f"{name}: an index array holds integers, not {i}\n  called at {caller()}")
+            raise DTypeError(located(f"{name}: an index array holds integers, not {i}"))
         if i.shape != indices[0].shape:
-            raise ShapeError(
-                f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}"))
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
-            raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+            raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
 def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> tuple[int, ...]:
@@ -83,7 +79,7 @@ def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ..
 def check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
     """Raise ShapeError unless updates have this shape."""
     if updates.shape != shape:
-        raise ShapeError(f"{name}: updates are {updates}, not {updates.with_shape(shape)}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: updates are {updates}, not {updates.with_shape(shape)}"))
 
 
 def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
@@ -98,7 +94,7 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
     *indices, v = inputs
     if v.dtype != x.dtype:
-        raise DTypeError(f"scatter_set: dtypes differ: {x}, {v}\n  called at {caller()}")
+        raise DTypeError(located(f"scatter_set: dtypes differ: {x}, {v}"))
     _check_indices("scatter_set", x, indices, axes)
     check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
     return x
@@ -207,7 +203,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     """The elements of the values written (of this shape) that are still there at the end."""
     count = int(np.prod(shape))
     number = reshaped(iota((count,), 0), shape)
-    kept = record(_scatter_set, (zeros_of(Aval(x.shape, _I64)), *indices, number), (axes, place))
+    kept = record(_scatter_set, (zeros_of(Aval(x.shape, I64)), *indices, number), (axes, place))
     return equal(record(_take, (kept, *indices), (axes, place)), number)
 
 
@@ -270,16 +266,14 @@ def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
     """Integers to index with, as an i64 tensor.  With `extent`, known ones are checked: IndexError."""
     index = as_tensor(value, name, "indices")
     if not index.size and isinstance(value, (list, tuple)):
-        index = cast_to(index, _I64)  # an empty list has no dtype of its own
+        index = cast_to(index, I64)  # an empty list has no dtype of its own
     if index.dtype.kind != "i":
-        raise DTypeError(
-            f"{name}: indices are integers, not {index.aval}\n"
-            f"  called at {caller()}\n"
-            f"  ad.astype(i, int) cuts fractions off"
-        )
+        raise DTypeError(located(
+            f"{name}: indices are integers, not {index.aval}", "ad.astype(i, int) cuts fractions off"
+        ))
     if extent is not None:
         check_known(index, name=name, extent=extent)
-    return cast_to(index, _I64)
+    return cast_to(index, I64)
 
 
 def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -311,11 +305,10 @@ def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     try:
         return spread_to(value, shape)
     except ShapeError:
-        raise ShapeError(
-            f"x[...] = value: {value.aval} does not broadcast to {value.aval.with_shape(shape)}, which it is for\n"
-            f"  called at {caller()}\n"
-            "  counted from the last, each extent must be equal or 1"
-        ) from None
+        raise ShapeError(located(
+            f"x[...] = value: {value.aval} does not broadcast to {value.aval.with_shape(shape)}, which it is for",
+            "counted from the last, each extent must be equal or 1",
+        )) from None
 
 
 def summed_at(
@@ -340,8 +333,7 @@ def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str =
     return Bounds(functools.partial(check_known, name="take"), ((1, extent),) if mode == "raise" else ())
 
 
-@records(_take)
-@remembered(2, _bounds_of_take)
+@public(2, _take, _bounds_of_take)
 def take(x, indices, axis=None, *, mode="raise"):
     """Elements, or slices along an axis, by their indices (None: of x flattened).
 
@@ -352,16 +344,12 @@ def take(x, indices, axis=None, *, mode="raise"):
 
     Raises ValueError for another mode, IndexError for anything out of nothing.
 
-    >>> import autodiff as ad
     >>> ad.take([10, 20, 30], [2, -1, 0])
     i64[3] [30 30 10]
     >>> ad.take([10, 20, 30], [3, 7], mode="wrap")
     i64[2] [10 20]
     """
-    x = as_tensor(x, "take", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("take", axis, x.aval)
+    x, along = on_axis("take", as_tensor(x, "take", "x"), axis)
     return gathered(x, [_within(indices, x.shape[along], mode)], (along,), along)
 
 
@@ -370,7 +358,7 @@ def _within(indices: Any, n: int, mode: str) -> Tensor:
     if mode == "raise":
         return index_tensor(indices, "take", n)
     if mode not in ("wrap", "clip"):
-        raise ValueError(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}\n  called at {caller()}")
+        raise ValueError(located(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}"))
     index, zero, last = index_tensor(indices, "take"), constant(0, "i64"), constant(max(n - 1, 0), "i64")
     index = mod(index, constant(max(n, 1), "i64")) if mode == "wrap" else minimum(maximum(index, zero), last)
     check_known(index, name="take", extent=n)  # there may be no elements

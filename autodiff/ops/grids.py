@@ -6,24 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arguments import axis_of
+from .arguments import axis_of, common
 from .arithmetic import add, divide, multiply
+from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
 from .diagonals import diag, tril
 from .forms import further
 from .joining import joined, stack
-from .logic import equal
 from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
-from .promotion import common
 from .scans import cumprod, cumsum
-from .selection import where
 from .shaping import broadcast_to, reshaped
+from .template import public
 
 __all__ = [
     "broadcast_arrays", "cumulative_prod", "cumulative_sum", "diagflat", "geomspace", "identity", "indices", "logspace",
@@ -31,11 +29,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-@function
+@public()
 def identity(n, dtype=None):
     """The identity matrix.   →  f[n, n]
 
-    >>> import autodiff as ad
     >>> ad.identity(2)
     f64[2,2]
     [[1. 0.]
@@ -44,11 +41,10 @@ def identity(n, dtype=None):
     return eye(n, dtype=dtype)
 
 
-@function
+@public()
 def tri(N, M=None, k=0, dtype=np.float64):
     """Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N
 
-    >>> import autodiff as ad
     >>> ad.tri(2, 3)
     f64[2,3]
     [[1. 0. 0.]
@@ -57,13 +53,12 @@ def tri(N, M=None, k=0, dtype=np.float64):
     return tril(ones((N, N if M is None else M), dtype=dtype), k)
 
 
-@function
+@public()
 def indices(dimensions, dtype=np.int64):
     """The index of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
 
     sparse    a tuple, each with its own axis alone, the others of extent 1
 
-    >>> import autodiff as ad
     >>> ad.indices((2, 2))[1]
     i64[2,2]
     [[0 1]
@@ -85,13 +80,12 @@ def _indices(dimensions, dtype=np.int64, sparse=False):
     return tuple([iota(shape, axis, wanted) for axis, shape in enumerate(shapes)])
 
 
-@function
+@public()
 def logspace(start, stop, num=50, *, endpoint=True, base=10.0, dtype=None):
     """`base` to the powers `linspace(start, stop, num)`.   T[...], T[...]  →  f64[num, ...]
 
     base, endpoint, dtype   numbers or tensors; as of `linspace`; differentiable in start, stop and base
 
-    >>> import autodiff as ad
     >>> ad.logspace(0.0, 2.0, 3)
     f64[3] [  1.  10. 100.]
     """
@@ -104,13 +98,12 @@ def _logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0)
     return along_axis("logspace", logspace(start, stop, num, endpoint=endpoint, base=base, dtype=dtype), axis)
 
 
-@function
+@public()
 def geomspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
 
     T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; dtype as of `linspace`
 
-    >>> import autodiff as ad
     >>> ad.geomspace(1.0, 8.0, 4)
     f64[4] [1. 2. 4. 8.]
     """
@@ -129,11 +122,10 @@ def _geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     return along_axis("geomspace", geomspace(start, stop, num, endpoint=endpoint, dtype=dtype), axis)
 
 
-@function
+@public()
 def diagflat(x, k=0):
     """The matrix that has all elements of x on its diagonal number k, and zeros elsewhere.   T[...]  →  T[n, n]
 
-    >>> import autodiff as ad
     >>> ad.diagflat([1, 2], -1)
     i64[3,3]
     [[0 0 0]
@@ -144,13 +136,12 @@ def diagflat(x, k=0):
     return diag(reshaped(x, (x.size,)), k)
 
 
-@function
+@public()
 def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     """The arrays in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
 
     Raises ShapeError where there is none.
 
-    >>> import autodiff as ad
     >>> ad.broadcast_arrays([1, 2], 3)
     (i64[2] [1 2], i64[2] [3 3])
     """
@@ -159,18 +150,16 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
         shape = np.broadcast_shapes(*[x.shape for x in found])
     except ValueError:
         told = ", ".join([str(x.aval) for x in found])
-        raise ShapeError(f"broadcast_arrays: there is no one shape for {told}\n  called at {caller()}") from None
+        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {told}")) from None
     return tuple([broadcast_to(x, shape) for x in found])
 
 
 def _with_first(name: str, running: Any, first: int, x: Any, axis: Any, dtype: Any, include_initial: bool) -> Tensor:
     x = as_tensor(x, name, "x")
     if axis is None and x.ndim != 1:
-        raise ShapeError(
-            f"{name}: {x.aval} has {x.ndim} axes: which one?\n"
-            f"  called at {caller()}\n"
-            "  say axis=..., as the standard asks"
-        )
+        raise ShapeError(located(
+            f"{name}: {x.aval} has {x.ndim} axes: which one?", "say axis=..., as the standard asks"
+        ))
     along = axis_of(name, 0 if axis is None else axis, x.aval)
     found = running(x, along, dtype=dtype)
     if not include_initial:
@@ -179,26 +168,24 @@ def _with_first(name: str, running: Any, first: int, x: Any, axis: Any, dtype: A
     return joined((add(zeros_of(ahead), first), found), along)
 
 
-@function
+@public()
 def cumulative_sum(x, *, axis=None, dtype=None, include_initial=False):
     """`cumsum` as in the Array API; with `include_initial` a 0 comes first.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError where x has several axes and none is named.
 
-    >>> import autodiff as ad
     >>> ad.cumulative_sum([1, 2, 3], include_initial=True)
     i64[4] [0 1 3 6]
     """
     return _with_first("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
 
-@function
+@public()
 def cumulative_prod(x, *, axis=None, dtype=None, include_initial=False):
     """`cumprod` as in the Array API; with `include_initial` a 1 comes first.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError where x has several axes and none is named.
 
-    >>> import autodiff as ad
     >>> ad.cumulative_prod([1, 2, 3], include_initial=True)
     i64[4] [1 1 2 6]
     """

@@ -22,24 +22,23 @@ from codegen.ir import Aval
 from codegen.records import NamedTuple
 from codegen.symbols import Symbol, as_index
 
-from ..custom import function
-from ..errors import ConcretizationError, DTypeError, ShapeError, caller
+from ..errors import ConcretizationError, DTypeError, ShapeError, located
 from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
 from ..tape.watched import KIND_OF
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
+from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .patterns import Patterned
-from .primitive import expect, zeros_of
-from .selection import where
+from .primitive import I64, expect, zeros_of
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
+from .template import public
 
 __all__ = ["add_at"]
 
-_I64 = np.dtype(np.int64)
 _ALL = slice(None)
 
 #: How many elements are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
@@ -144,11 +143,10 @@ def _entry(entry: Any) -> Any:
     try:
         return as_index(entry)
     except TypeError:
-        raise IndexError(
-            f"x[...]: {entry!r} is no index\n"
-            f"  called at {caller()}\n"
-            f"  an index is an integer, a slice, None, '...', or an array of integers or bool"
-        ) from None
+        raise IndexError(located(
+            f"x[...]: {entry!r} is no index",
+            "an index is an integer, a slice, None, '...', or an array of integers or bool",
+        )) from None
 
 
 def _filled(x: Aval, entries: list) -> list:
@@ -158,10 +156,10 @@ def _filled(x: Aval, entries: list) -> list:
     """
     taken = sum(_consumes(e) for e in entries)
     if taken > x.ndim:
-        raise IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
+        raise IndexShapeError(located(f"x[...]: {taken} indices for {x}"))
     gaps = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(gaps) > 1:
-        raise IndexError(f"x[...]: an index has at most one '...'\n  called at {caller()}")
+        raise IndexError(located("x[...]: an index has at most one '...'"))
     gap = gaps[0] if gaps else len(entries)
     return [*entries[:gap], *([_ALL] * (x.ndim - taken) or entries[gap : gap + 1]), *entries[gap + 1 :]]
 
@@ -183,7 +181,7 @@ def _expanded(x: Aval, entries: list) -> list:
         axis += _consumes(entry)
     if not any(isinstance(e, (Tensor, _Fresh)) for e in found):
         return found
-    return [number_leaf(e, _I64) if type(e) is int else e for e in found]
+    return [number_leaf(e, I64) if type(e) is int else e for e in found]
 
 
 def _places(x: Aval, axis: int, entry: _Mask) -> list:
@@ -191,17 +189,14 @@ def _places(x: Aval, axis: int, entry: _Mask) -> list:
     mask = entry.value
     value = value_of(mask.node) if entry.is_literal else known_value(mask, entry.given)
     if value is None:
-        raise ConcretizationError(
-            f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
-            f"  called at {caller()}\n"
-            f"  use ad.where(mask, x, other), which keeps the shape"
-        )
+        raise ConcretizationError(located(
+            f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet",
+            "use ad.where(mask, x, other), which keeps the shape",
+        ))
     if mask.shape != x.shape[axis : axis + mask.ndim]:
-        raise IndexShapeError(
-            f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on\n  called at {caller()}"
-        )
+        raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on"))
     if not mask.ndim:
-        return [_Fresh(leaf(np.zeros(int(value), _I64)))]
+        return [_Fresh(leaf(np.zeros(int(value), I64)))]
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
@@ -210,21 +205,19 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
     extent = x.shape[axis]
     if type(entry) is not slice:
         if not -extent <= entry < extent:
-            raise IndexError(
-                f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}\n"
-                f"  called at {caller()}"
-            )
+            raise IndexError(located(
+                f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}"
+            ))
         return entry + extent if entry < 0 else entry, 1, 1
     if type(extent) is Symbol or type(entry.start) is Symbol or type(entry.stop) is Symbol:
         return symbolic_steps(entry, extent)
     try:
         start, stop, step = entry.indices(extent)
     except ConcretizationError:
-        raise ConcretizationError(
-            f"x[...]: a slice of {x} whose start or stop has no value yet: how long it is cannot be told\n"
-            f"  called at {caller()}\n"
-            f"  write ad.take(x, start + ad.arange(size), axis={axis}): any start is then the same graph"
-        ) from None
+        raise ConcretizationError(located(
+            f"x[...]: a slice of {x} whose start or stop has no value yet: how long it is cannot be told",
+            f"write ad.take(x, start + ad.arange(size), axis={axis}): any start is then the same graph",
+        )) from None
     count = len(range(start, stop, step))
     return (start if count else 0), step, count
 
@@ -236,7 +229,7 @@ def _start(start: int, step: int, count: int, extent: int) -> Tensor:
     """
     is_known = type(start) is not Symbol and type(extent) is not Symbol
     is_last = step < 0 or (is_known and extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
-    return number_leaf(start, _I64) if is_last or type(start) is Symbol else place_leaf(start)
+    return number_leaf(start, I64) if is_last or type(start) is Symbol else place_leaf(start)
 
 
 def _place(entries: list) -> int:
@@ -250,7 +243,7 @@ def _place(entries: list) -> int:
 # ---------------------------------------------------------------- reading and replacing
 
 
-@function
+@public()
 def getitem(x, key):
     """x[key], as NumPy has it; a new value, never a view.
 
@@ -270,8 +263,8 @@ def _selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
     if type(key) is list:
         index = as_tensor(key, "x[...]", "an index")
-        key = index if index.dtype == _I64 else key
-    if isinstance(key, Tensor) and key.dtype == _I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
+        key = index if index.dtype == I64 else key
+    if isinstance(key, Tensor) and key.dtype == I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
         return gathered(x, (index_tensor(key, "x[...]", x.shape[0]),), (0,), 0)
     if type(key) is slice and x.ndim:  # what an array that grows is read by
         aval = x.aval
@@ -305,7 +298,7 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
 READ = Patterned(_selected, is_part=True)
 
 
-@function
+@public()
 def index_update(x, key, value):
     """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.
 
@@ -338,7 +331,7 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
 WRITE = Patterned(_updated)
 
 
-@function
+@public()
 def add_at(x, key, value):
     """x with `value`, broadcast, added to x[key]; an element that is named twice gets both.  x itself stays as it was.
 
@@ -347,7 +340,6 @@ def add_at(x, key, value):
     What `x[key] += value` means where index arrays name an element once (twice: as in NumPy, the last one wins
     there), and `np.add.at(t, key, value)` does to a tensor.  Raises what `t[key] = value` raises.
 
-    >>> import autodiff as ad
     >>> ad.add_at(ad.zeros(3), [0, 2, 0], [1.0, 2.0, 3.0])
     f64[3] [4. 0. 2.]
     """
@@ -373,18 +365,16 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
             return number_leaf(value, x.dtype)
     value = as_tensor(value, "x[...] = value", "value")
     if not np.can_cast(value.dtype, x.dtype, "same_kind"):
-        raise DTypeError(
-            f"x[...] = value: {x.aval} cannot take {value.aval}\n"
-            f"  called at {caller()}\n"
-            f"  convert one of them: ad.astype(value, x.dtype)"
-        )
+        raise DTypeError(located(
+            f"x[...] = value: {x.aval} cannot take {value.aval}", "convert one of them: ad.astype(value, x.dtype)"
+        ))
     return cast_to(value, x.dtype)
 
 
 def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
+        raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x.aval}"))
     value_axes = mask.ndim
     mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     return where(mask, fitted(value, x.shape[value_axes:]), x)

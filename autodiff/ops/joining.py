@@ -14,20 +14,18 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..config import config
-from ..custom import function
-from ..errors import DispatchError, DTypeError, ShapeError, caller
+from ..errors import DispatchError, DTypeError, ShapeError, caller, located
 from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, listed, records
+from .arguments import axis_of, check_parts, common_dtype, integer, listed
 from .batching import along
 from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
 from .primitive import linear
-from .promotion import common_dtype
 from .shaping import reshaped
 from .slicing import part
-from .template import ITEMS, remembered
+from .template import ITEMS, public, remembered
 
 __all__ = ["concatenate", "split", "stack"]
 
@@ -95,11 +93,11 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     """The elements of a sequence, or of a tensor's leading axis, as tensors of one dtype."""
     if isinstance(arrays, Tensor):
         if not arrays.ndim:
-            raise ShapeError(f"{function}: takes a sequence of arrays, not {arrays.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"{function}: takes a sequence of arrays, not {arrays.aval}"))
         arrays = [reshaped(part(arrays, 0, i, i + 1), arrays.shape[1:]) for i in range(arrays.shape[0])]
     xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in listed(arrays, function, "arrays")]
     if not xs:
-        raise ShapeError(f"{function}: needs at least one array\n  called at {caller()}")
+        raise ShapeError(located(f"{function}: needs at least one array"))
     dtype = common_dtype(xs)
     return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
@@ -175,7 +173,7 @@ def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
     return values
 
 
-@records(_concatenate)
+@public(records=_concatenate)
 @_known_at_once
 @remembered(ITEMS)
 def concatenate(arrays, axis=0):
@@ -187,7 +185,6 @@ def concatenate(arrays, axis=0):
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
-    >>> import autodiff as ad
     >>> ad.concatenate([[[1.0, 2.0]], [[3.0, 4.0]]], axis=1)
     f64[1,4] [[1. 2. 3. 4.]]
     """
@@ -202,7 +199,7 @@ def concatenate(arrays, axis=0):
     return joined(xs, axis_of("concatenate", axis, xs[0].aval))
 
 
-@function
+@public()
 @_known_at_once
 @remembered(ITEMS)
 def stack(arrays, axis=0):
@@ -214,7 +211,6 @@ def stack(arrays, axis=0):
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
-    >>> import autodiff as ad
     >>> ad.stack([[1, 2], [3, 4]], axis=1)
     i64[2,2]
     [[1 3]
@@ -239,14 +235,14 @@ def nested(data: list | tuple, what: str) -> Tensor:
             elements = [nested(x, what) if isinstance(x, (list, tuple)) else x for x in elements]
             break
         if arrays or len({*map(len, elements)}) > 1:
-            raise DispatchError(f"{what} is no array: the lists differ in length or depth\n  called at {caller()}")
+            raise DispatchError(located(f"{what} is no array: the lists differ in length or depth"))
         lengths.append(len(elements[0]))
         elements = [e for x in elements for e in x]
     flat = stack(elements)
     return reshaped(flat, (*lengths, *flat.shape[1:]))
 
 
-@function
+@public()
 def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
 
@@ -254,7 +250,6 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
 
     Raises ShapeError when n is no multiple of the number of parts.
 
-    >>> import autodiff as ad
     >>> ad.split([1, 2, 3, 4], 2)
     [i64[2] [1 2], i64[2] [3 4]]
     >>> ad.split([1, 2, 3, 4], [1])
@@ -269,11 +264,10 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     else:
         count = integer(indices_or_sections, "split", "the number of parts")
         if count <= 0 or n % count:
-            raise ShapeError(
-                f"split: {n} along axis {along} of {x.aval} is not divided by {count}\n"
-                f"  called at {caller()}\n"
-                f"  a list names the places to cut at"
-            )
+            raise ShapeError(located(
+                f"split: {n} along axis {along} of {x.aval} is not divided by {count}",
+                "a list names the places to cut at",
+            ))
         size = n // count
         check_parts("split", count)
         bounds = [(i * size, (i + 1) * size) for i in range(count)]

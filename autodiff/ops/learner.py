@@ -16,7 +16,7 @@ from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind
 from ..tensor import Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .any_shape import AnyShape, is_real
 from .template import EXPECTED, ITEMS, Template
 
@@ -103,42 +103,39 @@ class Learner:
             shorten(error)
             raise
 
+    @border
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
-        try:
-            ordered = self.canonical(args) if self.canonical else args
-            if MODE.get().watching or not self.function.binds(ordered, keywords):
-                return self.run(*args, **keywords)
-            age = self.table.age
+        ordered = self.canonical(args) if self.canonical else args
+        if MODE.get().watching or not self.function.binds(ordered, keywords):
+            return self.run(*args, **keywords)
+        age = self.table.age
+        given, statics = self.parted(args, keywords)
+        keys: list[Any] | None = None
+        if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
+            keys = [key_of(x) for x in given]
+            args, keywords = self.adopted(args, keywords)
             given, statics = self.parted(args, keywords)
-            keys: list[Any] | None = None
-            if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
-                keys = [key_of(x) for x in given]
-                args, keywords = self.adopted(args, keywords)
-                given, statics = self.parted(args, keywords)
-            known = self.any_shape.put(age, given, statics)
-            if known is not None:
-                y, template = known
-                if template is not None:
-                    self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
-                return y
-            if keys is None:
-                keys = [key_of(x) for x in given]
-            is_known = is_real(given)
-            EXPECTED.again = is_again = is_known and self.is_expected_again(keys)
-            try:
-                y = self.run(*args, **keywords)
-            finally:
-                EXPECTED.again = False
-            if isinstance(y, Tensor) and is_known:
-                if is_again:
-                    self.learn(age, keys, args, keywords, y)
-                elif len(statics) <= MOST_STATICS:
-                    self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
+        known = self.any_shape.put(age, given, statics)
+        if known is not None:
+            y, template = known
+            if template is not None:
+                self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
             return y
-        except Exception as error:
-            shorten(error)
-            raise
+        if keys is None:
+            keys = [key_of(x) for x in given]
+        is_known = is_real(given)
+        EXPECTED.again = is_again = is_known and self.is_expected_again(keys)
+        try:
+            y = self.run(*args, **keywords)
+        finally:
+            EXPECTED.again = False
+        if isinstance(y, Tensor) and is_known:
+            if is_again:
+                self.learn(age, keys, args, keywords, y)
+            elif len(statics) <= MOST_STATICS:
+                self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
+        return y
 
     def body(self, args: tuple, keywords: dict, count: int) -> Callable[[Sequence[Any]], Any]:
         """This call with other operands."""

@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
+from ..custom.function import Function
+from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of
+from .arguments import axes_of, axis_of
 from .arithmetic import add, divide, multiply
+from .conditions import isnan, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .extremes import max_, min_
+from .extremes import argmax, argmin, max_, min_
 from .forms import further
-from .logic import isnan
-from .masked_reductions import as_floats, extreme_of, from_start, included, spread_of
-from .primitive import zero_of
+from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, of_masked_spread, spread_of
+from .primitive import F64, zero_of
 from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
-from .selection import where
 from .statistics import root_of_squares
-from .template import remembered
+from .template import public
 
-__all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar",
+]  # fmt: skip
 
 def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
     """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
@@ -41,8 +44,7 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
     return where(is_nan, value, x), is_nan
 
 
-@function
-@remembered(1)
+@public(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
 
@@ -51,7 +53,6 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nansum([1.0, ad.nan])
     f64[] 1.0
     >>> ad.nansum([ad.nan])
@@ -63,14 +64,10 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     return sum_(found, axes, dtype=dtype, keepdims=keepdims)
 
 
-@further(nansum)
-def _nansum(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    y = nansum(included("nansum", x, where, 0), axis, dtype=dtype, keepdims=keepdims)
-    return from_start("nansum", y, initial, add)
+of_masked(nansum, 0, add)
 
 
-@function
-@remembered(1)
+@public(1)
 def nanmean(x, axis=None, *, keepdims=False):
     """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
 
@@ -80,12 +77,11 @@ def nanmean(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
     f64[3] [0.5 0.  0.5]
     """
     x = as_tensor(x, "nanmean", "x")
-    x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
+    x = x if x.dtype.kind in "fc" else cast_to(x, F64)
     axes = axes_of("nanmean", axis, x.aval)
     found, is_nan = _without(x, 0.0)
     assert is_nan is not None, "floats may be nan"
@@ -109,8 +105,7 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
     return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
 
 
-@function
-@remembered(1)
+@public(1)
 def nanmax(x, axis=None, *, keepdims=False):
     """The largest element that is not nan, as `max` otherwise; nan where all are nan.
 
@@ -121,7 +116,6 @@ def nanmax(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanmax([1.0, ad.nan, 3.0])
     f64[] 3.0
     >>> ad.nanmax([ad.nan])
@@ -130,13 +124,7 @@ def nanmax(x, axis=None, *, keepdims=False):
     return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
 
 
-@further(nanmax)
-def _nanmax(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(nanmax, 1, x, axis, keepdims, initial, where)
-
-
-@function
-@remembered(1)
+@public(1)
 def nanmin(x, axis=None, *, keepdims=False):
     """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
 
@@ -147,19 +135,17 @@ def nanmin(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
     f64[2] [ 1. nan]
     """
     return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)
 
 
-@further(nanmin)
-def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
-    return extreme_of(nanmin, -1, x, axis, keepdims, initial, where)
+of_masked_extreme(nanmax, 1)
+of_masked_extreme(nanmin, -1)
 
 
-@function
+@public()
 def nanprod(x, axis=None, *, keepdims=False):
     """The product of the elements that are not nan; nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
 
@@ -168,58 +154,56 @@ def nanprod(x, axis=None, *, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.nanprod([2.0, ad.nan, 3.0])
     f64[] 6.0
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
     f64[3] [3. 0. 2.]
     """
-    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
+    return _prod_of_filled(x, axis, keepdims=keepdims)
 
 
-@further(nanprod)
-def _nanprod(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
-    x = included("nanprod", _filled("nanprod", x, axis, 1.0), where, 1)
-    return from_start("nanprod", prod(x, axis, dtype=dtype, keepdims=keepdims), initial, multiply)
+def _prod_of_filled(x: Any, axis: Any, **keywords: Any) -> Tensor:
+    return prod(_filled("nanprod", x, axis, 1.0), axis, **keywords)
 
 
-@function
+of_masked(nanprod, 1, multiply, _prod_of_filled)
+
+
+@public()
 def nancumsum(x, axis=None):
     """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
     """
     return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
 
 
-@further(nancumsum)
-def _nancumsum(x, axis=None, *, dtype=None):
-    return cumsum(_filled("nancumsum", x, axis, 0.0), axis, dtype=dtype)
-
-
-@function
+@public()
 def nancumprod(x, axis=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]
     """
     return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
 
 
-@further(nancumprod)
-def _nancumprod(x, axis=None, *, dtype=None):
-    return cumprod(_filled("nancumprod", x, axis, 1.0), axis, dtype=dtype)
+def _of_dtype(function: Function, run: Callable[..., Tensor], fill: float) -> None:
+    @further(function)
+    def running(x, axis=None, *, dtype=None):
+        return run(_filled(function.__name__, x, axis, fill), axis, dtype=dtype)
 
 
-@function
+_of_dtype(nancumsum, cumsum, 0.0)
+_of_dtype(nancumprod, cumprod, 1.0)
+
+
+@public()
 def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     """The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.
 
@@ -229,19 +213,13 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
 
     where, mean   as of `var`
 
-    >>> import autodiff as ad
     >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
     f64[] 2.0
     """
     return spread_of("nanvar", x, axis, None, ddof, None, keepdims, True, None)
 
 
-@further(nanvar)
-def _nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return spread_of("nanvar", x, axis, dtype, ddof, correction, keepdims, where, mean)
-
-
-@function
+@public()
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
 
@@ -249,13 +227,46 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
 
     where, mean   as of `var`
 
-    >>> import autodiff as ad
     >>> ad.nanstd([1.0, ad.nan, 3.0])
     f64[] 1.0
     """
     return root_of_squares(spread_of("nanstd", x, axis, None, ddof, None, keepdims, True, None))
 
 
-@further(nanstd)
-def _nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-    return root_of_squares(spread_of("nanstd", x, axis, dtype, ddof, correction, keepdims, where, mean))
+of_masked_spread(nanvar, another)
+of_masked_spread(nanstd, root_of_squares)
+
+
+def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, name, "x")
+    if axis is not None:
+        axis = axis_of(name, axis, x.aval)
+    return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
+
+
+@public()
+def nanargmax(x, axis=None, *, keepdims=False):
+    """Index of the first largest element along an axis (None: in x flattened), nan taken for -inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> ad.nanargmax([1.0, ad.nan, 2.0])
+    i64[] 2
+    """
+    return _place_without_nan(argmax, "nanargmax", -np.inf, x, axis, keepdims)
+
+
+@public()
+def nanargmin(x, axis=None, *, keepdims=False):
+    """Index of the first smallest element along an axis (None: in x flattened), nan taken for inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> ad.nanargmin([ad.nan, 1.0, 2.0])
+    i64[] 1
+    """
+    return _place_without_nan(argmin, "nanargmin", np.inf, x, axis, keepdims)

@@ -1,11 +1,12 @@
 """Further parameters of functions that every program imports: those of NumPy's that their methods need not know.
 
-Imported with the first call that does not bind to a declaration (`forms`).  Each body takes all parameters of its
-function, in NumPy's order where it has one; of reductions see `masked_reductions`.
+Reductions take a mask, `where`, of the elements that count, and a start, `initial`.  Of what a mask leaves out the
+gradient is exactly zero, as in `ad.where`; `initial` is one more element, and gets its share.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,23 +14,34 @@ import numpy as np
 
 from codegen.lazily import imported
 
-from ..errors import ShapeError, caller
+from ..custom.function import Function
+from ..errors import DTypeError, ShapeError, caller, located
+from ..tape import another
 from ..tensor import Tensor
-from .arguments import axis_of
-from .arithmetic import divide, subtract
+from .arguments import axes_of, axis_of, kept
+from .arithmetic import add, divide, multiply, subtract
+from .conditions import clip, isnan, logical_and, logical_not
+from .conditions import where as choose
 from .contraction import matmul
-from .conversion import as_tensor, astype
+from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
 from .diagonals import trace
 from .einsum import einsum
+from .extremes import max_, min_
 from .forms import cast_by, computed_in, further
-from .joining import concatenate, stack
+from .joining import concatenate, joined, stack
+from .primitive import BOOL, spread_to
 from .rearranging import meshgrid
-from .selection import clip
-from .selection import where as choose
-from .shaping import moveaxis, ravel, reshape, reshaped, transpose
+from .reductions import all_, any_, sum_
+from .scans import prod
+from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
+from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
-__all__ = ["along_axes", "along_axis", "joined_in"]
+__all__ = [
+    "along_axes", "along_axis", "as_floats", "included", "joined_in", "of_masked", "of_masked_extreme",
+    "of_masked_spread", "spread_of",
+]  # fmt: skip
+
 
 # ---------------------------------------------------------------- layouts
 
@@ -43,7 +55,7 @@ def _order(name: str, order: str, others: str) -> bool:
         )
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
-        raise ValueError(f"{name}: order is one of {known}, not {order!r}\n  called at {caller()}")
+        raise ValueError(located(f"{name}: order is one of {known}, not {order!r}"))
     return order == "F"
 
 
@@ -113,19 +125,14 @@ def woven(xs: Sequence[Any], labels: Sequence[Any], operands: Sequence[Any]) -> 
 # ---------------------------------------------------------------- shapes
 
 
-@further(zeros_like)
-def _zeros_like(x, *, dtype=None, shape=None):
-    return _like(x, 0, dtype, shape)
+def _of_number(function: Function, number: int) -> None:
+    @further(function)
+    def like(x, *, dtype=None, shape=None):
+        return _like(x, number, dtype, shape)
 
 
-@further(ones_like)
-def _ones_like(x, *, dtype=None, shape=None):
-    return _like(x, 1, dtype, shape)
-
-
-@further(empty_like)
-def _empty_like(x, *, dtype=None, shape=None):
-    return _like(x, 0, dtype, shape)
+for _function, _filling in ((zeros_like, 0), (ones_like, 1), (empty_like, 0)):
+    _of_number(_function, _filling)
 
 
 @further(full_like)
@@ -168,8 +175,8 @@ def _meshgrid(*arrays, copy=True, sparse=False, indexing="xy"):
 @further(choose)
 def _where(condition, x1=None, x2=None):
     if (x1 is None) != (x2 is None):
-        raise ValueError(f"where: takes both of x and y, or neither\n  called at {caller()}")
-    return imported("autodiff.ops.choosing").nonzero(condition) if x1 is None else choose(condition, x1, x2)
+        raise ValueError(located("where: takes both of x and y, or neither"))
+    return imported("autodiff.ops.searching").nonzero(condition) if x1 is None else choose(condition, x1, x2)
 
 
 # ---------------------------------------------------------------- products along axes
@@ -197,7 +204,169 @@ def along_axes(
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
         told = ", ".join(map(str, [*counts, rest]))
-        raise ShapeError(f"{name}: axes names {told} axes of x1, x2 and the result, not {axes}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: axes names {told} axes of x1, x2 and the result, not {axes}"))
     moved = [moveaxis(x, one, tuple(range(-len(one), 0))) for x, one in zip(given, named, strict=False)]
     y = computed_in(dtype, casting, function, moved, {})
     return moveaxis(y, tuple(range(-rest, 0)), named[2]) if rest else y
+
+
+# ---------------------------------------------------------------- masked reductions, from a start on
+
+
+def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
+    """The mask of a reduction of x, in a shape that broadcasts to that of x; None: of all elements."""
+    if where is True:
+        return None
+    mask = as_tensor(where, name, "where")
+    if mask.dtype != BOOL:
+        raise DTypeError(located(f"{name}: where is a mask of bool, not {mask.aval}"))
+    try:
+        fits = np.broadcast_shapes(mask.shape, x.shape) == x.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(located(f"{name}: the mask {mask.aval} does not broadcast to {x.aval}"))
+    return mask
+
+
+def included(name: str, x: Any, where: Any, neutral: Any) -> Any:
+    """x with an element that makes no difference where the mask is False."""
+    if where is True:
+        return x
+    x = as_tensor(x, name, "x")
+    return choose(_mask(name, x, where), x, neutral)
+
+
+def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
+    """The start of a reduction."""
+    start = as_tensor(initial, name, "initial")
+    if start.shape:
+        raise ShapeError(located(f"{name}: initial is one number, not {start.aval}"))
+    return cast_to(start, dtype)
+
+
+# ---------------------------------------------------------------- sums, products, any, all
+
+
+def of_masked(function: Function, neutral: Any, join: Any = None, reduce: Any = None) -> None:
+    """Let a reduction take a mask, and one that has a `join` a start, which its result is joined to."""
+    name, reduce = function.__name__, reduce or function
+
+    def from_start(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
+        y = reduce(included(name, x, where, neutral), axis, dtype=dtype, keepdims=keepdims)
+        return y if initial is None else join(y, _start(name, initial, y.dtype))
+
+    def masked(x, axis=None, *, keepdims=False, where=True):
+        return reduce(included(name, x, where, neutral), axis, keepdims=keepdims)
+
+    further(function)(from_start if join else masked)
+
+
+of_masked(sum_, 0, add)
+of_masked(prod, 1, multiply)
+of_masked(any_, False)
+of_masked(all_, True)
+
+# ---------------------------------------------------------------- extremes
+
+
+def _least(dtype: np.dtype, sign: int) -> Any:
+    """The value that is no extreme beside any other element of this dtype."""
+    if dtype.kind == "i":
+        return np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max
+    number = -sign * math.inf
+    return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
+
+
+def of_masked_extreme(function: Function, sign: int) -> None:
+    """Let an extreme (sign 1: the largest) take a mask, and a start, which is one more element."""
+    name = function.__name__
+
+    @further(function)
+    def extreme(x, axis=None, *, keepdims=False, initial=None, where=True):
+        x = as_tensor(x, name, "x")
+        axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
+        if initial is None and mask is not None:
+            raise ValueError(located(
+                f"{name}: of no element at all there is none: where= needs initial=",
+                f"initial={_least(x.dtype, sign)} makes no difference",
+            ))
+        if mask is not None:
+            skips = name.startswith("nan") and x.dtype.kind in "fc"
+            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
+        if initial is None:
+            return function(x, axes, keepdims=keepdims)
+        rows = rows_along(x, axes)
+        first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rows.shape[:-1], 1))
+        y = function(joined((rows, first), rows.ndim - 1), -1)
+        return reshaped(y, kept(x.shape, axes)) if keepdims else y
+
+
+of_masked_extreme(max_, 1)
+of_masked_extreme(min_, -1)
+
+# ---------------------------------------------------------------- means and spreads
+
+
+def as_floats(name: str, x: Any, dtype: Any) -> Tensor:
+    x = as_tensor(x, name, "x")
+    if dtype is None:
+        return floating(x, name)
+    wanted = dtype_of(dtype, name)
+    if name.startswith("nan") and x.dtype.kind in "fc" and wanted.kind in "ib":
+        raise DTypeError(located(f"{name}: {wanted} has no nan, which {x.aval} may have"))
+    return floating(cast_to(x, wanted), name)
+
+
+@further(mean)
+def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
+    x = as_tensor(x, "mean", "x")
+    mask = _mask("mean", x, where)
+    if mask is None:
+        return mean(x, axis, dtype=dtype, keepdims=keepdims)
+    x = as_floats("mean", x, dtype)
+    count = _counted(x, mask, axes_of("mean", axis, x.aval), keepdims)
+    y = divide(sum_(choose(mask, x, 0), axis, keepdims=keepdims), count)
+    return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
+
+
+def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The number of elements of x that a mask includes, in the dtype of x."""
+    return sum_(cast_to(spread_to(mask, x.shape), x.dtype), axes, keepdims=keepdims)
+
+
+def spread_of(
+    name: str, x: Any, axis: Any, dtype: Any, ddof: Any, correction: Any, keepdims: bool, where: Any, center: Any
+) -> Tensor:
+    """The variance of the elements where a mask is True, around `center`, or their mean.
+
+    name   of the function: of one that begins with "nan" elements that are nan are left out
+    """
+    if correction is not None and ddof:
+        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+    x = as_floats(name, x, dtype)
+    axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
+    mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)
+    if name.startswith("nan"):
+        mask = logical_and(mask, logical_not(isnan(x)))
+    if center is None:
+        count = _counted(x, mask, axes, keepdims=True)
+        center = divide(sum_(choose(mask, x, 0), axes, keepdims=True), count)
+    center = cast_to(as_tensor(center, name, "mean"), x.dtype)
+    each = squared_size(choose(mask, subtract(x, center), 0))
+    squares = sum_(each, axes, keepdims=keepdims)
+    freedom = subtract(_counted(each, mask, axes, keepdims), float(ddof if correction is None else correction))
+    none = math.nan if name.startswith("nan") else 0.0
+    return divide(squares, choose(freedom > 0.0, freedom, none))
+
+
+def of_masked_spread(function: Function, finish: Callable[[Tensor], Tensor]) -> None:
+    """Let a variance, or what it is finished to, take a mask, a mean and a dtype."""
+
+    @further(function)
+    def spread(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
+        return finish(spread_of(function.__name__, x, axis, dtype, ddof, correction, keepdims, where, mean))
+
+
+of_masked_spread(var, another)
+of_masked_spread(std, root_of_squares)

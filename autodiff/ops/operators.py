@@ -75,11 +75,11 @@ def attach(functions: Mapping[str, Any]) -> None:
     """Give tensors all operators and methods, of the public functions by name."""
     for name, of in _BINARY.items():
         BINARY[name] = functions[of]
-        _attach_one(f"__{name}__", _forward(functions[of]))
-        _attach_one(f"__r{name}__", _reflected(functions[of]))
+        _attach_one(f"__{name}__", _operator(functions[of]))
+        _attach_one(f"__r{name}__", _operator(functions[of], is_mirrored=True))
     for name, of in _COMPARISONS.items():
         COMPARISONS[name] = functions[of]
-        _attach_one(f"__{name}__", _forward(functions[of]))
+        _attach_one(f"__{name}__", _operator(functions[of]))
     for name, of in _PREFIX.items():
         PREFIX[name] = functions[of]
         _attach_one(f"__{name}__", _prefix(functions[of]))
@@ -129,30 +129,16 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
 # Operators look into the function's dispatch cache themselves: on the warm path that is one call less.
 
 
-def _forward(function: Function) -> Callable:
+def _operator(function: Function, is_mirrored: bool = False) -> Callable:
+    """An operator that calls a function, of the operands in their order, of which a mirrored one has the right one."""
     call = type(function).__call__
 
     def operator(self, other):
+        left, right = (other, self) if is_mirrored else (self, other)
         try:
-            if type(other) in _taken or _takes(function, self, other, other):
-                run = function._cache.get((type(self), type(other)))
-                return call(function, self, other) if run is None else run(self, other)
-            return NotImplemented
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return operator
-
-
-def _reflected(function: Function) -> Callable:
-    call = type(function).__call__
-
-    def operator(self, other):
-        try:
-            if type(other) in _taken or _takes(function, other, self, other):
-                run = function._cache.get((type(other), type(self)))
-                return call(function, other, self) if run is None else run(other, self)
+            if type(other) in _taken or _takes(function, left, right, other):
+                run = function._cache.get((type(left), type(right)))
+                return call(function, left, right) if run is None else run(left, right)
             return NotImplemented
         except Exception as error:
             shorten(error)
@@ -232,13 +218,13 @@ def copy(self: Any) -> Any:
 
 
 def _divmod(self, other):
-    quotient = AbstractTensor.__floordiv__(self, other)
-    return quotient if quotient is NotImplemented else (quotient, AbstractTensor.__mod__(self, other))
+    quotient = self.__floordiv__(other)
+    return quotient if quotient is NotImplemented else (quotient, self.__mod__(other))
 
 
 def _rdivmod(self, other):
-    quotient = AbstractTensor.__rfloordiv__(self, other)
-    return quotient if quotient is NotImplemented else (quotient, AbstractTensor.__rmod__(self, other))
+    quotient = self.__rfloordiv__(other)
+    return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
 
 def _round(self, ndigits=None):

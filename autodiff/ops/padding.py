@@ -17,12 +17,13 @@ from codegen.ir import Aval
 from codegen.lazily import imported
 from codegen.lowering import Move
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
-from .arguments import built, integer, records
+from .arguments import built, integer
 from .arithmetic import multiply, subtract
 from .batching import with_examples
+from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
 from .elementwise import floor, rint
@@ -32,23 +33,21 @@ from .gathering import gathered, index_tensor
 from .joining import concatenate
 from .primitive import linear, spread_to, zero_of
 from .reductions import summed
-from .selection import where
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, sliced
 from .statistics import mean
-from .template import remembered
+from .template import public
 
 __all__ = ["pad"]
 
 def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
     if value.shape or value.dtype != x.dtype:
-        raise DTypeError(f"pad: the value is a 0-d {x.with_shape(())}, not {value}\n  called at {caller()}")
+        raise DTypeError(located(f"pad: the value is a 0-d {x.with_shape(())}, not {value}"))
     if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
-        raise ShapeError(
-            f"pad: widths {widths} do not fit {x}\n"
-            f"  called at {caller()}\n"
-            f"  one pair (before, after) of non-negative numbers for each axis, or one for all"
-        )
+        raise ShapeError(located(
+            f"pad: widths {widths} do not fit {x}",
+            "one pair (before, after) of non-negative numbers for each axis, or one for all",
+        ))
     return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
 
 
@@ -107,8 +106,7 @@ _pad = linear(
 )
 
 
-@records(_pad)
-@remembered(1)
+@public(1, _pad)
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it, or with a border of its own elements.
 
@@ -122,7 +120,6 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
 
     Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
 
-    >>> import autodiff as ad
     >>> ad.pad([1.0, 2.0], (1, 2))
     f64[5] [0. 1. 2. 0. 0.]
     >>> ad.pad([1, 2, 3], 2, mode="reflect")
@@ -131,11 +128,9 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     x = as_tensor(x, "pad", "x")
     if mode != "constant":
         if mode not in MODES:
-            raise ValueError(
-                f"pad: mode {mode!r} is none of {', '.join(map(repr, MODES))}\n  called at {caller()}"
-            )
+            raise ValueError(located(f"pad: mode {mode!r} is none of {', '.join(map(repr, MODES))}"))
         if type(constant_values) is not int or constant_values != 0:
-            raise ValueError(f"pad: mode {mode!r} has no constant_values\n  called at {caller()}")
+            raise ValueError(located(f"pad: mode {mode!r} has no constant_values"))
         widths = _widths(x, pad_width)
         _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
         return bordered(x, widths, mode)
@@ -155,11 +150,9 @@ def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
     try:
         pairs = np.broadcast_to(np.asarray(pad_width, object), (x.ndim, 2))  # integers of any size
     except ValueError:
-        raise ShapeError(
-            f"pad: widths {pad_width!r} do not fit {x.aval}\n"
-            f"  called at {caller()}\n"
-            f"  one pair (before, after) for each axis, or one for all"
-        ) from None
+        raise ShapeError(located(
+            f"pad: widths {pad_width!r} do not fit {x.aval}", "one pair (before, after) for each axis, or one for all"
+        )) from None
     return tuple([(integer(before, "pad", "a width"), integer(after, "pad", "a width")) for before, after in pairs])
 
 
@@ -179,16 +172,16 @@ def further_pad(
              "reflect_type": reflect_type}  # fmt: skip
     for name, value in given.items():
         if value is not None and name != _OF_MODE.get(mode):
-            raise ValueError(f"pad: mode {mode!r} has no {name}\n  called at {caller()}")
+            raise ValueError(located(f"pad: mode {mode!r} has no {name}"))
     if reflect_type not in (None, "even", "odd"):
-        raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {reflect_type!r}\n  called at {caller()}")
+        raise ValueError(located(f"pad: reflect_type is 'even' or 'odd', not {reflect_type!r}"))
     values = next((v for name, v in given.items() if v is not None and name != "reflect_type"), None)
     if values is None and reflect_type != "odd":
         return pad(x, pad_width, mode)
     x = as_tensor(x, "pad", "x")
     sides = None if values is None else _sides(x, values)
     if stat_length is not None and any([n < 1 for pair in sides or () for n in pair]):
-        raise ValueError(f"pad: stat_length is at least 1, not {stat_length!r}\n  called at {caller()}")
+        raise ValueError(located(f"pad: stat_length is at least 1, not {stat_length!r}"))
     widths = _widths(x, pad_width)
     _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
     return bordered(x, widths, mode, sides or (), is_odd=reflect_type == "odd")
@@ -201,7 +194,7 @@ def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
     given = values if isinstance(values, (Tensor, np.ndarray)) else np.array(values, object)
     rank = given.ndim
     if rank > 2 or given.shape not in ((), (1,), (2,), (1, 2), (x.ndim, 1), (x.ndim, 2), (1, 1)):
-        raise ShapeError(f"pad: {values!r} are not one value, a pair, or a pair for each axis\n  called at {caller()}")
+        raise ShapeError(located(f"pad: {values!r} are not one value, a pair, or a pair for each axis"))
     places = np.broadcast_to(np.arange(math.prod(given.shape)).reshape(given.shape), (x.ndim, 2))
     flat = given.reshape(-1)
     return [(flat[int(before)], flat[int(after)]) for before, after in places]
@@ -234,8 +227,7 @@ def bordered(
             continue
         n = x.shape[axis]
         if not n and mode not in ("constant", "empty"):
-            raise ShapeError(f"pad: axis {axis} of {x.aval} has nothing for a border of mode {mode!r}\n"
-                             f"  called at {caller()}")
+            raise ShapeError(located(f"pad: axis {axis} of {x.aval} has nothing for a border of mode {mode!r}"))
         shapes = [(*x.shape[:axis], width, *x.shape[axis + 1 :]) for width in pair]
         given = sides[axis] if sides else (None, None)
         if mode in _TAKEN and is_odd:

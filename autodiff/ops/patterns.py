@@ -31,12 +31,13 @@ from ..tape.record import identity_of, state
 from ..tensor import Tensor, handle
 from .arguments import check_known
 from .conversion import as_tensor
+from .primitive import I64
 from .template import LIMIT, Bounds, Template, drop, empty
 
 __all__ = ["START", "Patterned"]
 
 #: The kind of a leaf that says where a slice or an int starts.
-START = leaf_kind(out_of(Aval((), np.dtype(np.int64))))
+START = leaf_kind(out_of(Aval((), I64)))
 
 #: For a pattern whose recording cannot be put down again.
 _NEVER: Any = False

@@ -11,24 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Call, Map
+from codegen.lowering import Call
 from codegen.runtime.record_table import Program, Step
 
-from ..custom.function import function
 from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
+from .arguments import common
 from .arithmetic import mul0
 from .complexes import real_part
+from .conditions import bitwise_and, equal, greater, where
 from .conversion import cast_to
-from .declare import OneNode, is_simple, public
+from .declare import OneNode, is_simple, published
 from .elementwise import log, sqrt
-from .logic import bitwise_and, equal, greater
-from .primitive import elementwise
-from .promotion import common
-from .selection import where
+from .primitive import I64, elementwise
 from .slopes import inverse_root
-from .template import remembered
+from .template import public
 
 __all__ = ["power", "square"]
 
@@ -80,7 +78,7 @@ _power_static = elementwise(
     _static_reference,
     accepts="fic",
     partials=_static_partials,
-    lower=Map(_static_scalar),
+    lower=_static_scalar,
     params=("exponent",),
 )
 
@@ -148,7 +146,7 @@ def _power_body(x1: Any, x2: Any) -> Tensor:
     static = _STATIC.get(x2) if type(x2) in (int, float) else None
     base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
     if base.dtype == np.bool_:
-        base, exponent = cast_to(base, np.dtype(np.int64)), cast_to(exponent, np.dtype(np.int64))
+        base, exponent = cast_to(base, I64), cast_to(exponent, I64)
     if base.dtype.kind in "fc":
         return power_to(base, *static) if static else record(_power, (base, exponent))
     _refuse_negative(exponent)
@@ -176,7 +174,7 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-power = public(
+power = published(
     "power",
     _power_body,
     """x1 ** x2.   T[...], T[...]  →  T[...]
@@ -188,7 +186,6 @@ power = public(
     By the base, the derivative of x ** 0 is 0 everywhere; by the exponent, that of 0 ** p is 0 for p >= 0,
     and nan for negative bases.  Raises ValueError for integers to negative powers.
 
-    >>> import autodiff as ad
     >>> ad.power([2.0, 9.0], [3.0, 0.5])
     f64[2] [8. 3.]
     >>> ad.grad(lambda x: x**0)(ad.tensor(0.0))
@@ -200,12 +197,10 @@ power = public(
 power.takes_watched = False  # which operation it is depends on the exponent
 
 
-@function
-@remembered(1)
+@public(1)
 def square(x):
     """x * x.   T[...]  →  T[...]
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.square)(ad.tensor(3.0))
     f64[] 6.0
     """

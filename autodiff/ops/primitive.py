@@ -10,6 +10,7 @@ in operations, so what they record is fused, and differentiated again, like anyt
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -18,15 +19,19 @@ import numpy as np
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
 from codegen.lowering import Lowering, Map
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
+from .arrays import on_arrays
 from .batching import elements
 
 __all__ = [
-    "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of", "elementwise", "elementwise_aval", "expect",
-    "linear", "named", "primitive", "spread_to", "sum_to", "times", "zero_of", "zeros_of",
-]
+    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "Operation", "added", "adjoint_of", "broadcast_avals",
+    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to",
+    "times", "zero_of", "zeros_of",
+]  # fmt: skip
+
+BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 
 
 class Operation(Primitive):
@@ -44,10 +49,11 @@ class Operation(Primitive):
 
 def elementwise(
     name: str,
-    reference: Callable[..., Any],
+    reference: Callable[..., Any] | None = None,
     *,
     partials: Callable[..., tuple] | None,
-    lower: Lowering | str = "",
+    program: Callable[..., Any] | None = None,
+    lower: Lowering | Callable[..., Any] | str = "",
     accepts: str = "f",
     result: str | None = None,
     params: tuple[str, ...] = (),
@@ -64,7 +70,9 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
-    lower      or the name of a method of the scalar builder; by default that of the operation
+    program    for an element, as a `Map` takes it: from it reference and lowering follow
+    lower      a program for an element too, or the name of a method of the scalar builder; by default that of the
+               operation
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
@@ -88,7 +96,7 @@ def elementwise(
                 after = tuple([f for f in factors if f.shape == x.shape])
                 factors = tuple([f for f in factors if f.shape != x.shape])
             term = None if rest is None else _scaled(rest, factors, masked, masks)
-            x_bar = term if x_bar is None else x_bar if term is None else named("add")(x_bar, term)
+            x_bar = added(x_bar, term)
             found.append(None if x_bar is None else _scaled(sum_to(x_bar, x.shape), after, masked, masks))
         return tuple(found)
 
@@ -97,16 +105,16 @@ def elementwise(
             return None
         dy = None
         for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
-            term = None if dx is None else _scaled(dx, _forced(partial), False, masks)
-            if term is not None:
-                dy = term if dy is None else named("add")(dy, term)
+            dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
+    reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
+    assert reference is not None, name
     operation = primitive(
         name,
         reference,
         infer=elementwise_aval(name, accepts, result, first),
-        lower=Map(_by_name(lower or name)) if isinstance(lower, str) else lower,
+        lower=lower if isinstance(lower, Lowering) else Map(_by_name(lower) if isinstance(lower, str) else lower),
         params=params,
         traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
         pull=pull,
@@ -156,18 +164,12 @@ def _moved(
 ) -> Tensor | None:
     """The tangent of a linear operation: itself of the tangents, or a sum of it with one tangent each."""
     moving = [i for i in in_args if dxs[i] is not None]
-    if not moving:
-        return None
-    if jointly:
+    if moving and jointly:
         arguments = list(xs)
         for i in in_args:
             arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
         return record(operation, tuple(arguments), values)
-    terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
-    dy = terms[0]
-    for term in terms[1:]:
-        dy = named("add")(dy, term)
-    return dy
+    return functools.reduce(added, [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving], None)
 
 
 def primitive(
@@ -270,6 +272,11 @@ def adjoint_of(partial: Any) -> Any:
     return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial
 
 
+def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """a + b, where None is zero."""
+    return b if a is None else a if b is None else named("add")(a, b)
+
+
 def dtype_name_of(x: Tensor) -> str:
     """The short name of a tensor's dtype."""
     return dtype_name(x.dtype)
@@ -369,10 +376,7 @@ def expect(name: str, avals: Sequence[Aval], kinds: str) -> None:
     dtype = avals[0].dtype
     if dtype.kind not in kinds:
         wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)
-        raise DTypeError(
-            f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}\n"
-            f"  called at {caller()}"
-        )
+        raise DTypeError(located(f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}"))
     for aval in avals:
         if aval.dtype != dtype:
-            raise DTypeError(f"{name}: dtypes differ: {', '.join(map(str, avals))}\n  called at {caller()}")
+            raise DTypeError(located(f"{name}: dtypes differ: {', '.join(map(str, avals))}"))

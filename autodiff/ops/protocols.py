@@ -17,7 +17,7 @@ from codegen.lazily import imported
 from .. import tree
 from ..custom.function import Function
 from ..elsewhere import OF_FUNCTIONS
-from ..errors import ConcretizationError, DispatchError, Error, GradientError, caller
+from ..errors import ConcretizationError, DispatchError, Error, GradientError, located
 from ..frames import is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
@@ -195,25 +195,23 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
     """Let NumPy compute with arrays, where no gradient is lost."""
     outputs = keywords.get("out") or ()
     if any(isinstance(x, AbstractTensor) for x in (outputs if isinstance(outputs, tuple) else (outputs,))):
-        raise DispatchError(f"{name}: a tensor is a value and cannot be written to (out=)\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: a tensor is a value and cannot be written to (out=)"))
     tensors, structure = tree.flatten(_written_out((args, keywords)))
     what = "with out= writes an array" if ours is not None else "has no counterpart here"
     mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
     if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
-        raise GradientError(
-            f"{name} {what}, so the gradient of a tensor that requires grad would be lost\n"
-            f"  called at {caller()}\n"
-            f"  use {mend}t.detach().numpy() for the value alone{_there_are(name)}"
-        )
+        raise GradientError(located(
+            f"{name} {what}, so the gradient of a tensor that requires grad would be lost",
+            f"use {mend}t.detach().numpy() for the value alone{_there_are(name)}",
+        ))
     try:
         arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
     except ConcretizationError:
-        raise ConcretizationError(
-            f"{name} {what}, and what is traced has no value yet\n"
-            f"  called at {caller()}\n"
-            f"  use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call NumPy"
-            f"{_there_are(name)}"
-        ) from None
+        raise ConcretizationError(located(
+            f"{name} {what}, and what is traced has no value yet",
+            f"use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call "
+            f"NumPy{_there_are(name)}",
+        )) from None
     args, keywords = tree.unflatten(structure, arrays)
     return function(*args, **keywords)
 
@@ -224,11 +222,10 @@ def _read_by_numpy(name: str, function: Callable, args: tuple, keywords: dict) -
     try:
         arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in given]
     except ConcretizationError:
-        raise ConcretizationError(
-            f"{name} reads values, and what is traced has no value yet\n"
-            f"  called at {caller()}\n"
-            "  call it outside of the traced function; ad.allclose and ad.equal compare what is traced"
-        ) from None
+        raise ConcretizationError(located(
+            f"{name} reads values, and what is traced has no value yet",
+            "call it outside of the traced function; ad.allclose and ad.equal compare what is traced",
+        )) from None
     args, keywords = tree.unflatten(structure, arrays)
     return function(*args, **keywords)
 

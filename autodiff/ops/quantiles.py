@@ -6,67 +6,57 @@ two elements is theirs in shares.  So gradients go to those elements, and to q.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from codegen.symbols import as_float
 
-from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..custom.function import Function
+from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of
+from .arguments import axes_of, common, kept
 from .arithmetic import add, divide, multiply, subtract
+from .conditions import clip, equal, isnan, less, where
 from .conversion import cast_to
 from .elementwise import ceil, floor, rint
 from .forms import further
-from .logic import equal, isnan, less
-from .primitive import spread_to
-from .promotion import common
+from .primitive import F64, I64, spread_to
 from .reductions import any_, summed
-from .rows import take_along_axis
+from .rows import argsort, sort, take_along_axis
 from .scans import cumsum
-from .selection import clip, where
-from .shaping import moveaxis, reshaped
-from .sorting import argsort, sort
+from .shaping import moveaxis, reshaped, rows_along
+from .template import public
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
-
 
 def _found(
-    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips: bool, per: float = 1.0,
-    weights: Any = None,
+    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None
 ) -> Tensor:
+    """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
+    skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
     if method not in _PLACES:
-        raise DispatchError(
-            f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}\n  called at {caller()}"
-        )
+        raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     if _is_outside(q, per):
-        raise DispatchError(f"{name}: q is from 0 to {per:g}, not {q!r}\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
     (given,) = common(name, (("q", q),), "f")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
-        raise DispatchError(f"{name}: {x.aval} has no elements to choose from\n  called at {caller()}")
-    kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
-    last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
-    rows = reshaped(last, (*kept, x.size // math.prod(kept)))
+        raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
+    rows = rows_along(x, axes)
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
-    shares = reshaped(cast_to(given, _F64), (q.size,))
+    shares = reshaped(cast_to(given, F64), (q.size,))
     shares = divide(shares, per) if per != 1.0 else shares
     if weights is None:
         y = _at_shares(rows, shares, method, skips=skips)
     else:
         if method != "inverted_cdf":
-            raise ValueError(f"{name}: weights are for the method 'inverted_cdf'\n  called at {caller()}")
-        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes, rows.shape), skips=skips)
-    y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
-    if not keepdims:
-        return y
-    return reshaped(y, (*q.shape, *[1 if i in axes else n for i, n in enumerate(x.shape)]))
+            raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
+        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes), skips=skips)
+    shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
+    return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
 
 
 def _is_outside(q: Any, most: float) -> bool:
@@ -84,7 +74,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     shares = spread_to(shares, shape)
     last: Tensor | float
     if skips:
-        nans = summed(cast_to(is_nan, _F64), (rows.ndim - 1,))
+        nans = summed(cast_to(is_nan, F64), (rows.ndim - 1,))
         last = clip(subtract(as_float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
     else:
         last = as_float(n - 1)
@@ -105,16 +95,16 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     return where(is_outside, np.nan, found)
 
 
-def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The weights of each row: given for each element, or for those along the axis."""
     (w,) = common(name, (("weights", weights),), "f")
     if w.shape != x.shape:
         along = tuple([x.shape[a] for a in axes])
         if w.shape != along:
             told = f"{w.aval} are not for {x.aval} along axes {axes}"
-            raise ShapeError(f"{name}: weights {told}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: weights {told}"))
         w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
-    return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), _F64)
+    return cast_to(rows_along(w, axes), F64)
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:
@@ -127,7 +117,7 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     parts = where(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
     shape = (*rows.shape[:-1], shares.shape[0])
     is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
-    place = clip(summed(cast_to(is_before, _I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
+    place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     is_outside = spread_to(isnan(shares), shape)
     if not skips:
@@ -137,7 +127,7 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
 
 def _numbers(place: Tensor, n: int) -> Tensor:
     """Places as integers; those that are nan may be any."""
-    return clip(cast_to(where(isnan(place), 0.0, place), _I64), 0, n - 1)
+    return clip(cast_to(where(isnan(place), 0.0, place), I64), 0, n - 1)
 
 
 #: By method: the elements before and behind a place, and the share of the second.
@@ -151,7 +141,7 @@ _PLACES = {
 }
 
 
-@function
+@public()
 def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     """The q-th quantile along an axis, q from 0 to 1.
 
@@ -164,19 +154,13 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.
 
-    >>> import autodiff as ad
     >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
     f64[2] [2. 3.]
     """
-    return _found("quantile", x, q, axis, method, keepdims, skips=False)
+    return _found("quantile", x, q, axis, method, keepdims)
 
 
-@further(quantile)
-def _quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("quantile", x, q, axis, method, keepdims, skips=False, weights=weights)
-
-
-@function
+@public()
 def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     """The q-th percentile along an axis, q from 0 to 100: see `quantile`.
 
@@ -184,19 +168,13 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
-    >>> import autodiff as ad
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
     """
-    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0)
+    return _found("percentile", x, q, axis, method, keepdims)
 
 
-@further(percentile)
-def _percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0, weights=weights)
-
-
-@function
+@public()
 def median(x, axis=None, *, keepdims=False):
     """The median: the middle element, or the mean of the two in the middle; nan if there is one.
 
@@ -204,57 +182,53 @@ def median(x, axis=None, *, keepdims=False):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
     f64[2] [2.5 3. ]
     """
-    return _found("median", x, 0.5, axis, "linear", keepdims, skips=False)
+    return _found("median", x, 0.5, axis, "linear", keepdims)
 
 
-@function
+@public()
 def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     """The `quantile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
 
-    >>> import autodiff as ad
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
     """
-    return _found("nanquantile", x, q, axis, method, keepdims, skips=True)
+    return _found("nanquantile", x, q, axis, method, keepdims)
 
 
-@further(nanquantile)
-def _nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("nanquantile", x, q, axis, method, keepdims, skips=True, weights=weights)
-
-
-@function
+@public()
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     """The `percentile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
-    >>> import autodiff as ad
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0
     """
-    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0)
+    return _found("nanpercentile", x, q, axis, method, keepdims)
 
 
-@further(nanpercentile)
-def _nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0, weights=weights)
-
-
-@function
+@public()
 def nanmedian(x, axis=None, *, keepdims=False):
     """The `median` without nan elements; nan where all are.   f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.nanmedian([1.0, ad.nan, 3.0])
     f64[] 2.0
     """
-    return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
+    return _found("nanmedian", x, 0.5, axis, "linear", keepdims)
+
+
+def _with_weights(function: Function) -> None:
+    @further(function)
+    def weighted(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+        return _found(function.__name__, x, q, axis, method, keepdims, weights)
+
+
+for _function in (quantile, percentile, nanquantile, nanpercentile):
+    _with_weights(_function)

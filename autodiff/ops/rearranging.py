@@ -12,27 +12,24 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
-from .arguments import axis_of, built, check_parts, integer
+from .arguments import axis_of, built, check_parts, common, integer
 from .arithmetic import negative, subtract
+from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .logic import bitwise_xor
 from .primitive import linear, spread_to
-from .promotion import common
-from .shaping import reshaped
+from .shaping import on_axis, reshaped
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
 
 
-@function
-@remembered(1)
+@public(1)
 def roll(x, shift, axis=None):
     """x with its elements moved along an axis, those that leave at one end entering at the other.
 
@@ -41,7 +38,6 @@ def roll(x, shift, axis=None):
     Several shifts of one axis, or of x as one row, add up.
     Raises ShapeError when x has no such axis, or shifts and axes differ in number.
 
-    >>> import autodiff as ad
     >>> ad.roll([1, 2, 3], 1)
     i64[3] [3 1 2]
     >>> ad.roll([[1, 2], [3, 4]], 1, axis=0)
@@ -59,7 +55,7 @@ def roll(x, shift, axis=None):
     elif len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
-        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}"))
     y = x
     for by, along in zip(shifts, axes, strict=True):
         y = _rolled(y, by, along)
@@ -68,9 +64,9 @@ def roll(x, shift, axis=None):
 
 def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
     if by.shape or by.dtype.kind != "i":
-        raise DTypeError(f"roll: a shift is a 0-d integer, not {by}\n  called at {caller()}")
+        raise DTypeError(located(f"roll: a shift is a 0-d integer, not {by}"))
     if not 0 <= axis < x.ndim:
-        raise ShapeError(f"roll: {x} has no axis {axis}\n  called at {caller()}")
+        raise ShapeError(located(f"roll: {x} has no axis {axis}"))
     return x
 
 
@@ -111,8 +107,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return _rotated(x, place_leaf(by if 2 * by <= n else by - n), axis)
 
 
-@function
-@remembered(1)
+@public(1)
 def tile(x, repetitions):
     """Copies of x side by side, along each axis as often as `reps` says.
 
@@ -120,7 +115,6 @@ def tile(x, repetitions):
 
     Raises ShapeError for a negative number.
 
-    >>> import autodiff as ad
     >>> ad.tile([1, 2], 2)
     i64[4] [1 2 1 2]
     >>> ad.tile([1, 2], (2, 1)).shape
@@ -137,8 +131,7 @@ def tile(x, repetitions):
     return reshaped(wide, tuple([r * n for r, n in zip(times, shape, strict=True)]))
 
 
-@function
-@remembered(1)
+@public(1)
 def repeat(x, repeats, axis=None):
     """Each element along an axis repeated several times; axis None: of x flattened.
 
@@ -146,20 +139,17 @@ def repeat(x, repeats, axis=None):
 
     Raises ShapeError when x has no such axis, for a negative number, or for more or fewer numbers than elements.
 
-    >>> import autodiff as ad
     >>> ad.repeat([1, 2], 2)
     i64[4] [1 1 2 2]
     >>> ad.repeat([1, 2], [0, 3])
     i64[3] [2 2 2]
     """
     x, repeats = as_tensor(x, "repeat", "x"), numbers_of(repeats)
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("repeat", axis, x.aval)
+    x, along = on_axis("repeat", x, axis)
     if isinstance(repeats, (tuple, list)):
         counts = [_count(r, "repeat") for r in repeats]
         if len(counts) not in (1, x.shape[along]):
-            raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
         if len(counts) > 1:
             Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
             places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), counts))
@@ -174,12 +164,11 @@ def repeat(x, repeats, axis=None):
 def _count(value: Any, name: str) -> int:
     count = integer(value, name, "a number of copies")
     if count < 0:
-        raise ShapeError(f"{name}: {count} copies\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {count} copies"))
     return count
 
 
-@function
-@remembered(1)
+@public(1)
 def diff(x, n=1, axis=-1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times; of bool, whether they differ.
 
@@ -190,7 +179,6 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
 
     Raises ShapeError when x has no such axis, n is negative, or what is put beside x does not fit.
 
-    >>> import autodiff as ad
     >>> ad.diff([1.0, 4.0, 9.0], prepend=0.0)
     f64[3] [1. 3. 5.]
     """
@@ -212,21 +200,19 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     before, behind = x.shape[:along], x.shape[along + 1 :]
     for (name, _), y in zip(given, parts, strict=True):
         if y.ndim and (y.ndim != x.ndim or (y.shape[:along], y.shape[along + 1 :]) != (before, behind)):
-            raise ShapeError(
-                f"diff: {name} of {y.aval} does not fit {x.aval} along axis {along}\n"
-                f"  called at {caller()}\n"
-                f"  it is a number, or an array as x but for its extent along that axis"
-            )
+            raise ShapeError(located(
+                f"diff: {name} of {y.aval} does not fit {x.aval} along axis {along}",
+                "it is a number, or an array as x but for its extent along that axis",
+            ))
     return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
-@function
+@public()
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, in a tuple; they do not have that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.unstack([[1, 2], [3, 4]], axis=1)
     (i64[2] [1 3], i64[2] [2 4])
     """
@@ -237,7 +223,7 @@ def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
 
 
-@function
+@public()
 def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, given its coordinates along each axis.
 
@@ -247,7 +233,6 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
 
     sparse    each with its own axis alone, the others of extent 1; copy makes no difference
 
-    >>> import autodiff as ad
     >>> ad.meshgrid([1, 2], [10, 20, 30])[1]
     i64[3,2]
     [[10 10]
@@ -255,11 +240,11 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
      [30 30]]
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}\n  called at {caller()}")
+        raise ValueError(located(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}"))
     xs = [as_tensor(x, "meshgrid", "arrays") for x in arrays]
     for x in xs:
         if x.ndim > 1:
-            raise ShapeError(f"meshgrid: takes vectors, not {x.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"meshgrid: takes vectors, not {x.aval}"))
     order = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         order[:2] = [1, 0]

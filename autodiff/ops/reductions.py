@@ -1,7 +1,7 @@
-"""Reductions: sum, any, all; of extremes see `extremes`.
+"""Reductions: sum, any, all; and functions for rules of custom functions: unbroadcast, project, stop_gradient.
 
 A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those axes are dropped;
-`keepdims` is a reshape afterwards.
+`keepdims` is a reshape afterwards.  Of extremes see `extremes`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Reduce
 
-from ..errors import ShapeError, caller
-from ..tape import another, record
+from .. import tree
+from ..errors import ShapeError, located
+from ..tape import DETACH, another, record
 from ..tensor import Tensor
-from .arguments import axes_of, kept, records, reduced_shape
+from .arguments import axes_of, kept, reduced_shape
 from .batching import along
+from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .logic import truth
-from .primitive import Operation, expect, linear, primitive
+from .primitive import I64, Operation, expect, linear, primitive, sum_to
 from .shaping import reshaped, spread
-from .template import remembered
+from .template import public
 
-__all__ = ["all_", "any_", "sum_"]
-
-_I64 = np.dtype(np.int64)
-_BOOL = np.dtype(np.bool_)
+__all__ = ["all_", "any_", "project", "stop_gradient", "sum_", "unbroadcast"]
 
 
 def reduced_aval(
@@ -39,12 +37,10 @@ def reduced_aval(
     def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
         expect(name, (x,), accepts)
         if any(not 0 <= a < x.ndim for a in axis) or list(axis) != sorted(set(axis)):
-            raise ShapeError(f"{name}: {axis} are not axes of {x}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: {axis} are not axes of {x}"))
         shape = reduced_shape(x.shape, axis)
         if not empty and 0 in [x.shape[a] for a in axis]:
-            raise ShapeError(
-                f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}"))
         return Aval(shape, result or x.dtype)
 
     return infer
@@ -63,7 +59,7 @@ def reduction(
 
 def widened(x: Tensor) -> Tensor:
     """bool and int32 as int64, as NumPy sums them."""
-    return cast_to(x, _I64) if x.dtype.kind in "ib" else x
+    return cast_to(x, I64) if x.dtype.kind in "ib" else x
 
 
 def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -89,8 +85,7 @@ def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
-@records(_sum)
-@remembered(1)
+@public(1, _sum)
 def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """The sum over an axis, several, or (None) all of them.
 
@@ -101,7 +96,6 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.sum([[1, 2], [3, 4]], axis=0)
     i64[2] [4 6]
     >>> ad.sum([True, True])
@@ -129,8 +123,7 @@ def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tens
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-@records(_any)
-@remembered(1)
+@public(1, _any)
 def any_(x, axis=None, *, keepdims=False):
     """True if any element over an axis, several, or (None) all of them is True.
 
@@ -140,15 +133,13 @@ def any_(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.any([[0, 0], [0, 3]], axis=0)
     bool[2] [False  True]
     """
     return _quantified(_any, x, axis, keepdims)
 
 
-@records(_all)
-@remembered(1)
+@public(1, _all)
 def all_(x, axis=None, *, keepdims=False):
     """True if all elements over an axis, several, or (None) all of them are True.
 
@@ -158,8 +149,67 @@ def all_(x, axis=None, *, keepdims=False):
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.all([[1, 0], [2, 3]], axis=1)
     bool[2] [False  True]
     """
     return _quantified(_all, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- gradients of custom functions
+
+@public()
+def unbroadcast(g, like):
+    """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
+
+    g: T[...]  like: U[k...]  →  T[k...]
+
+    Raises ShapeError when the shape of `like` does not broadcast to that of g.
+
+    >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
+    f64[3] [2. 2. 2.]
+    """
+    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
+    have, want = g.shape, like.shape
+    if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
+        raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
+    return another(g) if have == want else sum_to(g, want)
+
+
+@public()
+def project(g, like) -> Any:
+    """A gradient in the structure of the value that it belongs to.
+
+    For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
+    value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`
+    keeps the diagonal, a `Symmetric` the symmetric part; a number that stands in several places, as in
+    `Fill`, gets the sum over them.  Types add methods `project.method(object, MyType)`; without one it is
+    found by differentiating `dense`.
+    Raises ShapeError for a gradient that does not fit.
+
+    >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
+    f64[2] [1. 1.]
+    """
+
+
+@project.method(object, Tensor)
+def _(g, like):
+    found = unbroadcast(g, like)
+    return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
+
+
+@public(1)
+def stop_gradient(t):
+    """Let no gradient flow through these values; of containers and structured values, through all their tensors.
+
+    t: T[...]  →  T[...]
+
+    >>> ad.grad(lambda x: x * ad.stop_gradient(x))(ad.tensor(3.0))
+    f64[] 3.0
+    """
+    return tree.map(_stopped, t)
+
+
+def _stopped(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)

@@ -2,6 +2,7 @@
 
     take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
     scatter_along its transpose
+    argsort       the order along an axis; sort reads what it says
 
 Indices are checked as in `gathering`.
 """
@@ -13,23 +14,25 @@ import functools
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Move, Scatter
+from codegen.lowering import Move, Order, Scatter
 
-from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, integer, records, reduced_shape
+from .arguments import axis_of, check_known, integer, reduced_shape
+from .arithmetic import add, multiply
 from .batching import along
+from .complexes import imaginary_part, real_part
+from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .gathering import check_updates, index_tensor, scattered, within
-from .logic import equal
-from .primitive import broadcast_avals, expect, linear, spread_to
-from .shaping import reshaped
-from .template import Bounds, remembered
+from .primitive import I32, I64, broadcast_avals, expect, linear, primitive, spread_to
+from .shaping import on_axis, reshaped
+from .template import Bounds, public
 
-__all__ = ["one_hot", "segment_sum", "take_along_axis"]
+__all__ = ["argsort", "one_hot", "segment_sum", "sort", "take_along_axis"]
+
 
 def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
     _check_along("take_along", x, index, axis)
@@ -38,13 +41,11 @@ def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
 
 def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
     if index.dtype.kind != "i":
-        raise DTypeError(f"{name}: an index array holds integers, not {index}\n  called at {caller()}")
+        raise DTypeError(located(f"{name}: an index array holds integers, not {index}"))
     if index.ndim != x.ndim or reduced_shape(index.shape, (axis,)) != reduced_shape(x.shape, (axis,)):
-        raise ShapeError(
-            f"{name}: {index} does not fit {x}: they may differ along axis {axis} only\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"{name}: {index} does not fit {x}: they may differ along axis {axis} only"))
     if index.size and not x.size:
-        raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+        raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
 def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
@@ -106,8 +107,7 @@ def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> Bounds:
     return Bounds(functools.partial(check_known, name="take_along_axis"), ((1, extent),))
 
 
-@records(_take_along)
-@remembered(2, _bounds)
+@public(2, _take_along, _bounds)
 def take_along_axis(x, indices, axis=-1):
     """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
@@ -116,23 +116,18 @@ def take_along_axis(x, indices, axis=-1):
     `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
     Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
 
-    >>> import autodiff as ad
     >>> ad.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1)
     i64[2,1]
     [[2]
      [3]]
     """
-    x = as_tensor(x, "take_along_axis", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("take_along_axis", axis, x.aval)
+    x, along = on_axis("take_along_axis", as_tensor(x, "take_along_axis", "x"), axis)
     index = index_tensor(indices, "take_along_axis", x.shape[along])
     if index.ndim != x.ndim:
-        raise ShapeError(
-            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}\n"
-            f"  called at {caller()}\n"
-            f"  for the same rows everywhere use ad.take"
-        )
+        raise ShapeError(located(
+            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}",
+            "for the same rows everywhere use ad.take",
+        ))
     rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
@@ -142,8 +137,7 @@ def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) ->
     return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
 
 
-@function
-@remembered(2, _bounds_of_segments)
+@public(2, bounds=_bounds_of_segments)
 def segment_sum(data, segment_ids, num_segments):
     """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 
@@ -152,7 +146,6 @@ def segment_sum(data, segment_ids, num_segments):
     The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
     Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
 
-    >>> import autodiff as ad
     >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
     f64[3] [4. 0. 2.]
     """
@@ -160,17 +153,14 @@ def segment_sum(data, segment_ids, num_segments):
     expect("segment_sum", (data.aval,), "fic")
     n = integer(num_segments, "segment_sum", "the number of segments")
     if n < 0:
-        raise ShapeError(f"segment_sum: {n} segments\n  called at {caller()}")
+        raise ShapeError(located(f"segment_sum: {n} segments"))
     ids = index_tensor(segment_ids, "segment_sum", n)
     if data.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
-            f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}"))
     return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
 
 
-@function
-@remembered(1)
+@public(1)
 def one_hot(indices, classes, *, dtype=np.float64):
     """A row of zeros with a single one for each index.
 
@@ -179,7 +169,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
     An index outside of range(classes) gives zeros.
     Raises DTypeError for indices that are no integers, ShapeError for a negative number of classes.
 
-    >>> import autodiff as ad
     >>> ad.one_hot([2, 0, 5], 3)
     f64[3,3]
     [[0. 0. 1.]
@@ -189,6 +178,92 @@ def one_hot(indices, classes, *, dtype=np.float64):
     index = index_tensor(indices, "one_hot")
     n = integer(classes, "one_hot", "the number of classes")
     if n < 0:
-        raise ShapeError(f"one_hot: {n} classes\n  called at {caller()}")
+        raise ShapeError(located(f"one_hot: {n} classes"))
     places = iota((n,), 0)
     return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))
+
+
+# ---------------------------------------------------------------- order
+
+
+def _aval(x: Aval, *, axis: int, descending: bool) -> Aval:
+    expect("argsort", (x,), "fib")
+    if not 0 <= axis < x.ndim:
+        raise ShapeError(located(f"argsort: {axis} is not an axis of {x}"))
+    return x.with_dtype(I64)
+
+
+def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
+    """NumPy's stable order; the descending one of reversed rows, so that equal elements keep their order."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    rows = np.flip(x, axis)
+    return np.flip(x.shape[axis] - 1 - np.argsort(rows, axis, kind="stable"), axis)
+
+
+_argsort = primitive(
+    "argsort",
+    _reference,
+    infer=_aval,
+    lower=Order(),
+    heavy=True,
+    discrete=True,
+    batch=along("axis"),
+)
+
+
+@public(1, _argsort)
+def argsort(x, axis=-1, *, descending=False, stable=True):
+    """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened.
+
+    x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
+
+    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.argsort([3.0, 1.0, 2.0, 1.0])
+    i64[4] [1 3 2 0]
+    >>> ad.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
+    i64[4] [0 2 1 3]
+    """
+    x, along = on_axis("argsort", as_tensor(x, "argsort", "x"), axis)
+    return _ordered(x, along, bool(descending))
+
+
+@public(1)
+def sort(x, axis=-1, *, descending=False, stable=True):
+    """The elements along an axis in rising (`descending`: falling) order; axis None: of x flattened.
+
+    x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
+
+    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Raises ShapeError when x has no such axis.
+
+    >>> ad.sort([3.0, ad.nan, 1.0])
+    f64[3] [ 1.  3. nan]
+    >>> ad.grad(lambda x: ad.sort(x)[0])(ad.tensor([3.0, 1.0, 2.0]))
+    f64[3] [0. 1. 0.]
+    """
+    x, along = on_axis("sort", as_tensor(x, "sort", "x"), axis)
+    return _taken(x, _ordered(x, along, bool(descending)), along)
+
+
+def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
+    """The order along an axis.  Complex numbers are put into it by each key in turn, the last of which decides.
+
+    As NumPy has it: real parts, then imaginary parts; behind all numbers those with a nan in the imaginary part, behind
+    these those with one in the real part, and in both.
+    """
+    if x.dtype.kind != "c":
+        return record(_argsort, (x,), (axis, descending))
+    re, im = real_part(x), imaginary_part(x)
+    lacks = [cast_to(isnan(p), I32) for p in (im, re)]
+    order = record(_argsort, (im,), (axis, descending))
+    for key in (re, add(lacks[0], multiply(lacks[1], 2))):
+        by_key = record(_argsort, (_taken(key, order, axis),), (axis, descending))
+        order = _taken(order, by_key, axis)
+    return order
+
+
+def _taken(x: Tensor, order: Tensor, axis: int) -> Tensor:
+    return take_along_axis(x, order, axis) if x.size else x

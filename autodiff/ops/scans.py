@@ -16,24 +16,25 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 from codegen.lowering import Scan
 
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, records
-from .arithmetic import add, multiply
+from .arguments import axes_of, axis_of
+from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import Operation, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import Operation, added, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import reduction, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
-from .template import remembered
+from .template import public
 
 __all__ = ["cumprod", "cumsum", "prod"]
 
 
 # ---------------------------------------------------------------- running sums and products
+
 
 def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     """The shape rule of what runs along the parameter `axis`, perhaps from the end."""
@@ -41,7 +42,7 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
         expect(name, (x,), accepts)
         if not 0 <= axis < x.ndim:
-            raise ShapeError(f"{name}: {axis} is not an axis of {x}\n  called at {caller()}")
+            raise ShapeError(located(f"{name}: {axis} is not an axis of {x}"))
         return x
 
     return infer
@@ -98,9 +99,7 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
 
 def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
     db, da = dxs
-    if da is not None:
-        moved = multiply(da, _shifted(y, axis, reverse))
-        db = moved if db is None else add(db, moved)
+    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
     return None if db is None else recurrence(db, a, axis, reverse=reverse)
 
 
@@ -185,8 +184,7 @@ def _running(operation: Operation, x: Any, axis: int | None, dtype: Any, *others
     return record(operation, (x,), (axis_of(operation.name, axis, x.aval), *others))
 
 
-@records(_cumsum)
-@remembered(1)
+@public(1, _cumsum)
 def cumsum(x, axis=None, *, dtype=None):
     """The sums of all elements up to each along an axis (None: of x flattened).
 
@@ -194,7 +192,6 @@ def cumsum(x, axis=None, *, dtype=None):
 
     x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.cumsum([[1, 2], [3, 4]], axis=0)
     i64[2,2]
     [[1 2]
@@ -205,8 +202,7 @@ def cumsum(x, axis=None, *, dtype=None):
     return _running(_cumsum, x, axis, dtype, False)
 
 
-@records(_cumprod)
-@remembered(1)
+@public(1, _cumprod)
 def cumprod(x, axis=None, *, dtype=None):
     """The products of all elements up to each along an axis (None: of x flattened).
 
@@ -215,7 +211,6 @@ def cumprod(x, axis=None, *, dtype=None):
     Derivatives of every order are right where elements are zero.  x is converted to `dtype` first.
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.cumprod(x)))(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [1. 8. 0.]
     """
@@ -223,6 +218,7 @@ def cumprod(x, axis=None, *, dtype=None):
 
 
 # ---------------------------------------------------------------- the product over axes
+
 
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """For each element the product of all others along `axes`, exact also where some are zero.
@@ -286,8 +282,7 @@ _prod = reduction(
 )
 
 
-@records(_prod)
-@remembered(1)
+@public(1, _prod)
 def prod(x, axis=None, *, dtype=None, keepdims=False):
     """The product over an axis, several, or (None) all of them.
 
@@ -299,7 +294,6 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]
     """

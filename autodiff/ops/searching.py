@@ -1,10 +1,13 @@
-"""Places in sorted arrays, and what is read by them: searchsorted, digitize, histogram, interp.
+"""Finding: places in sorted arrays and of what is not zero, what is read by them, membership and nearness.
 
     search    y[..., j] = how many of sorted a[..., :] lie before v[..., j]     by halving, in native code
+
+How many elements are not zero is a shape: `nonzero` and its relatives evaluate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,36 +15,47 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
-from ..tape import record
+from ..errors import ConcretizationError, DispatchError, ShapeError, located
+from ..tape import leaf, record
 from ..tensor import Tensor
-from .arguments import listed, number
-from .arithmetic import add, divide, multiply, subtract
+from .arguments import common, listed, number
+from .arithmetic import abs_, add, divide, multiply, subtract
 from .batching import with_examples
-from .conversion import as_tensor, cast_to
+from .conditions import (
+    clip,
+    equal,
+    greater_equal,
+    isfinite,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    where,
+)
+from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
 from .extremes import max_, min_
 from .gathering import take
-from .joining import concatenate
-from .logic import equal, greater_equal, isnan, less
-from .primitive import expect, primitive, spread_to
-from .promotion import common
+from .joining import concatenate, stack
+from .primitive import BOOL, I64, expect, primitive, spread_to, zeros_of
 from .rearranging import diff
-from .reductions import sum_
-from .rows import segment_sum
-from .selection import clip, where
-from .shaping import flip, reshaped
-from .sorting import argsort
+from .reductions import all_, any_, sum_
+from .rows import argsort, segment_sum, sort
+from .shaping import expand_dims, flip, reshaped
+from .template import public
 
-__all__ = ["digitize", "histogram", "interp", "searchsorted"]
-
-_I64 = np.dtype(np.int64)
+__all__ = [
+    "allclose", "argwhere", "array_equal", "digitize", "flatnonzero", "histogram", "interp", "isclose", "isin",
+    "nonzero", "searchsorted",
+]  # fmt: skip
 
 
 def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
     expect("searchsorted", (a, v), "fib")
-    return v.with_dtype(_I64)
+    return v.with_dtype(I64)
 
 
 def _reference(a: np.ndarray, v: np.ndarray, *, right: bool) -> np.ndarray:
@@ -83,16 +97,16 @@ _search = primitive(
 def _places(a: Tensor, v: Tensor, *, right: bool) -> Tensor:
     """For each element of v how many of the row a are before it."""
     if not a.size or not v.size:
-        return cast_to(spread_to(as_tensor(0), v.shape), _I64)
+        return cast_to(spread_to(as_tensor(0), v.shape), I64)
     return reshaped(record(_search, (a, reshaped(v, (v.size,))), (right,)), v.shape)
 
 
 def _row(name: str, what: str, x: Tensor) -> None:
     if x.ndim != 1:
-        raise ShapeError(f"{name}: {what} is one row, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {what} is one row, not {x.aval}"))
 
 
-@function
+@public()
 def searchsorted(a, v, side="left", sorter=None):
     """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
@@ -100,18 +114,17 @@ def searchsorted(a, v, side="left", sorter=None):
 
     Nan is above all.  Raises ShapeError unless a is one row, DispatchError for another side.
 
-    >>> import autodiff as ad
     >>> ad.searchsorted([1.0, 2.0, 2.0, 5.0], [2.0, 3.0])
     i64[2] [1 3]
     """
     if side not in ("left", "right"):
-        raise DispatchError(f"searchsorted: side is 'left' or 'right', not {side!r}\n  called at {caller()}")
+        raise DispatchError(located(f"searchsorted: side is 'left' or 'right', not {side!r}"))
     a, v = common("searchsorted", (("a", a), ("v", v)), "fib")
     _row("searchsorted", "a", a)
     return _places(a if sorter is None else take(a, sorter), v, right=side == "right")
 
 
-@function
+@public()
 def digitize(x, bins, right=False):
     """The index of the bin that each element is in, of bins whose edges rise, or fall.
 
@@ -119,7 +132,6 @@ def digitize(x, bins, right=False):
 
     Below all edges it is 0, above all n.  Raises ShapeError unless the edges are one row.
 
-    >>> import autodiff as ad
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
     >>> ad.digitize(1.0, [1.0, 2.0], right=True)
@@ -134,7 +146,7 @@ def digitize(x, bins, right=False):
     return where(greater_equal(bins[-1], bins[0]), rising, falling)
 
 
-@function
+@public()
 def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tensor, Tensor]:
     """Counts of elements in bins, and the edges: between the smallest and the largest element, or in `range`.
 
@@ -146,18 +158,17 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     Raises ShapeError for other edges than a row, weights of another shape than x, and less than one bin; DispatchError
     for a range, or edges, with a number in them that do not rise.
 
-    >>> import autodiff as ad
     >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
     (i64[2] [1 3], f64[3] [1. 2. 4.])
     """
     (x,) = common("histogram", (("x", x),), "f")
-    counted = cast_to(ones(x.shape), _I64) if weights is None else as_tensor(weights, "histogram", "weights")
+    counted = cast_to(ones(x.shape), I64) if weights is None else as_tensor(weights, "histogram", "weights")
     if counted.shape != x.shape:
-        raise ShapeError(f"histogram: weights are {counted.aval}, x is {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
     edges = _edges(x, bins, range)
     n = edges.shape[0] - 1
-    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), _I64))
+    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), I64))
     # Below all is bin 0, above all and nan the last: neither is asked for.
     counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
     if not density:
@@ -173,13 +184,13 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
         _rises("edges", edges.node.value)
         return cast_to(edges, x.dtype)
     if bins < 1:
-        raise ShapeError(f"histogram: {bins} bins\n  called at {caller()}")
+        raise ShapeError(located(f"histogram: {bins} bins"))
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:
         ends = [number(end, "histogram", "an end of range") for end in listed(limits, "histogram", "two ends")]
         if len(ends) != 2:
-            raise ShapeError(f"histogram: range has two ends, not {len(ends)}\n  called at {caller()}")
+            raise ShapeError(located(f"histogram: range has two ends, not {len(ends)}"))
         _rises("the ends of range", ends)
         low, high = map(as_tensor, ends)
     low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
@@ -193,10 +204,10 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
 def _rises(what: str, known: Any) -> None:
     """Raise DispatchError for numbers that fall; what is not yet known is not asked for."""
     if known is not None and not (np.diff(np.asarray(known)) >= 0).all():
-        raise DispatchError(f"histogram: {what} rise, not {np.asarray(known)}\n  called at {caller()}")
+        raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
 
-@function
+@public()
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 
@@ -204,13 +215,12 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
     Nan in x gives nan.  Raises ShapeError unless xp and fp are rows of one length, and not empty.
 
-    >>> import autodiff as ad
     >>> ad.interp([0.5, 3.0], [0.0, 1.0], [10.0, 20.0])
     f64[2] [15. 20.]
     """
     x, xp, fp = common("interp", (("x", x), ("xp", xp), ("fp", fp)), "f")
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
-        raise ShapeError(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}"))
     if period is not None:
         x, xp, fp = _wrapped(x, xp, fp, period)
         left = right = None
@@ -234,10 +244,137 @@ def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
     """One period of points in order, with one more of each neighbour."""
     if period == 0:
-        raise DispatchError(f"interp: the period is not 0\n  called at {caller()}")
+        raise DispatchError(located("interp: the period is not 0"))
     period = abs(period if hasattr(period, "shape") else number(period, "interp", "period"))
     x, xp = x % period, xp % period
     order = argsort(xp)
     xp, fp = take(xp, order), take(fp, order)
     xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
+
+
+# ---------------------------------------------------------------- membership, and what has to be known
+
+@public()
+def isin(element, test_elements, *, invert=False):
+    """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
+
+    Nan is among nothing.  By sorting: n log m comparisons.
+
+    >>> ad.isin([1, 2, 5], [5, 1])
+    bool[3] [ True False  True]
+    """
+    x, tested = common("isin", (("element", element), ("test_elements", test_elements)), "fibc")
+    tested = reshaped(tested, (tested.size,))
+    if not tested.size or not x.size:
+        found = zeros_of(x.aval.with_dtype(BOOL))
+    elif x.dtype.kind in "fi":
+        ordered = sort(tested)
+        found = equal(take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)), x)
+    else:
+        found = any_(equal(expand_dims(x, -1), tested), -1)
+    return logical_not(found) if invert else found
+
+
+# ---------------------------------------------------------------- what has to be known
+
+
+def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
+    """The places where x is not zero, an array for each axis."""
+    x = as_tensor(x, name, "x")
+    value = known_value(x)
+    if value is None:
+        raise ConcretizationError(located(
+            f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function",
+            "use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number",
+        ))
+    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
+
+
+@public()
+def nonzero(x) -> tuple[Tensor, ...]:
+    """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
+
+    Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.
+
+    >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
+    (i64[2] [0 1], i64[2] [1 0])
+    """
+    x = as_tensor(x, "nonzero", "x")
+    if not x.ndim:
+        raise ShapeError(located(f"nonzero: a {x.aval} has no axes", "ad.atleast_1d(x) gives it one"))
+    return tuple(_not_zero("nonzero", x))
+
+
+@public()
+def flatnonzero(x):
+    """The indices of all elements that are not zero, in x flattened.   T[...]  →  i64[k]     evaluates, as `nonzero`
+
+    >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
+    i64[2] [1 2]
+    """
+    x = as_tensor(x, "flatnonzero", "x")
+    return _not_zero("flatnonzero", reshaped(x, (x.size,)))[0]
+
+
+@public()
+def argwhere(x):
+    """The indices of all elements that are not zero, one in each row.
+
+    T[...]  →  i64[k, rank]     evaluates, as `nonzero`
+
+    >>> ad.argwhere([[0.0, 2.0], [3.0, 0.0]])
+    i64[2,2]
+    [[0 1]
+     [1 0]]
+    """
+    x = as_tensor(x, "argwhere", "x")
+    places = _not_zero("argwhere", x if x.ndim else reshaped(x, (1,)))
+    found = stack(places, 1)
+    return found if x.ndim else found[:, :0]
+
+
+@public()
+def array_equal(a, b, equal_nan=False):
+    """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
+
+    >>> ad.array_equal([1, 2], [1.0, 2.0])
+    bool[] True
+    """
+    a, b = as_tensor(a, "array_equal", "a"), as_tensor(b, "array_equal", "b")
+    if a.shape != b.shape:
+        return spread_to(as_tensor(False), ())
+    found = equal(a, b)
+    return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
+
+
+# ---------------------------------------------------------------- nearness
+
+
+@public()
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+
+    T[...], T[...]  →  bool[...]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
+    bool[3] [ True  True False]
+    """
+    a, b = common("isclose", (("a", a), ("b", b)), "fc")
+    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
+    found = where(isfinite(b), is_near, equal(a, b))
+    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
+
+
+@public()
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
+
+    Raises ShapeError when a and b do not broadcast.
+
+    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
+    bool[] True
+    """
+    return all_(isclose(a, b, rtol, atol, equal_nan))

@@ -20,27 +20,25 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
-from ..errors import DispatchError, ShapeError, caller
+from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, number
+from .arguments import axis_of, check_parts, common, integer, number
 from .arithmetic import add, divide, floor_divide, multiply, subtract
 from .batching import with_examples
 from .complexes import conj, real_aval
+from .conditions import equal, less, logical_and, where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, stack
-from .logic import equal, less, logical_and
 from .padding import pad
 from .primitive import linear, spread_to, zeros_of
-from .promotion import common
 from .rearranging import diff
 from .reductions import summed
 from .scans import cumsum
-from .selection import where
 from .shaping import flip, reshaped
 from .slicing import part
+from .template import public
 
 __all__ = [
     "convolve", "correlate", "ediff1d", "gradient", "polyval", "slant", "trapezoid", "unslant", "unwrap", "vander",
@@ -49,6 +47,7 @@ __all__ = [
 
 
 # ---------------------------------------------------------------- windows of a row
+
 
 def _slant_aval(x: Aval, *, count: int) -> Aval:
     assert x.ndim > 1 and x.shape[-2] + count - 1 <= x.shape[-1], f"slant: no {count} from each diagonal on in {x}"
@@ -127,7 +126,8 @@ def windows(x: Tensor, n: int) -> Tensor:
 
 # ---------------------------------------------------------------- samples and polynomials
 
-@function
+
+@public()
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples, by the trapezoidal rule.
 
@@ -135,7 +135,6 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
     Raises ShapeError when y has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.trapezoid([1.0, 2.0, 4.0])
     f64[] 4.5
     """
@@ -154,11 +153,10 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return multiply(summed(multiply(pairs, widths), (along,)), 0.5)
 
 
-@function
+@public()
 def ediff1d(x, to_end=None, to_begin=None):
     """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]
 
-    >>> import autodiff as ad
     >>> ad.ediff1d([1, 4, 9], to_end=0)
     i64[3] [3 5 0]
     """
@@ -170,7 +168,7 @@ def ediff1d(x, to_end=None, to_begin=None):
     return concatenate(present) if len(present) > 1 else middle
 
 
-@function
+@public()
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
 
@@ -182,19 +180,18 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     For the derivative of a function see `ad.grad`.  Raises ShapeError where an axis has too few samples or the places
     do not fit, DispatchError for another edge_order or number of spacings.
 
-    >>> import autodiff as ad
     >>> ad.gradient([1.0, 2.0, 4.0, 7.0])
     f64[4] [1.  1.5 2.5 3. ]
     """
     (f,) = common("gradient", (("f", f),), "fc")
     if edge_order not in (1, 2):
-        raise DispatchError(f"gradient: edge_order is 1 or 2, not {edge_order!r}\n  called at {caller()}")
+        raise DispatchError(located(f"gradient: edge_order is 1 or 2, not {edge_order!r}"))
     given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = [axis_of("gradient", a, f.aval) for a in given]
     spacings = list(varargs) or [1.0]
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     if len(spacings) != len(axes):
-        raise DispatchError(f"gradient: {len(spacings)} spacings for {len(axes)} axes\n  called at {caller()}")
+        raise DispatchError(located(f"gradient: {len(spacings)} spacings for {len(axes)} axes"))
     found = tuple([_slopes(f, a, h, edge_order) for a, h in zip(axes, spacings, strict=True)])
     return found[0] if len(found) == 1 else found
 
@@ -203,17 +200,14 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     """The slopes along one axis: sums of neighbours, each times a number that the distances give."""
     n = f.shape[axis]
     if n < edge_order + 1:
-        raise ShapeError(
-            f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}"
+        ))
     (h,) = common("gradient", (("varargs", spacing),), "f")
     if type(spacing) in WEAK:
         h = cast_to(h, real_aval(f.aval).dtype)
     if h.ndim > 1 or (h.ndim and h.shape != (n,)):
-        raise ShapeError(
-            f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}"))
     steps = diff(h) if h.ndim else spread_to(h, (n - 1,))
     steps = reshaped(steps, (n - 1, *(1,) * (f.ndim - 1 - axis)))
     slopes = divide(subtract(part(f, axis, 1, n), part(f, axis, 0, n - 1)), steps)
@@ -236,7 +230,7 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     return joined((first, middle, last), axis)
 
 
-@function
+@public()
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Phases without jumps: each is moved by a multiple of `period` to within half of it of that before.
 
@@ -244,7 +238,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.unwrap([0.0, 3.0, -3.0])
     f64[3] [0.         3.         3.28318531]
     """
@@ -263,26 +256,25 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     return add(p, change)
 
 
-@function
+@public()
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
     By Horner's rule: n - 1 steps in the graph.  Raises ShapeError unless the coefficients are one row.
 
-    >>> import autodiff as ad
     >>> ad.polyval([1.0, 0.0, 2.0], 3.0)
     f64[] 11.0
     """
     p, x = common("polyval", (("p", p), ("x", x)), "fic")
     if p.ndim != 1:
-        raise ShapeError(f"polyval: the coefficients are one row, not {p.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"polyval: the coefficients are one row, not {p.aval}"))
     total = zeros_like(x)
     for j in range(p.shape[0]):
         total = add(multiply(total, x), p[j]) if j else add(total, p[j])
     return total
 
 
-@function
+@public()
 def vander(x, N=None, increasing=False):
     """The Vandermonde matrix: powers of each element as a row, from the highest to 1; `increasing`: from 1 on.
 
@@ -290,7 +282,6 @@ def vander(x, N=None, increasing=False):
 
     Raises ShapeError unless x is one row, and for a negative N.
 
-    >>> import autodiff as ad
     >>> ad.vander([1, 2, 3], 3)
     i64[3,3]
     [[1 1 1]
@@ -299,10 +290,10 @@ def vander(x, N=None, increasing=False):
     """
     x = as_tensor(x, "vander", "x")
     if x.ndim != 1:
-        raise ShapeError(f"vander: takes one row, not {x.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"vander: takes one row, not {x.aval}"))
     count = x.shape[0] if N is None else integer(N, "vander", "N")
     if count < 0:
-        raise ShapeError(f"vander: N is 0 or more, not {count}\n  called at {caller()}")
+        raise ShapeError(located(f"vander: N is 0 or more, not {count}"))
     if not count:
         return zeros_of(x.aval.with_shape((x.shape[0], 0)))
     check_parts("vander", count)
@@ -324,9 +315,9 @@ _WRITTEN = 32
 def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
     a, v = common(name, (("a", a), ("v", v)), "fic")
     if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
-        raise ShapeError(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}"))
     if mode not in ("full", "same", "valid"):
-        raise DispatchError(f"{name}: mode is 'full', 'same' or 'valid', not {mode!r}\n  called at {caller()}")
+        raise DispatchError(located(f"{name}: mode is 'full', 'same' or 'valid', not {mode!r}"))
     return a, v
 
 
@@ -343,7 +334,7 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
     return summed(multiply(windows(a, n), reshaped(v, (n, 1))), (0,))
 
 
-@function
+@public()
 def convolve(a, v, mode="full"):
     """The convolution of two rows: y[k] = Σ a[i] v[k - i].
 
@@ -351,7 +342,6 @@ def convolve(a, v, mode="full"):
 
     In m n products; long rows are convolved faster by `ad.fft`.  Raises ShapeError for anything but two rows.
 
-    >>> import autodiff as ad
     >>> ad.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     f64[5] [0.  1.  2.5 4.  1.5]
     """
@@ -361,7 +351,7 @@ def convolve(a, v, mode="full"):
     return _slid(a, flip(v), mode)
 
 
-@function
+@public()
 def correlate(a, v, mode="valid"):
     """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
 
@@ -369,7 +359,6 @@ def correlate(a, v, mode="valid"):
 
     Raises ShapeError for anything but two rows.
 
-    >>> import autodiff as ad
     >>> ad.correlate([1.0, 2.0, 3.0], [0.0, 1.0])
     f64[2] [2. 3.]
     """

@@ -7,22 +7,22 @@ and its transpose puts a cotangent back where the elements came from.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, listed, records, reduced_shape, shape_of
+from .arguments import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
-from .template import remembered
+from .template import public
 
 __all__ = [
     "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
@@ -34,11 +34,10 @@ __all__ = [
 
 def _reshape_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
     if math.prod(shape) != x.size or any(n < 0 for n in shape):
-        raise ShapeError(
-            f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}\n"
-            f"  called at {caller()}\n"
-            f"  one extent may be -1: it is worked out from the others"
-        )
+        raise ShapeError(located(
+            f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}",
+            "one extent may be -1: it is worked out from the others",
+        ))
     return x.with_shape(shape)
 
 
@@ -72,8 +71,12 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else record(_reshape, (x,), (shape,))
 
 
-@records(_reshape)
-@remembered(1)
+def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    """x and one of its axes, counted from the front; for None x flattened, which has one."""
+    return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis_of(function, axis, x.aval))
+
+
+@public(1, _reshape)
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
@@ -82,7 +85,6 @@ def reshape(x, shape):
     order     "F": column-major, the first axis runs fastest; copy makes no difference to a value
     Raises ShapeError when the numbers of elements differ.
 
-    >>> import autodiff as ad
     >>> ad.reshape(ad.arange(6), (2, -1))
     i64[2,3]
     [[0 1 2]
@@ -98,20 +100,16 @@ def reshape(x, shape):
 def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1 or known <= 0 or x.size % known:
-        raise ShapeError(
-            f"reshape: {x} does not fit the shape {shape}\n"
-            f"  called at {caller()}\n"
-            f"  one extent may be -1, and the others must divide {x.size}"
-        )
+        raise ShapeError(located(
+            f"reshape: {x} does not fit the shape {shape}", f"one extent may be -1, and the others must divide {x.size}"
+        ))
     return tuple([x.size // known if n == -1 else n for n in shape])
 
 
-@function
-@remembered(1)
+@public(1)
 def ravel(x):
     """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]
 
-    >>> import autodiff as ad
     >>> ad.ravel([[1, 2], [3, 4]])
     i64[4] [1 2 3 4]
     """
@@ -119,8 +117,7 @@ def ravel(x):
     return of_its_own(reshaped(x, (x.size,)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def expand_dims(x, axis):
     """x with new axes of extent 1 at these places of the result.
 
@@ -128,7 +125,6 @@ def expand_dims(x, axis):
 
     Raises ShapeError for a place that the result does not have, or one named twice.
 
-    >>> import autodiff as ad
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
@@ -139,8 +135,7 @@ def expand_dims(x, axis):
     return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def squeeze(x, axis=None):
     """x without axes of extent 1: those named, or all of them.
 
@@ -148,7 +143,6 @@ def squeeze(x, axis=None):
 
     Raises ShapeError when a named axis has another extent.
 
-    >>> import autodiff as ad
     >>> ad.squeeze(ad.ones((1, 2, 1))).shape
     (2,)
     >>> ad.squeeze(ad.ones((1, 2, 1)), axis=0).shape
@@ -158,7 +152,7 @@ def squeeze(x, axis=None):
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
-            raise ShapeError(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1\n  called at {caller()}")
+            raise ShapeError(located(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1"))
     return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
 
 
@@ -167,11 +161,10 @@ def squeeze(x, axis=None):
 
 def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     if sorted(axes) != list(range(x.ndim)):
-        raise ShapeError(
-            f"transpose: {axes} does not order the {x.ndim} axes of {x}\n"
-            f"  called at {caller()}\n"
-            f"  name every axis once, or leave `axes` out to reverse them"
-        )
+        raise ShapeError(located(
+            f"transpose: {axes} does not order the {x.ndim} axes of {x}",
+            "name every axis once, or leave `axes` out to reverse them",
+        ))
     return x.with_shape(tuple([x.shape[a] for a in axes]))
 
 
@@ -195,8 +188,14 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
 
-@records(_transpose)
-@remembered(1)
+def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """x with the elements along these axes as rows: the last axis has them, and the others keep their order."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    shape = (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes]))
+    return reshaped(transposed(x, rest + axes), shape)
+
+
+@public(1, _transpose)
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.
 
@@ -204,7 +203,6 @@ def transpose(x, axes=None):
 
     Raises ShapeError unless every axis is named once.
 
-    >>> import autodiff as ad
     >>> ad.transpose(ad.ones((2, 3, 4))).shape
     (4, 3, 2)
     >>> ad.transpose(ad.ones((2, 3, 4)), (1, 0, 2)).shape
@@ -219,14 +217,12 @@ def transpose(x, axes=None):
     return of_its_own(transposed(x, order), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.swapaxes(ad.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
@@ -237,8 +233,7 @@ def swapaxes(x, axis1, axis2):
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def moveaxis(x, source, destination):
     """x with the axes `source` moved to `destination`; the others keep their order.
 
@@ -246,7 +241,6 @@ def moveaxis(x, source, destination):
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
 
-    >>> import autodiff as ad
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -256,34 +250,27 @@ def moveaxis(x, source, destination):
         for axes in (source, destination)
     )
     if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
-        raise ShapeError(
-            f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once"))
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@function
-@remembered(1)
+@public(1)
 def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
     Raises ShapeError for less than two dimensions.
 
-    >>> import autodiff as ad
     >>> ad.matrix_transpose(ad.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
     x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
-        raise ShapeError(
-            f"matrix_transpose: {x.aval} holds no matrix\n"
-            f"  called at {caller()}\n"
-            f"  a vector is made a column by v[:, None]"
-        )
+        raise ShapeError(located(
+            f"matrix_transpose: {x.aval} holds no matrix", "a vector is made a column by v[:, None]"
+        ))
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -293,11 +280,10 @@ def matrix_transpose(x):
 def _broadcast_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
     extra = len(shape) - x.ndim
     if extra < 0 or any(n not in (1, shape[extra + i]) for i, n in enumerate(x.shape)) or any(n < 0 for n in shape):
-        raise ShapeError(
-            f"broadcast_to: {x} does not broadcast to {x.with_shape(shape)}\n"
-            f"  called at {caller()}\n"
-            f"  counted from the last, each extent must be equal or 1"
-        )
+        raise ShapeError(located(
+            f"broadcast_to: {x} does not broadcast to {x.with_shape(shape)}",
+            "counted from the last, each extent must be equal or 1",
+        ))
     return x.with_shape(shape)
 
 
@@ -323,8 +309,7 @@ _broadcast_to = linear(
 )
 
 
-@records(_broadcast_to)
-@remembered(1)
+@public(1, _broadcast_to)
 def broadcast_to(x, shape):
     """x repeated along new leading axes and axes of extent 1.
 
@@ -332,7 +317,6 @@ def broadcast_to(x, shape):
 
     Raises ShapeError when NumPy's rules do not broadcast x to this shape.
 
-    >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
     f64[2] [4. 4.]
     """
@@ -350,7 +334,7 @@ def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
 
 def _flip_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     if any(not 0 <= a < x.ndim for a in axes) or list(axes) != sorted(set(axes)):
-        raise ShapeError(f"flip: {axes} are not axes of {x}\n  called at {caller()}")
+        raise ShapeError(located(f"flip: {axes} are not axes of {x}"))
     return x
 
 
@@ -374,14 +358,12 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_flip, (x,), (axes,)) if axes else x
 
 
-@records(_flip)
-@remembered(1)
+@public(1, _flip)
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.flip([[1, 2], [3, 4]])
     i64[2,2]
     [[4 3]

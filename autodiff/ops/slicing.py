@@ -19,7 +19,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.symbols import Symbol, as_index
 
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, is_tracking, number_leaf, record
 from ..tape.record import state
 from ..tensor import Tensor
@@ -28,7 +28,7 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import linear, primitive, spread_to, zeros_of
+from .primitive import I64, linear, primitive, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
@@ -40,20 +40,16 @@ __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_step
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
     """Raise ShapeError unless a slice of `shape` can lie in `whole`, DTypeError unless starts are integers."""
     if len(starts) != len(axes) or len(steps) != len(axes) or len(shape) != whole.ndim:
-        raise ShapeError(
-            f"{name}: {len(starts)} starts, axes {axes}, steps {steps} do not fit {whole}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"{name}: {len(starts)} starts, axes {axes}, steps {steps} do not fit {whole}"))
     for start in starts:
         if start.shape or start.dtype.kind != "i":
-            raise DTypeError(f"{name}: a start is a 0-d integer, not {start}\n  called at {caller()}")
+            raise DTypeError(located(f"{name}: a start is a 0-d integer, not {start}"))
     step_of = dict(zip(axes, steps, strict=True))
     for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
         step = step_of.get(axis)
         fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
         if not fits:
-            raise ShapeError(
-                f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"))
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -89,7 +85,7 @@ def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: t
 
 def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
     if x.dtype != v.dtype:
-        raise DTypeError(f"slice_update: dtypes differ: {x}, {v}\n  called at {caller()}")
+        raise DTypeError(located(f"slice_update: dtypes differ: {x}, {v}"))
     _check_slice("slice_update", starts, axes, steps, x, v.shape)
     return x
 
@@ -158,7 +154,7 @@ def _places_of_each(
     rank = len(counts)
     found = [iota((size, *(1,) * rank), 0)]
     for k, (start, differs, step, count) in enumerate(zip(starts, mapped, steps, counts, strict=True)):
-        first = cast_to(start, np.dtype(np.int64))
+        first = cast_to(start, I64)
         first = reshaped(first, (size, *(1,) * rank)) if differs else first
         found.append(add(first, multiply(iota((*(1,) * (k + 1), count, *(1,) * (rank - 1 - k)), k + 1), step)))
     return found
@@ -292,7 +288,7 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     # In a trace of symbols (`ad.export`) a start that sizes decide is known when the program runs.
     is_known = type(start) is not Symbol or not state.now.tracing
-    at = constant(start, "i64") if is_known else number_leaf(start, np.dtype(np.int64))
+    at = constant(start, "i64") if is_known else number_leaf(start, I64)
     return sliced(x, (at,), (axis,), (1,), shape)
 
 

@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..custom.function import Function
-from .arrays import on_arrays
 from .declare import binary, unary
 from .primitive import named
 
@@ -71,19 +68,19 @@ def _arccosh_slope(k: Any, x: Any) -> Any:
 
 
 arc_slope = unary("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), partials=lambda y, x: (x * y * y * y,),
-    lower=Map(lambda k, x: inverse_root(k, _one_less_square(k, x))),
+    lower=lambda k, x: inverse_root(k, _one_less_square(k, x)),
     doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
 )
 arcsinh_slope = unary("arcsinh_slope", lambda x: 1 / np.hypot(x, x.dtype.type(1)),
-    partials=lambda y, x: (-(x * y) * y * y,), lower=Map(_arcsinh_slope),
+    partials=lambda y, x: (-(x * y) * y * y,), lower=_arcsinh_slope,
     doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
 )
 arccosh_slope = unary("arccosh_slope", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    partials=lambda y, x: (-(x * y) * y * y,), lower=Map(_arccosh_slope),
+    partials=lambda y, x: (-(x * y) * y * y,), lower=_arccosh_slope,
     doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
 )
 arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), partials=lambda y, x: (2 * x * y * y,),
-    lower=Map(lambda k, x: k.div(_one(k, x), _one_less_square(k, x))),
+    lower=lambda k, x: k.div(_one(k, x), _one_less_square(k, x)),
     doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
 )
 
@@ -107,7 +104,7 @@ def _turn_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 turn: Function = binary("turn", _turn_reference,
-    partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=Map(_turn),
+    partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=_turn,
     doc="x1 / (x1² + x2²) without overflow, the derivative of arctan2.   f[...], f[...]  →  f[...]",
 )
 
@@ -130,15 +127,14 @@ def _sigmoid_slope(k: Any, x: Any, y: Any) -> Any:
     return k.mul(y, rest)
 
 
-tanh_slope: Function = binary("tanh_slope", on_arrays(_tanh_slope),
-    partials=lambda s, x, y: (lambda: -2 * (y * s), None), lower=Map(_tanh_slope),
+tanh_slope: Function = binary("tanh_slope", program=_tanh_slope,
+    partials=lambda s, x, y: (lambda: -2 * (y * s), None),
     doc="1 / cosh(x1)² for x2 = tanh(x1), with all its digits.   f[...], f[...]  →  f[...]",
 )
 sigmoid_slope: Function = binary(
     "sigmoid_slope",
-    on_arrays(_sigmoid_slope),
+    program=_sigmoid_slope,
     # 1 - 2y is -tanh(x / 2), which has its digits near 0 too.
     partials=lambda s, x, y: (lambda: -(named("tanh")(0.5 * x) * s), None),
-    lower=Map(_sigmoid_slope),
     doc="x2 (1 - x2) for x2 = sigmoid(x1), with all its digits.   f[...], f[...]  →  f[...]",
 )

@@ -14,26 +14,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from codegen.lowering import Map
-
-from ..custom import function
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, located
 from ..tensor import Tensor
-from .arguments import check_parts, integer
+from .arguments import check_parts, common, integer
 from .arithmetic import add, divide, mul0, multiply, subtract
-from .arrays import on_arrays
+from .conditions import equal, greater, greater_equal, less, logical_and, where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .logic import equal, greater, greater_equal, less, logical_and
 from .primitive import Operation, elementwise
-from .promotion import common
 from .protocols import counterparts
-from .selection import where
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
-from .special_series import i0, i0e, i1, i1e
+from .special_series import i0, i0e, i1, i1e, polynomial
 from .statistics import log_softmax, logsumexp, softmax
+from .template import public
 
 __all__ = [
     "beta", "betaln", "digamma", "entr", "erf", "erfc", "erfinv", "expit", "factorial", "gamma", "gammaln", "i0", "i0e",
@@ -55,13 +50,12 @@ def _floats(name: str, **given: Any) -> list[Tensor]:
 # ---------------------------------------------------------------- of gamma functions
 
 
-@function
+@public()
 def factorial(x):
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
     Of -1 it is inf, of whole numbers below nan.
 
-    >>> import autodiff as ad
     >>> ad.special.factorial([0, 5, -1, -2])
     f64[4] [  1. 120.  inf  nan]
     """
@@ -69,14 +63,13 @@ def factorial(x):
     return gamma(add(x, 1.0))
 
 
-@function
+@public()
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
     Where both are large the difference loses digits: of 1e6 and 1e6 one.
     Source: NIST Digital Library of Mathematical Functions, 5.11 and 5.12.
 
-    >>> import autodiff as ad
     >>> ad.special.betaln([200.0], [300.0])
     f64[1] [-337.98011307]
     """
@@ -99,37 +92,32 @@ def _lost(p: Tensor, q: Tensor) -> Tensor:
 def _beyond(x: Tensor) -> Tensor:
     """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
     inverse = divide(1.0, x)
-    square, total = multiply(inverse, inverse), _TERMS[-1]
-    for c in _TERMS[-2::-1]:
-        total = add(multiply(total, square), c)
-    return multiply(total, inverse)
+    return multiply(polynomial(_TERMS, multiply(inverse, inverse)), inverse)
 
 
-@function
+@public()
 def beta(a, b):
     """Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.beta([2.0, 0.5], [3.0, 0.5])
     f64[2] [0.08333333 3.14159265]
     """
     return exp(betaln(a, b))
 
 
-@function
+@public()
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
 
     Raises TypeError for a d that is no integer, DispatchError for one below 1.
 
-    >>> import autodiff as ad
     >>> ad.special.multigammaln([3.0, 4.0], 2)
     f64[2] [1.55019499 3.56509801]
     """
     (a,) = _floats("multigammaln", a=a)
     d = integer(d, "multigammaln", "d")
     if d < 1:
-        raise DispatchError(f"multigammaln: d is a positive int, not {d!r}\n  called at {caller()}")
+        raise DispatchError(located(f"multigammaln: d is a positive int, not {d!r}"))
     check_parts("multigammaln", d)
     total = gammaln(a)
     for j in range(1, d):
@@ -155,14 +143,13 @@ def _logit_slope(k: Any, x: Any) -> Any:
     return k.div(one, k.mul(x, k.sub(one, x)))
 
 
-logit_slope = unary("logit_slope", on_arrays(_logit_slope),
-    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),), lower=Map(_logit_slope),
+logit_slope = unary("logit_slope", program=_logit_slope,
+    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
-logit = unary("logit", on_arrays(_logit), partials=lambda y, x: (logit_slope(x),), lower=Map(_logit),
+logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
     doc="""log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]
 
-    >>> import autodiff as ad
     >>> ad.special.logit([0.5, 0.0, 2.0])
     f64[3] [  0. -inf  nan]
     """)
@@ -187,19 +174,16 @@ def _over(x: Tensor, y: Tensor) -> Tensor:
     return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
 
 
-xlogy = binary("xlogy", on_arrays(_xlogy), partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
-    lower=Map(_xlogy),
+xlogy = binary("xlogy", program=_xlogy, partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
     f64[2] [0. 0.]
     """)
-xlog1py = binary("xlog1py", on_arrays(_xlog1py),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))), lower=Map(_xlog1py),
+xlog1py = binary("xlog1py", program=_xlog1py,
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
     f64[2] [0.e+00 1.e-20]
     """)
@@ -216,10 +200,9 @@ def _entr_slope(x: Tensor) -> Tensor:
     return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
 
 
-entr = unary("entr", on_arrays(_entr), partials=lambda y, x: (lambda: _entr_slope(x),), lower=Map(_entr),
+entr = unary("entr", program=_entr, partials=lambda y, x: (lambda: _entr_slope(x),),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.entr([0.5, 0.0, -1.0])
     f64[3] [0.34657359 0.               -inf]
     """)
@@ -298,7 +281,7 @@ def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..
     Where x is 0 that by x is taken for `more` less 1, though it is -inf: what does not occur counts for nothing.  Its
     own derivatives are the limits there: inf by x.
     """
-    return elementwise(name, on_arrays(program), partials=partials, lower=Map(program), params=("more",))
+    return elementwise(name, program=program, partials=partials, params=("more",))
 
 
 def _by_both(x: Tensor, y: Tensor) -> Tensor:
@@ -320,23 +303,19 @@ entropy_by_y = _entropy_slope(
 )
 
 
-rel_entr = binary("rel_entr", on_arrays(_rel_entr),
+rel_entr = binary("rel_entr", program=_rel_entr,
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
-    lower=Map(_rel_entr),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
     f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
     f64[3] [0.34657359 0.                inf]
     """)
-kl_div = binary("kl_div", on_arrays(_kl_div),
+kl_div = binary("kl_div", program=_kl_div,
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=0.0), lambda: entropy_by_y(x, y, more=0.0)),
-    lower=Map(_kl_div),
     doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])
     f64[2] [0. 2.]
     """)

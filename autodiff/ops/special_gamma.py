@@ -13,19 +13,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from codegen.lowering import Map
-
-from ..custom import function
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import common, integer
 from .arithmetic import multiply
-from .arrays import on_arrays
 from .declare import unary
 from .primitive import Operation, elementwise
-from .promotion import common
-from .special_series import LGAMMA_12, LGAMMA_23, series
+from .special_series import LGAMMA_12, LGAMMA_23, horner, series
+from .template import public
 
 __all__ = ["digamma", "gamma", "gammaln", "polygamma"]
 
@@ -44,14 +40,7 @@ def _stirling(k: Any, x: Any) -> Any:
     inverse = k.div(k.constant(1.0, like=x), x)
     square = k.mul(inverse, inverse)
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
-    return k.mul(_polynomial(k, terms, square), inverse)
-
-
-def _polynomial(k: Any, coefficients: list[float], t: Any) -> Any:
-    total = k.constant(coefficients[-1], like=t)
-    for c in reversed(coefficients[:-1]):
-        total = k.add(k.mul(total, t), k.constant(c, like=t))
-    return total
+    return k.mul(horner(k, terms, square), inverse)
 
 
 def _from_pole(k: Any, x: Any) -> Any:
@@ -164,7 +153,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
     away = k.neg(_from_pole(k, k.neg(x)))
     angle = k.mul(k.constant(math.pi, like=x), away)
     cotangent = k.div(k.cos(angle), k.sin(angle))
-    turned = k.mul(k.constant(math.pi ** (n + 1), like=x), _polynomial(k, _cotangent_derivative(n), cotangent))
+    turned = k.mul(k.constant(math.pi ** (n + 1), like=x), horner(k, _cotangent_derivative(n), cotangent))
     reflected = k.sub(k.neg(found) if n % 2 else found, turned)
     at_pole = k.constant(math.inf if n % 2 else math.nan, like=x)
     return k.select(is_low, k.select(k.eq(away, zero), at_pole, reflected), found)
@@ -175,7 +164,7 @@ def _tail(k: Any, x: Any, n: int) -> Any:
     inverse = k.div(k.constant(1.0, like=x), x)
     square = k.mul(inverse, inverse)
     terms = [b * math.factorial(2 * j + n - 1) / math.factorial(2 * j) for j, b in enumerate(_BERNOULLI, 1)]
-    rest = k.add(k.constant(0.5 * math.factorial(n), like=x), k.mul(_polynomial(k, terms, square), inverse))
+    rest = k.add(k.constant(0.5 * math.factorial(n), like=x), k.mul(horner(k, terms, square), inverse))
     rest = k.mul(rest, inverse)
     if n == 0:
         return k.sub(rest, k.log(x))
@@ -191,29 +180,26 @@ def _whole_power(k: Any, x: Any, n: int) -> Any:
 
 _polygamma_operation: Operation = elementwise(
     "polygamma",
-    on_arrays(_polygamma),
+    program=_polygamma,
     partials=lambda y, x, *, n: (lambda: record(_polygamma_operation, (x,), (n + 1,)),),
-    lower=Map(_polygamma),
     params=("n",),
 )
 
-gammaln = unary("gammaln", on_arrays(_gammaln),
-    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),), lower=Map(_gammaln),
+gammaln = unary("gammaln", program=_gammaln,
+    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.gammaln([1000.0, 0.0])
     f64[2] [5905.22042321           inf]
     """)
-gamma = unary("gamma", on_arrays(_gamma),
-    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),), lower=Map(_gamma),
+gamma = unary("gamma", program=_gamma,
+    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.gamma([5.0, 0.5, -1.0])
     f64[3] [24.          1.77245385         nan]
     """)
@@ -227,31 +213,29 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
     return record(_polygamma_operation, (x,), (n,))
 
 
-@function
+@public()
 def digamma(x):
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.
 
-    >>> import autodiff as ad
     >>> ad.special.digamma([1.0, 0.0, -1.0])
     f64[3] [-0.57721566        -inf         nan]
     """
     return _of_order(x, 0, "digamma")
 
 
-@function
+@public()
 def polygamma(n, x):
     """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]
 
     Raises TypeError for an n that is no integer, DispatchError for one that is not from 0 to 30.
     Source: NIST Digital Library of Mathematical Functions, 5.15.
 
-    >>> import autodiff as ad
     >>> ad.special.polygamma(1, [1.0, 0.5])
     f64[2] [1.64493407 4.9348022 ]
     """
     order = integer(n, "polygamma", "the order")
     if not 0 <= order <= _MOST:
-        raise DispatchError(f"polygamma: the order is from 0 to {_MOST}, not {order}\n  called at {caller()}")
+        raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
     return _of_order(x, order, "polygamma")

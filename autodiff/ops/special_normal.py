@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.lowering import Map
 from codegen.records import NamedTuple
 
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, negative, subtract
-from .arrays import on_arrays
+from .conditions import less, where
 from .declare import unary
 from .elementwise import exp
-from .logic import less
-from .selection import where
-from .special_series import ERFCX, halves, more_by_erf, series
+from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, series
 
 __all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]
 
@@ -46,12 +43,10 @@ def _density(k: Any, x: Any) -> Any:
     return k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), _bell(k, x, 0.5))
 
 
-bell = unary("bell", on_arrays(_bell), partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
-    lower=Map(_bell),
+bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
-density = unary("density", on_arrays(_density), partials=lambda y, x: (lambda: negative(multiply(x, y)),),
-    lower=Map(_density),
+density = unary("density", program=_density, partials=lambda y, x: (lambda: negative(multiply(x, y)),),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
 
@@ -64,11 +59,9 @@ def _erfc(k: Any, x: Any) -> Any:
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
 
 
-erfc = unary("erfc", on_arrays(_erfc), partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
-    lower=Map(_erfc),
+erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
     doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.erfc([10.0])
     f64[1] [2.08848758e-45]
     >>> 1 - ad.erf([10.0])
@@ -87,10 +80,9 @@ def _ndtr(k: Any, x: Any) -> Any:
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
 
 
-ndtr = unary("ndtr", on_arrays(_ndtr), partials=lambda y, x: (lambda: density(x),), lower=Map(_ndtr),
+ndtr = unary("ndtr", program=_ndtr, partials=lambda y, x: (lambda: density(x),),
     doc="""The probability that a standard normal number is below x.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.ndtr([0.0, -1.96])
     f64[2] [0.5       0.0249979]
     """)
@@ -134,12 +126,11 @@ def _weighted_slope(k: Any, x: Any) -> Any:
     return k.add(below, k.mul(x, k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), bell)))
 
 
-weighted_slope = unary("weighted_slope", on_arrays(_weighted_slope),
-    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),), lower=Map(_weighted_slope),
+weighted_slope = unary("weighted_slope", program=_weighted_slope,
+    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
-weighted = unary("weighted", on_arrays(_weighted), partials=lambda y, x: (lambda: weighted_slope(x),),
-    lower=Map(_weighted),
+weighted = unary("weighted", program=_weighted, partials=lambda y, x: (lambda: weighted_slope(x),),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
 
@@ -167,14 +158,11 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
     is_far = less(x, -12.0 if x.dtype.itemsize == 4 else -60.0)
     distant = where(is_far, x, 1.0)
-    t = divide(1.0, multiply(distant, distant))
-    far: Any = _SLOPE[-1]
-    for c in reversed(_SLOPE[:-1]):
-        far = add(multiply(far, t), c)
+    far = polynomial(_SLOPE, divide(1.0, multiply(distant, distant)))
     return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
 
 
-mills = unary("mills", on_arrays(_mills), partials=lambda y, x: (_mills_slope(x, y),), lower=Map(_mills),
+mills = unary("mills", program=_mills, partials=lambda y, x: (_mills_slope(x, y),),
     doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
 )
 
@@ -190,19 +178,16 @@ def _log_ndtr(k: Any, x: Any) -> Any:
     low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
     # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
     is_middle = k.lt(scaled, half)
-    square, inner = k.mul(scaled, scaled), k.constant(_ERF[-1], like=x)
-    for c in reversed(_ERF[:-1]):
-        inner = k.add(k.mul(inner, square), k.constant(c, like=x))
+    inner = horner(k, _ERF, k.mul(scaled, scaled))
     rest = k.neg(k.mul(half, k.mul(_bell(k, x, 0.5), tail)))
     high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
     middle = k.sub(high, k.constant(math.log(2.0), like=x))
     return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))
 
 
-log_ndtr = unary("log_ndtr", on_arrays(_log_ndtr), partials=lambda y, x: (lambda: mills(x),), lower=Map(_log_ndtr),
+log_ndtr = unary("log_ndtr", program=_log_ndtr, partials=lambda y, x: (lambda: mills(x),),
     doc="""The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.log_ndtr([-10.0, 0.0])
     f64[2] [-53.23128515  -0.69314718]
     >>> ad.log(ad.special.ndtr(-50.0))
@@ -211,6 +196,7 @@ log_ndtr = unary("log_ndtr", on_arrays(_log_ndtr), partials=lambda y, x: (lambda
 
 
 # ---------------------------------------------------------------- the inverse of the error function
+
 
 class _Piece(NamedTuple):
     """A polynomial in t - centre, lowest power first."""
@@ -300,12 +286,11 @@ def _erfinv_scalar(k: Any, x: Any) -> Any:
 
 
 erfinv = unary("erfinv", _erfinv_reference, partials=lambda y, x: (0.886226925452758 * exp(y * y),),
-    lower=Map(_erfinv_scalar),
+    lower=_erfinv_scalar,
     doc="""The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]
 
     Source: Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011); fitted anew.
 
-    >>> import autodiff as ad
     >>> ad.erfinv([0.0, 1.0, 2.0])
     f64[3] [ 0. inf nan]
     """)

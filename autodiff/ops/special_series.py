@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Map
-
 from ..tensor import Tensor
 from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
-from .arrays import on_arrays
+from .conditions import less, where
 from .declare import Elementwise, unary
 from .elementwise import exp
-from .logic import less
-from .selection import where
 
 __all__ = [
-    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23", "clenshaw",
-    "halves", "i0", "i0e", "i1", "i1e", "more_by_erf", "series",
+    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23",
+    "clenshaw", "halves", "horner", "i0", "i0e", "i1", "i1e", "more_by_erf", "polynomial", "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -129,10 +126,10 @@ def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
     square = k.mul(t, t)
     if len(powers) < 20:
-        odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
+        odd, even = (horner(k, powers[first::2], square) for first in (1, 0))
         return k.add(k.mul(odd, t), even)
     fourth = k.mul(square, square)
-    parts = [_horner(k, powers[first::4], fourth) for first in range(4)]
+    parts = [horner(k, powers[first::4], fourth) for first in range(4)]
     return k.add(k.mul(k.add(k.mul(parts[3], t), parts[2]), square), k.add(k.mul(parts[1], t), parts[0]))
 
 
@@ -179,10 +176,19 @@ def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(math.fsum(c * row[j] for c, row in terms[j:]) for j in range(len(coefficients)))
 
 
-def _horner(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
+def horner(k: Any, coefficients: Sequence[float], t: Any) -> Any:
+    """The polynomial with these coefficients, the lowest first, of an element."""
     total = k.constant(coefficients[-1], like=t)
     for c in coefficients[-2::-1]:
         total = k.add(k.mul(total, t), k.constant(c, like=t))
+    return total
+
+
+def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
+    """The polynomial with these coefficients, the lowest first, of a tensor."""
+    total: Any = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = add(multiply(total, t), c)
     return total
 
 
@@ -234,26 +240,21 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
     is_near = less(abs_(x), _NEAR)
     near = where(is_near, x, 0.0)
-    square, total = multiply(near, near), _RATIO[-1]
-    for c in _RATIO[-2::-1]:
-        total = add(multiply(total, square), c)
+    total = polynomial(_RATIO, multiply(near, near))
     if scaled:
         total = multiply(total, exp(negative(abs_(near))))
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
-i0: Elementwise = unary("i0", on_arrays(_i0), partials=lambda y, x: (i1(x),), lower=Map(_i0),
+i0: Elementwise = unary("i0", program=_i0, partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", on_arrays(_i1), partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
-    lower=Map(_i1),
+i1: Elementwise = unary("i1", program=_i1, partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i1([0.0, 1.0])
     f64[2] [0.        0.5651591]
     """)
@@ -263,25 +264,22 @@ def _turned(k: Any, x: Any) -> Any:
 
 
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary("i0e_turned", on_arrays(_turned),
-    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),), lower=Map(_turned),
+i0e_turned: Elementwise = unary("i0e_turned", program=_turned,
+    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary("i0e", on_arrays(_i0e), partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
-    lower=Map(_i0e),
+i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.
 
-    >>> import autodiff as ad
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
     """)
-i1e: Elementwise = unary("i1e", on_arrays(_i1e),
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),), lower=Map(_i1e),
+i1e: Elementwise = unary("i1e", program=_i1e,
+    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.special.i1e([0.0, 1000.0])
     f64[2] [0.         0.01261093]
     """)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..custom import Function, function
-from ..errors import ShapeError, caller
+from ..custom import Function
+from ..errors import ShapeError, located
 from ..tape import another, of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed
@@ -14,6 +14,7 @@ from .forms import further
 from .joining import concatenate, split
 from .numpy_parameters import joined_in
 from .shaping import flipped, reshaped, swapaxes
+from .template import public
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "fliplr",
@@ -25,15 +26,14 @@ def _each(name: str, tensors: Any) -> list[Any]:
     """The arrays to be put together, as a list.  Raises ShapeError for none."""
     found = listed(tensors, name, "arrays")
     if not found:
-        raise ShapeError(f"{name}: there is nothing to put together\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found
 
 
-@function
+@public()
 def atleast_1d(x):
     """x, or a number as a row of one.   T[...]  →  T[n, ...]
 
-    >>> import autodiff as ad
     >>> ad.atleast_1d(3.0)
     f64[1] [3.]
     >>> ad.atleast_1d([[1.0]]).shape
@@ -43,11 +43,10 @@ def atleast_1d(x):
     return of_its_own(x if x.ndim else reshaped(x, (1,)), x)
 
 
-@function
+@public()
 def atleast_2d(x):
     """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]
 
-    >>> import autodiff as ad
     >>> ad.atleast_2d([1.0, 2.0])
     f64[1,2] [[1. 2.]]
     """
@@ -55,11 +54,10 @@ def atleast_2d(x):
     return of_its_own(x if x.ndim > 1 else reshaped(x, (1, x.size)), x)
 
 
-@function
+@public()
 def atleast_3d(x):
     """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]
 
-    >>> import autodiff as ad
     >>> ad.atleast_3d([1.0, 2.0]).shape
     (1, 2, 1)
     >>> ad.atleast_3d([[1.0, 2.0]]).shape
@@ -70,7 +68,7 @@ def atleast_3d(x):
     return of_its_own(reshaped(x, shape), x)
 
 
-@function
+@public()
 def vstack(tensors):
     """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
 
@@ -78,7 +76,6 @@ def vstack(tensors):
 
     dtype, casting   as of `concatenate`
 
-    >>> import autodiff as ad
     >>> ad.vstack([[1, 2], [[3, 4], [5, 6]]])
     i64[3,2]
     [[1 2]
@@ -88,7 +85,7 @@ def vstack(tensors):
     return concatenate([atleast_2d(x) for x in _each("vstack", tensors)], 0)
 
 
-@function
+@public()
 def hstack(tensors):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
 
@@ -96,7 +93,6 @@ def hstack(tensors):
 
     dtype, casting   as of `concatenate`
 
-    >>> import autodiff as ad
     >>> ad.hstack([[1, 2], [3]])
     i64[3] [1 2 3]
     >>> ad.hstack([[[1], [2]], [[3], [4]]]).shape
@@ -106,26 +102,24 @@ def hstack(tensors):
     return concatenate(rows, 0 if all([x.ndim == 1 for x in rows]) else 1)
 
 
-@function
+@public()
 def dstack(tensors):
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
 
-    >>> import autodiff as ad
     >>> ad.dstack([[1, 2], [3, 4]]).shape
     (1, 2, 2)
     """
     return concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2)
 
 
-@function
+@public()
 def column_stack(tensors):
     """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
 
-    >>> import autodiff as ad
     >>> ad.column_stack([[1, 2], [3, 4]])
     i64[2,2]
     [[1 3]
@@ -135,7 +129,7 @@ def column_stack(tensors):
     return concatenate([x if x.ndim > 1 else reshaped(x, (x.size, 1)) for x in columns], 1)
 
 
-@function
+@public()
 def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """`split` into parts that need not be equal: the first ones are longer by one.
 
@@ -143,7 +137,6 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
 
     Raises ShapeError when x has no such axis, and for less than one part.
 
-    >>> import autodiff as ad
     >>> ad.array_split([1, 2, 3, 4, 5], 2)
     [i64[3] [1 2 3], i64[2] [4 5]]
     """
@@ -152,7 +145,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
         return split(x, indices_or_sections, axis)
     parts = integer(indices_or_sections, "array_split", "the number of parts")
     if parts < 1:
-        raise ShapeError(f"array_split: {parts} parts\n  called at {caller()}")
+        raise ShapeError(located(f"array_split: {parts} parts"))
     check_parts("array_split", parts)
     size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
@@ -161,18 +154,17 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
 def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
     x = as_tensor(x, name, "x")
     if x.ndim <= axis:
-        raise ShapeError(f"{name}: {x.aval} has fewer than {axis + 1} axes\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {x.aval} has fewer than {axis + 1} axes"))
     found: list[Tensor] = split(x, sections, axis)
     return found
 
 
-@function
+@public()
 def hsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]
 
     Raises ShapeError for a 0-d x, and when the extent is no multiple of the number of parts.
 
-    >>> import autodiff as ad
     >>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
     [[[1], [3]], [[2], [4]]]
     """
@@ -180,40 +172,37 @@ def hsplit(x, indices_or_sections) -> list[Tensor]:
     return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-@function
+@public()
 def vsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]
 
     Raises ShapeError for less than two axes, and when the extent is no multiple of the number of parts.
 
-    >>> import autodiff as ad
     >>> ad.vsplit([[1, 2], [3, 4]], 2)
     [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]
     """
     x = as_tensor(x, "vsplit", "x")
     if x.ndim < 2:
-        raise ShapeError(f"vsplit: {x.aval} has fewer than 2 axes\n  called at {caller()}")
+        raise ShapeError(located(f"vsplit: {x.aval} has fewer than 2 axes"))
     return _split_along("vsplit", x, indices_or_sections, 0)
 
 
-@function
+@public()
 def dsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]
 
-    >>> import autodiff as ad
     >>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
     [(2, 2, 2), (2, 2, 2), (2, 2, 2)]
     """
     return _split_along("dsplit", x, indices_or_sections, 2)
 
 
-@function
+@public()
 def append(x, values, axis=None):
     """x with `values` behind it along an axis; axis None: both flattened.
 
     T[..., m, ...], T[..., n, ...]  →  T[..., m + n, ...]
 
-    >>> import autodiff as ad
     >>> ad.append([[1, 2]], 3)
     i64[3] [1 2 3]
     """
@@ -247,13 +236,12 @@ for _function in (vstack, hstack):
 # ---------------------------------------------------------------- turning
 
 
-@function
+@public()
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
 
     Raises ShapeError when x has no such two axes.
 
-    >>> import autodiff as ad
     >>> ad.rot90([[1, 2], [3, 4]])
     i64[2,2]
     [[2 4]
@@ -262,7 +250,7 @@ def rot90(x, k=1, axes=(0, 1)):
     x = as_tensor(x, "rot90", "x")
     plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
     if len({*plane}) != 2 or len(plane) != 2:
-        raise ShapeError(f"rot90: turns in the plane of two axes, not {axes!r:.40}\n  called at {caller()}")
+        raise ShapeError(located(f"rot90: turns in the plane of two axes, not {axes!r:.40}"))
     first, second = plane
     turns = integer(k, "rot90", "k") % 4
     if turns == 2:
@@ -272,13 +260,12 @@ def rot90(x, k=1, axes=(0, 1)):
     return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
 
 
-@function
+@public()
 def flipud(x):
     """x with its rows in reverse order.   T[m, ...]  →  T[m, ...]
 
     Raises ShapeError for a 0-d x.
 
-    >>> import autodiff as ad
     >>> ad.flipud([[1, 2], [3, 4]])
     i64[2,2]
     [[3 4]
@@ -288,13 +275,12 @@ def flipud(x):
     return flipped(x, (axis_of("flipud", 0, x.aval),))
 
 
-@function
+@public()
 def fliplr(x):
     """x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]
 
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.fliplr([[1, 2], [3, 4]])
     i64[2,2]
     [[2 1]

@@ -7,28 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, integer
+from .arguments import axes_of, axis_of, common, integer
 from .arithmetic import abs_, divide, multiply, subtract
 from .complexes import conj
+from .conditions import not_equal, where
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .forms import computed_in, further
 from .joining import stack
-from .logic import not_equal
 from .numpy_parameters import along_axes
-from .primitive import spread_to, zero_of
-from .promotion import common
+from .primitive import I64, spread_to, zero_of
 from .reductions import sum_, summed
 from .rows import segment_sum
-from .selection import where
 from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
+from .template import public
 
 __all__ = [
     "average", "bincount", "corrcoef", "count_nonzero", "cov", "cross", "kron", "matvec", "ptp", "vdot", "vecdot",
@@ -36,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@function
+@public()
 def average(x, axis=None, weights=None, *, keepdims=False):
     """The mean weighted by `weights`.
 
@@ -46,7 +44,6 @@ def average(x, axis=None, weights=None, *, keepdims=False):
 
     returned   whether the sums of weights are returned too: (averages, sums)
 
-    >>> import autodiff as ad
     >>> ad.average([1.0, 5.0], weights=[3.0, 1.0])
     f64[] 2.0
     """
@@ -57,9 +54,7 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     axes = axes_of("average", axis, x.aval)
     if w.shape != x.shape:
         if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
-            raise ShapeError(
-                f"average: weights {w.aval} are not for {x.aval} along axis {axis}\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
         w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
         scale = sum_(w)
     else:
@@ -79,13 +74,12 @@ def _average(x, axis=None, weights=None, returned=False, *, keepdims=False):
     return y, cast_to(sum_(spread_to(w, x.shape), axis, keepdims=keepdims), y.dtype)
 
 
-@function
+@public()
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> import autodiff as ad
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
     """
@@ -94,7 +88,7 @@ def ptp(x, axis=None, *, keepdims=False):
     return subtract(max_(x, axes, keepdims=keepdims), min_(x, axes, keepdims=keepdims))
 
 
-@function
+@public()
 def cov(m, y=None, rowvar=True, bias=False, ddof=None):
     """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
 
@@ -105,7 +99,6 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
     fweights, aweights   how often each observation counts, and how much: f[n]; gradients flow to both
 
-    >>> import autodiff as ad
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
     [[ 1. -2.]
@@ -137,7 +130,7 @@ def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
     """Each variable as a row of observations."""
     rows = [floating(x, name) for x in ((m,) if y is None else (m, y))]
     if any([x.ndim > 2 for x in rows]):
-        raise ShapeError(f"{name}: takes a row or a matrix, not {rows[-1].aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes a row or a matrix, not {rows[-1].aval}"))
     rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
     x = vstack(rows)
     return x if dtype is None else floating(cast_to(x, dtype_of(dtype, name)), name)
@@ -147,17 +140,16 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
     """The weights of observations, in a real dtype that fits x."""
     w = as_tensor(weights, "cov", "weights")
     if w.shape != x.shape[1:]:
-        raise ShapeError(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations\n  called at {caller()}")
+        raise ShapeError(located(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations"))
     return cast_to(w, abs_(x).dtype)
 
 
-@function
+@public()
 def corrcoef(x, y=None, rowvar=True):
     """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
     Raises ShapeError for more than two axes.
 
-    >>> import autodiff as ad
     >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
     [[ 1. -1.]
@@ -178,23 +170,22 @@ def _correlations(c: Tensor) -> Tensor:
     return divide(divide(c, expand_dims(spread, 1)), expand_dims(spread, 0))
 
 
-@function
+@public()
 def vdot(a, b):
     """The sum of products of all elements, with a conjugated.   T[...], T[...]  →  T[]     as one row each
 
     Raises ShapeError when a and b differ in size.
 
-    >>> import autodiff as ad
     >>> ad.vdot([1j, 1.0], [1j, 1.0])
     c128[] (2+0j)
     """
     a, b = common("vdot", (("a", a), ("b", b)), "fic")
     if a.size != b.size:
-        raise ShapeError(f"vdot: {a.aval} and {b.aval} are not of one size\n  called at {caller()}")
+        raise ShapeError(located(f"vdot: {a.aval} and {b.aval} are not of one size"))
     return matmul(reshaped(conj(a), (a.size,)), reshaped(b, (b.size,)))
 
 
-@function
+@public()
 def vecdot(a, b, *, axis=-1):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
@@ -202,7 +193,6 @@ def vecdot(a, b, *, axis=-1):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
     f64[2] [3. 7.]
     """
@@ -226,20 +216,18 @@ def _vecdot(a, b, *, axis=-1, axes=None, keepdims=False, dtype=None, casting="sa
 def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str) -> tuple[Tensor, Tensor]:
     matrix, vector = as_tensor(matrix, name, its), as_tensor(vector, name, other)
     if matrix.ndim < 2 or not vector.ndim:
-        raise ShapeError(
-            f"{name}: {its} is a matrix and {other} a vector, or several, not {matrix.aval} and {vector.aval}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(
+            f"{name}: {its} is a matrix and {other} a vector, or several, not {matrix.aval} and {vector.aval}"
+        ))
     return matrix, vector
 
 
-@function
+@public()
 def matvec(a, b):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.matvec([[1, 2], [3, 4]], [[1, 0], [1, 1]])
     i64[2,2]
     [[1 3]
@@ -254,7 +242,7 @@ def _matvec(a, b, *, axes=None, dtype=None, casting="same_kind"):
     return along_axes(matvec, (2, 1), (a, b), axes, dtype, casting)
 
 
-@function
+@public()
 def vecmat(a, b):
     """The products of vectors, conjugated, with matrices.
 
@@ -262,7 +250,6 @@ def vecmat(a, b):
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
-    >>> import autodiff as ad
     >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
     i64[2] [4 6]
     """
@@ -275,7 +262,7 @@ def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
     return along_axes(vecmat, (1, 2), (a, b), axes, dtype, casting)
 
 
-@function
+@public()
 def cross(a, b, *, axis=-1):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
@@ -283,7 +270,6 @@ def cross(a, b, *, axis=-1):
 
     axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
 
-    >>> import autodiff as ad
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
     """
@@ -293,7 +279,7 @@ def cross(a, b, *, axis=-1):
     for name, x in (("a", a), ("b", b)):
         along = axis_of("cross", axis, x.aval)
         if x.shape[along] != 3:
-            raise ShapeError(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3\n  called at {caller()}")
+            raise ShapeError(located(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3"))
         x = moveaxis(x, along, -1)
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
@@ -309,11 +295,10 @@ def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return moveaxis(cross(a, b), -1, axisc)
 
 
-@function
+@public()
 def kron(a, b):
     """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
 
-    >>> import autodiff as ad
     >>> ad.kron([1, 10], [1, 2, 3])
     i64[6] [ 1  2  3 10 20 30]
     """
@@ -328,22 +313,21 @@ def kron(a, b):
 # ---------------------------------------------------------------- counts
 
 
-@function
+@public()
 def count_nonzero(x, axis=None, *, keepdims=False):
     """The number of elements that are not zero.   x: T[..., n, ...]  →  i64[..., ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> ad.count_nonzero([[0, 1], [2, 3]], axis=0)
     i64[2] [1 2]
     """
     x = as_tensor(x, "count_nonzero", "x")
     axes = axes_of("count_nonzero", axis, x.aval)
-    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axes, keepdims=keepdims)
+    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), I64), axes, keepdims=keepdims)
 
 
-@function
+@public()
 def bincount(x, weights=None, minlength=0, *, length=None):
     """Counts of each number from 0 on, or the sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
 
@@ -352,7 +336,6 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     Gradients flow to the weights.  Raises IndexError for a number outside; with `length`, -1 is the last, as in
     `segment_sum`.
 
-    >>> import autodiff as ad
     >>> ad.bincount([0, 2, 2])
     i64[3] [1 0 2]
     """
@@ -362,7 +345,7 @@ def bincount(x, weights=None, minlength=0, *, length=None):
         known = known_value(x)
         low, high = (min_(x), max_(x)) if known is None else (known.min(initial=0), known.max(initial=-1))
         if int(low) < 0:
-            raise IndexError(f"bincount: {x.aval} has negative numbers\n  called at {caller()}")
+            raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
         length = max(least, int(high) + 1)
     if weights is None:
         weights = np.ones(x.shape, np.int64)

@@ -26,6 +26,7 @@ import numpy as np
 from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 
+from ..custom.function import Function
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..dispatch.declaration import Declaration, place_of
@@ -36,7 +37,8 @@ from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
 __all__ = [
-    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "remembered",
+    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "public",
+    "remembered",
 ]  # fmt: skip
 
 #: Templates kept per function.
@@ -215,6 +217,30 @@ def remembered(
         return made
 
     return decorate
+
+
+def public(
+    tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
+    cls: type[Function] = Function,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a public function by its body.
+
+    tensors, bounds   its operations are recorded again from a template: see `remembered`
+    records           the operation that it records: users find it as `f.primitive`
+
+    A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.  The examples of its
+    documentation begin with the import of this library.
+    """
+
+    def declare(body: Any) -> Function:
+        body.__name__ = body.__qualname__ = body.__name__.rstrip("_")
+        body.__doc__ = (body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
+        made: Function = cls.declare(body if tensors is None else remembered(tensors, bounds)(body))
+        if records is not None:
+            made.primitive = records
+        return made
+
+    return declare
 
 
 class _Memory:

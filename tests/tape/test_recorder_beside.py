@@ -105,7 +105,7 @@ def test_a_process_may_end_before_it_is_made():
 
 def test_an_interrupt_while_it_is_put_in_front_leaves_python_in_front_and_it_is_tried_again():
     run("""
-from autodiff.ops.in_front import Front
+from autodiff.ops.recorder import Front
 replace_methods, came = Front._replace_methods, []
 def interrupted(front):
     if not came:

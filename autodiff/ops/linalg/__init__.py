@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import caller
+from ...errors import located
 from ..contraction import matmul, outer, tensordot
 from ..forms import further
-from ..norms import norm
 from ..protocols import counterparts
 from ..shaping import matrix_transpose
+from ..statistics import norm
 from ..summaries import cross, vecdot
 from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet
@@ -55,7 +55,7 @@ def _svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 @further(pinv)
 def _pinv(a, rcond=None, hermitian=False, *, rtol=None):
     if rcond is not None and rtol is not None:
-        raise ValueError(f"pinv: rcond and rtol are two names of one thing; give one\n  called at {caller()}")
+        raise ValueError(located("pinv: rcond and rtol are two names of one thing; give one"))
     return pinv(_hermitian("pinv", a, hermitian), rcond if rtol is None else rtol)
 
 

@@ -1,74 +1,157 @@
-"""Functions made of products, norms and singular values: powers, chains of products, ranks, least squares."""
+"""Functions made of products, norms and singular values: powers, chains of products, ranks, least squares.
+
+Norms of matrices are sums of some of their singular values: the largest, the smallest, or all.
+
+    |a| = sum(g s)     d|a| = sum(g re diag(uᴴ da v))     for known slopes g: 1, or 0, or shared by equal values
+
+So the gradient is u diag(g) vᴴ, and its change has a limit where values are equal that do not share (see `eigen`).
+At a kink, where they share, or where a value that counts is 0, the gradient is one between its sides, as of `max` and
+`abs`, and second derivatives are nan.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...custom import function
-from ...errors import ShapeError, caller
+from codegen.ir import dtype_name
+
+from ...errors import ShapeError, located
+from ...tape import constant, record
 from ...tensor import Tensor
-from ..arguments import axes_of, integer, listed
-from ..arithmetic import abs_, divide, multiply, subtract
+from ..arguments import axes_of, common, integer, listed
+from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
+from ..complexes import conjugated, real_part
+from ..conditions import equal, greater, logical_and, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..logic import greater
-from ..norms import norm
-from ..primitive import spread_to
-from ..promotion import common
+from ..primitive import I64, added, spread_to, zero_of
 from ..reductions import sum_, summed, unreduced
-from ..shaping import expand_dims, reshaped, transposed
-from ..statistics import floating
+from ..shaping import expand_dims, reshaped, rows_along
+from ..slicing import part
+from ..statistics import floating, norm
+from ..template import public
+from .eigen import Gaps, diagonal_row, identity, with_rule
 from .matrices import matrices, square
-from .norms import spectral_norm
-from .singular import pinv, svdvals, tolerance
+from .singular import apart, decomposition, moved_gradient, pinv, scaled_by, svdvals, tolerance
 from .solving import inv
 
 __all__ = [
-    "LstsqResult", "cond", "diagonal", "lstsq", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "trace",
-    "vector_norm",
+    "LstsqResult", "cond", "diagonal", "lstsq", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
+    "spectral_norm", "trace", "vector_norm",
 ]  # fmt: skip
 
 
-_I64 = np.dtype(np.int64)
+def _number(x: Tensor, a: Tensor) -> Tensor:
+    """A number for each matrix, in the dtype of the matrices."""
+    return cast_to(reshaped(x, (*x.shape, 1, 1)), a.dtype)
 
 
-@function
+def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
+    """The slopes, nan at kinks."""
+    is_kink = logical_and(Gaps(s).tiny, not_equal(real_part(slopes), zero_of(real_part(slopes).dtype)))
+    return where(is_kink, _nan(s.dtype), slopes)
+
+
+def _nan(dtype: np.dtype) -> Tensor:
+    return constant(np.nan, dtype_name(dtype))
+
+
+def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
+    """The seed times u diag(shares) vᴴ, without the values that are 0."""
+    u, s, v = apart(y, a.shape[-2])
+    row = where(equal(s, zero_of(s.dtype)), zero_of(s.dtype), shares)
+    return record(_pulled, (multiply(_number(seed, a), scaled_by(u, row, v)), seed, a, y, slopes))
+
+
+def _pulled_vjp(c, _, value, seed, a, y, slopes):
+    moved, p = moved_gradient(a, y, slopes, c, True)
+    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a.shape[-2])[1], slopes))
+    seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
+    return (None, seed_bar, multiply(_number(seed, a), moved), None, None)
+
+
+def _pulled_jvp(dxs, _, value, seed, a, y, slopes):
+    _, dseed, da, _, _ = dxs
+    by_a = None if da is None else multiply(_number(seed, a), moved_gradient(a, y, slopes, da, True)[0])
+    if dseed is None:
+        return by_a
+    u, s, v = apart(y, a.shape[-2])
+    by_seed = multiply(_number(dseed, a), scaled_by(u, _known_slopes(s, slopes), v))
+    return added(by_a, by_seed)
+
+
+#: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
+_pulled = with_rule("norm_pulled", _pulled_vjp, _pulled_jvp)
+
+
+def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
+    return (None, _gradient(y_bar, a, y, shares, slopes), None, None, None)
+
+
+def _norm_jvp(dxs, _, value, a, y, shares, slopes):
+    one = spread_to(constant(1.0, dtype_name(value.dtype)), value.shape)
+    products = multiply(conjugated(_gradient(one, a, y, shares, slopes)), dxs[1])
+    return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
+
+
+#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, and the slopes of `_pulled`.
+_norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
+
+
+def spectral_norm(a: Tensor, ord: Any) -> Tensor:
+    """The largest singular value of each matrix (ord 2), the smallest (-2), or the sum of all ("nuc")."""
+    y = decomposition(a)
+    _, s, _ = apart(y, a.shape[-2])
+    row = real_part(s)
+    if ord == "nuc":
+        value = summed(row, (row.ndim - 2, row.ndim - 1))
+        shares = slopes = spread_to(constant(1.0, dtype_name(s.dtype)), s.shape)
+    else:
+        at = 0 if ord == 2 else row.shape[-1] - 1
+        value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
+        equals = part(add(cast_to(Gaps(s).near, row.dtype), identity(row)), row.ndim - 2, at, at + 1)
+        count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
+        shares = cast_to(divide(equals, count), s.dtype)
+        slopes = where(equal(multiply(shares, shares), shares), shares, _nan(s.dtype))
+    return record(_norm, (value, a, y, shares, slopes))
+
+
+# ---------------------------------------------------------------- norms that are sums of singular values
+
+
+@public()
 def diagonal(x, *, offset=0):
     """A diagonal of each matrix, of the last two axes; `ad.diagonal` takes the first.   T[..., m, n]  →  T[..., k]
 
     offset   column - row of its elements
 
-    >>> import autodiff as ad
     >>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)
     i64[1] [2]
     """
     return any_diagonal(x, offset, -2, -1)
 
 
-@function
+@public()
 def trace(x, *, offset=0, dtype=None):
     """The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`
 
-    >>> import autodiff as ad
     >>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])
     f64[1] [5.]
     """
     return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
-@function
+@public()
 def matrix_norm(x, *, ord="fro", keepdims=False):
     """The norm of each matrix, of the orders of `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_norm([[[3.0, 4.0]], [[0.0, 1.0]]])
     f64[2] [5. 1.]
     """
@@ -76,30 +159,26 @@ def matrix_norm(x, *, ord="fro", keepdims=False):
     return norm(x, ord, (-2, -1), keepdims=keepdims)
 
 
-@function
+@public()
 def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     """The norm over one axis, several, or (None) of all elements as one vector, of the orders of `norm` for vectors.
 
     f[..., n, ...]  →  f[...]
 
-    >>> import autodiff as ad
     >>> ad.linalg.vector_norm([[3.0, -4.0], [1.0, 0.0]], ord=1)
     f64[] 8.0
     """
     x = floating(x, "vector_norm")
     axes = axes_of("vector_norm", axis, x.aval)
-    rest = tuple([i for i in range(x.ndim) if i not in axes])
-    rows = reshaped(transposed(x, rest + axes), (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])))
-    return unreduced(norm(rows, ord, -1), x, axes, keepdims)
+    return unreduced(norm(rows_along(x, axes), ord, -1), x, axes, keepdims)
 
 
-@function
+@public()
 def matrix_power(a, n):
     """Each square matrix times itself n times; for a negative n its inverse.   T[..., m, m]  →  T[..., m, m]
 
     In log2 n products.  Raises ShapeError for what is not square, LinAlgError where the inverse does not exist.
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_power([[1, 1], [0, 1]], 5)
     i64[2,2]
     [[1 5]
@@ -107,7 +186,7 @@ def matrix_power(a, n):
     """
     (a,) = common("matrix_power", (("a", a),), "fic")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(f"matrix_power: takes square matrices, not {a.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"matrix_power: takes square matrices, not {a.aval}"))
     count = integer(n, "matrix_power", "n")
     if count < 0:
         a, count = inv(a), -count
@@ -121,21 +200,20 @@ def matrix_power(a, n):
     return spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape) if found is None else found
 
 
-@function
+@public()
 def multi_dot(arrays):
     """The product of a chain of matrices, in the order of fewest multiplications.   [T[k, l], T[l, m], ...]  →  T[k, n]
 
     The first may be a row, the last a column: vectors.  Raises ShapeError for less than two, and where sizes differ.
     Source: the dynamic program of Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", 15.2.
 
-    >>> import autodiff as ad
     >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
     f64[2] [12. 12.]
     """
     given = listed(arrays, "multi_dot", "arrays")
     chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(given)], "fic") if given else []
     if len(chain) < 2:
-        raise ShapeError(f"multi_dot: {len(chain)} arrays are no chain\n  called at {caller()}")
+        raise ShapeError(located(f"multi_dot: {len(chain)} arrays are no chain"))
     ends = [x.ndim == 1 for x in (chain[0], chain[-1])]
     if ends[0]:
         chain[0] = expand_dims(chain[0], 0)
@@ -143,7 +221,7 @@ def multi_dot(arrays):
         chain[-1] = expand_dims(chain[-1], 1)
     if any([x.ndim != 2 for x in chain]) or any([a.shape[1] != b.shape[0] for a, b in pairwise(chain)]):
         told = ", ".join([str(x.aval) for x in chain])
-        raise ShapeError(f"multi_dot: {told} are no chain of matrices\n  called at {caller()}")
+        raise ShapeError(located(f"multi_dot: {told} are no chain of matrices"))
     found = _chained(chain, _splits([x.shape[0] for x in chain] + [chain[-1].shape[1]]), 0, len(chain) - 1)
     return reshaped(found, tuple([n for n, drops in zip(found.shape, ends, strict=True) if not drops]))
 
@@ -171,7 +249,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
     return matmul(_chained(chain, split, first, k), _chained(chain, split, k + 1, last))
 
 
-@function
+@public()
 def matrix_rank(A, tol=None, *, rtol=None):
     """The number of singular values above a limit: the largest times max(m, n) times the dtype's precision.
 
@@ -179,7 +257,6 @@ def matrix_rank(A, tol=None, *, rtol=None):
 
     hermitian   whether the matrices are symmetric, or Hermitian
 
-    >>> import autodiff as ad
     >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     i64[] 1
     """
@@ -190,16 +267,15 @@ def matrix_rank(A, tol=None, *, rtol=None):
         limit = multiply(max_(s, -1, keepdims=True), share) if s.shape[-1] else 0.0
     else:
         limit = tol if isinstance(tol, (int, float)) else expand_dims(tol, -1)
-    return sum_(cast_to(greater(s, limit), _I64), -1)
+    return sum_(cast_to(greater(s, limit), I64), -1)
 
 
-@function
+@public()
 def cond(x, p=None):
     """The condition number of each matrix: the most that a relative error of b may grow in a solution of a @ x = b.
 
     f[..., m, m]  →  f[...]     p: the order of the norm; None and 2: by singular values, also where m != n
 
-    >>> import autodiff as ad
     >>> ad.linalg.cond([[2.0, 0.0], [0.0, 0.5]])
     f64[] 4.0
     """
@@ -219,7 +295,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@function
+@public()
 def lstsq(a, b, rcond=None) -> LstsqResult:
     """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
 
@@ -231,7 +307,6 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
 
     Raises ShapeError for matrices that do not fit.
 
-    >>> import autodiff as ad
     >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
     f64[1] [2.]
     """
@@ -239,18 +314,17 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     a = matrices("lstsq", a)
     is_vector = b.ndim == 1
     if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
-        raise ShapeError(
-            f"lstsq: {a.aval} and {b.aval} have no common size\n"
-            f"  called at {caller()}\n"
-            f"  the right-hand side has as many rows as the matrix: {a.shape[-2]}"
-        )
+        raise ShapeError(located(
+            f"lstsq: {a.aval} and {b.aval} have no common size",
+            f"the right-hand side has as many rows as the matrix: {a.shape[-2]}",
+        ))
     columns = reshaped(b, (*b.shape, 1)) if is_vector else b
     x = matmul(pinv(a, rcond), columns)
     rest = abs_(subtract(columns, matmul(a, x)))
     residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
     s = svdvals(a)
     bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
-    rank = summed(cast_to(greater(s, bound), np.dtype(np.int64)), (s.ndim - 1,))
+    rank = summed(cast_to(greater(s, bound), I64), (s.ndim - 1,))
     if is_vector:
         x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
     return LstsqResult(x, residuals, rank, s)

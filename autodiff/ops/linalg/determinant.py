@@ -10,22 +10,21 @@ from codegen.ir import Aval
 from codegen.lowering import Call, Dense
 from codegen.records import NamedTuple
 
-from ...custom import function
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
-from ..arithmetic import add, multiply, negative
+from ..arithmetic import multiply, negative
 from ..batching import along, to_front, with_examples
 from ..complexes import conjugated, imaginary_part, real_aval, real_part
 from ..conversion import cast_to
 from ..creation import eye
 from ..joining import joined
-from ..primitive import expect, primitive, spread_to, zeros_of
+from ..primitive import added, expect, primitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
-from .matrices import adjoint, flipped_axes, square, square_aval
+from ..template import public
+from .matrices import adjoint, flipped_axes, of_matrices, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
@@ -150,7 +149,7 @@ def _change_jvp(dxs, y, a, e):
         moved = spread_to(expand_dims(dxs[0], a.ndim - 2), each.shape)
         of_a = reshaped(_change_of_change(each, changes, moved), e.shape)
     of_e = None if dxs[1] is None else record(_adjugate_change, (a, dxs[1]))
-    return add(of_a, of_e) if of_a is not None and of_e is not None else of_e if of_a is None else of_a
+    return added(of_a, of_e)
 
 
 def _change_aval(a: Aval, e: Aval) -> Aval:
@@ -158,7 +157,7 @@ def _change_aval(a: Aval, e: Aval) -> Aval:
     expect("adjugate_change", (a, e), "fc")
     *batch, rows, n = e.shape
     if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
-        raise ShapeError(f"adjugate_change: {e} is no change of {a}\n  called at {caller()}")
+        raise ShapeError(located(f"adjugate_change: {e} is no change of {a}"))
     return e
 
 
@@ -175,7 +174,7 @@ def _change_batch(op, size, xs, mapped):
 
 #: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
 #: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
-_adjugate_change = primitive(
+_adjugate_change = of_matrices(
     "adjugate_change",
     lambda a, e: _of_finite(_change_reference, a, e),
     infer=_change_aval,
@@ -183,46 +182,37 @@ _adjugate_change = primitive(
     jvp=_change_jvp,
     lower=Call(),
     batch=_change_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 #: det(a) · a⁻¹, which every matrix has.
-_adjugate = primitive(
+_adjugate = of_matrices(
     "adjugate",
     lambda a: _of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
     jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 # ---------------------------------------------------------------- determinants
 
-_det = primitive(
+_det = of_matrices(
     "det",
     np.linalg.det,
     infer=lambda a: _number_aval("det", a),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
-@records(_det)
+@public(records=_det)
 def det(a):
     """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
     Singular matrices have derivatives of every order too: a determinant is a polynomial.
     Raises ShapeError for matrices that are not square.
 
-    >>> import autodiff as ad
     >>> ad.grad(ad.linalg.det)(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     f64[2,2]
     [[ 4. -3.]
@@ -276,16 +266,13 @@ def _direction_jvp(dxs, y, a, *factors):
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
-_direction = primitive(
+_direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=lambda a, *_: _number_aval("slogdet", a),
     vjp=_direction_vjp,
     jvp=_direction_jvp,
     lower=Dense("sign"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -295,16 +282,13 @@ def _log_abs_jvp(dxs, y, a, *factors):
 
 
 #: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
-_log_abs_det = primitive(
+_log_abs_det = of_matrices(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
     jvp=_log_abs_jvp,
     lower=Dense("log_abs"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -317,16 +301,13 @@ def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
 
 
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
-_log_det_factored = primitive(
+_log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
     infer=lambda a, factor: _number_aval("log_det_factored", a),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
     jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
     lower=Dense("log_of_factor"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -335,7 +316,7 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
     return record(_log_det_factored, (a, factor))
 
 
-@function
+@public()
 def slogdet(a) -> SlogdetResult:
     """The sign of each determinant, and the logarithm of its size: no overflow.
 
@@ -346,7 +327,6 @@ def slogdet(a) -> SlogdetResult:
     nan.
     Raises ShapeError for matrices that are not square.
 
-    >>> import autodiff as ad
     >>> ad.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
     SlogdetResult(sign=f64[] -1.0, logabsdet=f64[] 0.0)
     >>> ad.linalg.slogdet(1e-200 * ad.eye(2)).logabsdet > -ad.inf

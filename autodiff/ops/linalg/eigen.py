@@ -30,13 +30,13 @@ from codegen.ir import Aval, dtype_name
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
-from ...custom import function
-from ...errors import caller
+from ...errors import located
 from ...tape import DETACH, constant, record
 from ...tensor import Tensor
 from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
 from ..batching import along
 from ..complexes import real_part
+from ..conditions import greater, less_equal, logical_and, logical_not, logical_or, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
@@ -44,14 +44,13 @@ from ..diagonals import tril, triu
 from ..extremes import max_
 from ..forms import further
 from ..joining import joined
-from ..logic import greater, less_equal, logical_and, logical_not, logical_or, not_equal
-from ..primitive import Operation, primitive, spread_to, zero_of
+from ..primitive import Operation, added, primitive, spread_to, zero_of
 from ..reductions import summed
-from ..selection import where
 from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
-from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
+from ..template import public
+from .matrices import adjoint, first_refused, hermitian_part, of_matrices, square, square_aval
 
 __all__ = [
     "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh", "identity",
@@ -60,6 +59,7 @@ __all__ = [
 
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
+
 
 def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()) -> Operation:
     """An operation whose value is its first input; the rules say how it follows from the others."""
@@ -197,6 +197,7 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
 
 # ---------------------------------------------------------------- eigenvalues and eigenvectors
 
+
 def _reference(a: np.ndarray) -> np.ndarray:
     try:
         w, v = np.linalg.eigh(a)
@@ -254,7 +255,7 @@ def _pulled_jvp(dxs, _, value, a, y, g):
     _, da, _, dg = dxs
     by_slopes = None if dg is None else _with_values(_apart(y)[1], dg)
     by_a = None if da is None else _moved(y, g, da, dg is None)[0]
-    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+    return added(by_a, by_slopes)
 
 
 #: v diag(g) vᴴ, the gradient that slopes g of eigenvalues give: from it, a, its decomposition and the slopes.
@@ -274,16 +275,13 @@ def _values_jvp(dxs, w, value, a, y):
 #: The eigenvalues, from a and its decomposition: they have their derivatives where the vectors have none.
 _values = with_rule("eigh_values", _values_vjp, _values_jvp)
 
-_eigh = primitive(
+_eigh = of_matrices(
     "eigh",
     _reference,
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("eigh"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -301,7 +299,7 @@ def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
-@function
+@public()
 def eigh(a) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
@@ -315,14 +313,13 @@ def eigh(a) -> EighResult:
 
     UPLO   "L" or "U": only this triangle is read, and has the gradient
 
-    >>> import autodiff as ad
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
     """
     return EighResult(*_decomposed("eigh", a))
 
 
-@function
+@public()
 def eigvalsh(a):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
@@ -333,7 +330,6 @@ def eigvalsh(a):
 
     UPLO   "L" or "U": only this triangle is read, and has the gradient
 
-    >>> import autodiff as ad
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]
     """
@@ -343,7 +339,7 @@ def eigvalsh(a):
 def _triangle(name: str, a: object, UPLO: str) -> Tensor:
     """The Hermitian matrices that have these lower, or upper, triangles."""
     if UPLO not in ("L", "U", "l", "u"):
-        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}\n  called at {caller()}")
+        raise ValueError(located(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}"))
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
     return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))

@@ -18,28 +18,27 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Call, Decompose, Dense
 
-from ...custom import function
-from ...errors import DispatchError, GradientError, caller
+from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
 from ..arithmetic import add, multiply, subtract
-from ..batching import along
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import halved_lower, lower_part, upper_part
 from ..joining import joined
-from ..primitive import expect, primitive, zeros_of
+from ..primitive import expect, zeros_of
 from ..slicing import part
-from .matrices import adjoint, first_refused, hermitian_part, matrices, square, square_aval
+from ..template import public
+from .matrices import adjoint, first_refused, hermitian_part, matrices, of_matrices, square, square_aval
 from .solving import solved_triangular
 
 __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
 
 
 # ---------------------------------------------------------------- Cholesky
+
 
 def _cholesky_reference(a: np.ndarray) -> np.ndarray:
     try:
@@ -63,16 +62,13 @@ def _cholesky_jvp(dxs, y, a):
 
 
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
-_cholesky = primitive(
+_cholesky = of_matrices(
     "cholesky",
     _cholesky_reference,
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -81,7 +77,7 @@ def factored(a: Tensor) -> Tensor:
     return record(_cholesky, (a,))
 
 
-@records(_cholesky)
+@public(records=_cholesky)
 def cholesky(a):
     """The lower triangular y with y @ yᴴ = a, for positive definite matrices: symmetric, or Hermitian.
 
@@ -93,7 +89,6 @@ def cholesky(a):
 
     upper   whether the other factor is given, the conjugate transpose
 
-    >>> import autodiff as ad
     >>> ad.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     f64[2,2]
     [[2. 0.]
@@ -103,6 +98,7 @@ def cholesky(a):
 
 
 # ---------------------------------------------------------------- columns that complete orthonormal ones
+
 
 def _complement_aval(q: Aval) -> Aval:
     expect("complement", (q,), "fc")
@@ -117,23 +113,19 @@ def _complement_reference(q: np.ndarray) -> np.ndarray:
 
 
 def _refused(*_: object) -> NoReturn:
-    raise GradientError(
-        "the vectors that complete an orthonormal basis are any, and have no derivative\n"
-        f"  called at {caller()}\n"
-        "  svd(a, full_matrices=False) and qr(a) give those that have one"
-    )
+    raise GradientError(located(
+        "the vectors that complete an orthonormal basis are any, and have no derivative",
+        "svd(a, full_matrices=False) and qr(a) give those that have one",
+    ))
 
 
-_complement = primitive(
+_complement = of_matrices(
     "complement",
     _complement_reference,
     infer=_complement_aval,
     vjp=_refused,
     jvp=_refused,
     lower=Call(),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -144,6 +136,7 @@ def completed(q: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- QR
+
 
 def _qr_reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate(np.linalg.qr(a), axis=-2)
@@ -198,16 +191,13 @@ def _qr_jvp(dxs, y, a):
     return joined((dq, upper_part(dr)), y.ndim - 2)
 
 
-_qr = primitive(
+_qr = of_matrices(
     "qr",
     _qr_reference,
     infer=_qr_aval,
     vjp=_qr_vjp,
     jvp=_qr_jvp,
     lower=Decompose("qr"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -218,7 +208,7 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-@function
+@public()
 def qr(a, mode="reduced"):
     """Orthonormal columns Q and an upper triangle R with Q @ R = a.
 
@@ -230,16 +220,14 @@ def qr(a, mode="reduced"):
     The gradient is that of matrices whose first k columns are independent: nan where R has a zero on its diagonal.
     Raises ShapeError for less than two axes, DispatchError for another mode.
 
-    >>> import autodiff as ad
     >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)
     f64[1,1] [[5.]]
     """
     if mode not in ("reduced", "r", "complete"):
-        raise DispatchError(
-            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}\n"
-            f"  called at {caller()}\n"
-            "  np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient"
-        )
+        raise DispatchError(located(
+            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}",
+            "np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient",
+        ))
     a = matrices("qr", a)
     m, n = a.shape[-2:]
     if m >= n:

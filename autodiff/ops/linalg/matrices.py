@@ -15,23 +15,31 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ...errors import LinAlgError, ShapeError, caller
+from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
+from ..arguments import common
+from ..batching import along
 from ..complexes import conjugated
-from ..primitive import broadcast_avals, expect, spread_to
-from ..promotion import common
+from ..primitive import Operation, broadcast_avals, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "right_side", "square", "square_aval",
-    "substituted", "symmetric_part",
+    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_matrices", "right_side", "square",
+    "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
+
+
+def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> Operation:
+    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
+    usual: dict[str, Any] = {"batch": along(), "heavy": True, "keeps_mask": False}
+    return primitive(name, reference, **usual | declared)
+
 
 def square_aval(name: str, a: Aval) -> Aval:
     """The shape rule of square matrices, float or complex.  Raises ShapeError or DTypeError for others."""
     expect(name, (a,), "fc")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(f"{name}: takes square matrices, not {a}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes square matrices, not {a}"))
     return a
 
 
@@ -39,7 +47,7 @@ def matrices(name: str, a: Any) -> Tensor:
     """An argument as matrices of floats or complex numbers; integers and bool become float64.  Raises ShapeError."""
     (a,) = common(name, (("a", a),), "fc")
     if a.ndim < 2:
-        raise ShapeError(f"{name}: takes matrices, not {a.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: takes matrices, not {a.aval}"))
     return a
 
 
@@ -81,11 +89,10 @@ def right_side(
     square_aval(name, a.aval)
     is_vector = b.ndim == 1
     if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-1]:
-        raise ShapeError(
-            f"{name}: {a.aval} and {b.aval} have no common size\n"
-            f"  called at {caller()}\n"
-            f"  the right-hand side has as many rows as the matrix: {a.shape[-1]}"
-        )
+        raise ShapeError(located(
+            f"{name}: {a.aval} and {b.aval} have no common size",
+            f"the right-hand side has as many rows as the matrix: {a.shape[-1]}",
+        ))
     columns = reshaped(b, (*b.shape, 1)) if is_vector else b
     batch = broadcast_avals(name, (a.aval.with_shape(a.shape[:-2]), columns.aval.with_shape(columns.shape[:-2])))
     a = spread_to(a, (*batch, *a.shape[-2:]))

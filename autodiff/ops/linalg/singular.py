@@ -24,19 +24,18 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
-from ...custom import function
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import number, records
+from ..arguments import number
 from ..arithmetic import add, mul0, multiply, negative, subtract
-from ..batching import along
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import expect, primitive
+from ..primitive import added, expect
 from ..shaping import reshaped
 from ..slicing import part
+from ..template import public
 from .eigen import (
     Gaps,
     diagonal_of,
@@ -49,7 +48,7 @@ from .eigen import (
     with_rule,
 )
 from .factorization import completed
-from .matrices import adjoint, matrices
+from .matrices import adjoint, matrices, of_matrices
 
 __all__ = [
     "SVDResult", "apart", "decomposition", "moved_gradient", "pinv", "scaled_by", "svd", "svdvals", "tolerance",
@@ -156,7 +155,7 @@ def _pulled_jvp(dxs, _, value, a, y, g):
     (_, da, _, dg), (u, _, v) = dxs, apart(y, a.shape[-2])
     by_slopes = None if dg is None else scaled_by(u, dg, v)
     by_a = None if da is None else moved_gradient(a, y, g, da, dg is None)[0]
-    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+    return added(by_a, by_slopes)
 
 
 #: u diag(g) vᴴ, the gradient that slopes g of singular values give: from it, a, its decomposition and the slopes.
@@ -178,16 +177,13 @@ def _values_jvp(dxs, value, _, a, y):
 _values = with_rule("singular_values", _values_vjp, _values_jvp)
 
 
-_svd = primitive(
+_svd = of_matrices(
     "svd",
     lambda a: _of_sound(_stacked, a),
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("svd"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -212,7 +208,7 @@ def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     return u, record(_values, (values, a, y)), v
 
 
-@function
+@public()
 def svd(a, full_matrices=True, compute_uv=True):
     """Singular values, in falling order, and orthonormal singular vectors: (U * S) @ Vh = a.
 
@@ -228,7 +224,6 @@ def svd(a, full_matrices=True, compute_uv=True):
 
     hermitian   whether the matrices are symmetric, or Hermitian
 
-    >>> import autodiff as ad
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
     """
@@ -240,7 +235,7 @@ def svd(a, full_matrices=True, compute_uv=True):
     return SVDResult(u, s, adjoint(v))
 
 
-@function
+@public()
 def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
@@ -248,7 +243,6 @@ def svdvals(a):
     depend on how the function treats these.
     Raises ShapeError for less than two axes.
 
-    >>> import autodiff as ad
     >>> ad.linalg.svdvals([[3.0, 0.0], [4.0, 0.0]])
     f64[2] [5. 0.]
     """
@@ -287,16 +281,13 @@ def _pinv_jvp(dxs, y, a, *, tolerance):
     return add(dy, subtract(right, matmul(y, matmul(a, right))))
 
 
-_pinv = primitive(
+_pinv = of_matrices(
     "pinv",
     _pinv_reference,
     infer=_pinv_infer,
     vjp=_pinv_vjp,
     jvp=_pinv_jvp,
     lower=Call(),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -305,7 +296,7 @@ def tolerance(a: Tensor, given: float | None) -> float:
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 
-@records(_pinv)
+@public(records=_pinv)
 def pinv(a, rcond=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 
@@ -316,7 +307,6 @@ def pinv(a, rcond=None):
 
     hermitian   whether the matrices are symmetric, or Hermitian; rtol   another name of rcond
 
-    >>> import autodiff as ad
     >>> ad.linalg.pinv([[2.0], [0.0]])
     f64[1,2] [[0.5 0. ]]
     """

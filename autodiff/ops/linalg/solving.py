@@ -15,18 +15,18 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
 from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..creation import eye
 from ..diagonals import lower_part, upper_part
-from ..primitive import expect, primitive, spread_to
+from ..primitive import added, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
-from .matrices import adjoint, first_refused, right_side, square, square_aval, substituted
+from ..template import public
+from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -40,16 +40,13 @@ def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
     square_aval(name, a)
     expect(name, (a, b), "fc")
     if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(f"{name}: {b} is no right-hand side of {a}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: {b} is no right-hand side of {a}"))
     return b
 
 
 def _tangent(da: Tensor | None, db: Any, x: Tensor) -> Any:
     """db - da @ x: the right-hand side whose solution is the tangent of x."""
-    if da is None:
-        return db
-    moved = negative(matmul(da, x))
-    return moved if db is None else db + moved
+    return added(db, None if da is None else negative(matmul(da, x)))
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -83,7 +80,7 @@ def _solve_jvp(dxs, x, a, b):
     return solved(a, _tangent(*dxs, x))
 
 
-_solve = primitive(
+_solve = of_matrices(
     "solve",
     _solve_reference,
     infer=lambda a, b: _solve_aval("solve", a, b),
@@ -91,8 +88,6 @@ _solve = primitive(
     jvp=_solve_jvp,
     lower=Dense("solve"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -106,7 +101,7 @@ def solved(a: Tensor, b: Tensor) -> Tensor:
     return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False, True))
 
 
-@records(_solve)
+@public(records=_solve)
 def solve(a, b):
     """The solution x of a @ x = b.
 
@@ -115,7 +110,6 @@ def solve(a, b):
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular one,
     when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.solve([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
     f64[2] [1. 2.]
     """
@@ -222,7 +216,7 @@ def _solve_lu_jvp(dxs, x, a, factors, b, *, turned, refuses):
 
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
-_solve_lu = primitive(
+_solve_lu = of_matrices(
     "solve_lu",
     _solve_lu_reference,
     infer=lambda a, factors, b, *, turned, refuses: _solve_aval("solve", a, b),
@@ -230,8 +224,6 @@ _solve_lu = primitive(
     jvp=_solve_lu_jvp,
     lower=Dense("solve_lu"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -265,7 +257,7 @@ def _triangular_jvp(dxs, x, a, b, *, lower, refuses):
     return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower, refuses)
 
 
-_solve_triangular = primitive(
+_solve_triangular = of_matrices(
     "solve_triangular",
     _triangular_reference,
     infer=lambda a, b, *, lower, refuses: _solve_aval("solve_triangular", a, b),
@@ -273,8 +265,6 @@ _solve_triangular = primitive(
     jvp=_triangular_jvp,
     lower=Dense("triangular"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -283,7 +273,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -
     return record(_solve_triangular, (a, b), (lower, refuses))
 
 
-@records(_solve_triangular)
+@public(records=_solve_triangular)
 def solve_triangular(a, b, *, lower=False):
     """The solution x of triangle(a) @ x = b: the upper triangle, or with `lower` the lower one; the other is not read.
 
@@ -292,7 +282,6 @@ def solve_triangular(a, b, *, lower=False):
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a zero on the
     diagonal, when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.solve_triangular([[2.0, 9.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
     f64[2] [1. 2.]
     """
@@ -320,7 +309,7 @@ def _factored_jvp(dxs, x, a, factor, b):
 
 #: x with a @ x = b, where a = factor @ factorᴴ.  The factor is how it is computed; what gradients flow to is a:
 #: a backward pass, and its derivative, solve with the same factor again.
-_solve_factored = primitive(
+_solve_factored = of_matrices(
     "solve_factored",
     _factored_reference,
     infer=lambda a, factor, b: _solve_aval("solve_factored", a, b),
@@ -328,8 +317,6 @@ _solve_factored = primitive(
     jvp=_factored_jvp,
     lower=Dense("factored"),
     batch=_batch,
-    heavy=True,
-    keeps_mask=False,
 )
 
 
@@ -356,27 +343,23 @@ def _inv_vjp(y_bar, y, a, *, refuses):
 
 
 #: What a singular matrix `refuses` is nan without it.
-_inv = primitive(
+_inv = of_matrices(
     "inv",
     _inv_reference,
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
-    batch=along(),
-    heavy=True,
-    keeps_mask=False,
 )
 
 
-@records(_inv)
+@public(records=_inv)
 def inv(a):
     """The inverse of each matrix.   T[..., n, n]  →  T[..., n, n]     float or complex; integers and bool give float64
 
     To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
     LinAlgError for a singular one, when the value is computed.
 
-    >>> import autodiff as ad
     >>> ad.linalg.inv([[2.0, 0.0], [0.0, 4.0]])
     f64[2,2]
     [[0.5  0.  ]

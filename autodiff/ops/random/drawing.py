@@ -9,27 +9,26 @@ import numpy as np
 
 from codegen.ir import dtype_name
 
-from ...custom import function
-from ...errors import DTypeError, ShapeError, caller
+from ...errors import DTypeError, ShapeError, located
 from ...tape import constant
 from ...tensor import Tensor
 from ..arguments import axis_of
 from ..arithmetic import add, divide, mod, multiply, negative, subtract
+from ..conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
 from ..conversion import as_tensor, cast_to, dtype_of
 from ..creation import arange, extents_of
 from ..elementwise import erf, log, log1p
 from ..extremes import argmax
 from ..gathering import take
-from ..logic import bitwise_right_shift, greater, greater_equal, less
+from ..primitive import F64, I64
 from ..reductions import sum_
+from ..rows import argsort
 from ..scans import cumsum
-from ..selection import clip, minimum, where
 from ..shaping import reshape
 from ..slicing import part
-from ..sorting import argsort
 from ..special_normal import erfinv
 from ..statistics import floating
-from ..template import remembered
+from ..template import public, remembered
 from .keys import bits, fraction, numbered, of_key
 
 __all__ = [
@@ -43,7 +42,7 @@ _ROOT = math.sqrt(2.0)
 def _float(name: str, dtype: Any) -> np.dtype:
     dtype = dtype_of(dtype, f"random.{name}")
     if dtype.kind != "f":
-        raise DTypeError(f"random.{name}: numbers are float32 or float64, not {dtype}\n  called at {caller()}")
+        raise DTypeError(located(f"random.{name}: numbers are float32 or float64, not {dtype}"))
     return dtype
 
 
@@ -77,23 +76,21 @@ def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
 def _fits(name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The result, which parameters were to broadcast into.  Raises ShapeError when they made it larger."""
     if result.shape != shape:
-        raise ShapeError(
+        raise ShapeError(located(
             f"random.{name}: parameters that broadcast to {result.shape} do not fit shape {shape}"
-            f"\n  called at {caller()}"
-        )
+        ))
     return result
 
 
 _uniform = remembered(1)(lambda key, shape, dtype: _unit("uniform", key, shape, dtype))
 
 
-@function
+@public()
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
 
     Differentiable in the bounds.  Raises ShapeError when they do not broadcast to shape.
 
-    >>> import autodiff as ad
     >>> ad.random.uniform(ad.random.key(0), (2,)).shape
     (2,)
     """
@@ -104,7 +101,7 @@ def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     return _fits("uniform", add(multiply(u, subtract(most, least)), least), u.shape)
 
 
-@function
+@public()
 def randint(key, shape, minval, maxval, dtype=np.int64):
     """Integers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
@@ -112,14 +109,13 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     Where the range is empty it is minval.
     Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast.
 
-    >>> import autodiff as ad
     >>> set(ad.random.randint(ad.random.key(0), (100,), 0, 3).tolist())
     {0, 1, 2}
     """
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
-        raise DTypeError(f"random.randint: numbers are int32 or int64, not {dtype}\n  called at {caller()}")
-    extents, i64 = extents_of("random.randint", shape), np.dtype(np.int64)
+        raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
+    extents, i64 = extents_of("random.randint", shape), I64
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
     drawn = bitwise_right_shift(numbered(of_key("randint", key), extents, "i64"), 1)
     span = subtract(end, least)
@@ -127,30 +123,27 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     return _fits("randint", cast_to(add(drawn, least), dtype), extents)
 
 
-@function
+@public()
 def bernoulli(key, p=0.5, shape=None):
     """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]
 
     Raises TypeError for what is no key, ShapeError when p does not broadcast to shape.
 
-    >>> import autodiff as ad
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
     """
     p = as_tensor(p, "random.bernoulli", "p")
-    p = p if p.dtype.kind == "f" else cast_to(p, np.dtype(np.float64))
+    p = p if p.dtype.kind == "f" else cast_to(p, F64)
     u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
     return _fits("bernoulli", less(u, p), u.shape)
 
 
-@function
-@remembered(1)
+@public(1)
 def normal(key, shape=(), dtype=np.float64):
     """Normal numbers of mean 0 and variance 1.   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> import autodiff as ad
     >>> x = ad.random.normal(ad.random.key(0), (1000,))
     >>> bool(abs(ad.mean(x)) < 0.1)
     True
@@ -159,14 +152,13 @@ def normal(key, shape=(), dtype=np.float64):
     return multiply(y, _fixed(_ROOT, y))
 
 
-@function
+@public()
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError when the bounds do not
     broadcast to shape.
 
-    >>> import autodiff as ad
     >>> x = ad.random.truncated_normal(ad.random.key(0), 0.0, 1.0, (1000,))
     >>> bool(ad.min(x) >= 0) and bool(ad.max(x) <= 1)
     True
@@ -180,28 +172,24 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
 
 
-@function
-@remembered(1)
+@public(1)
 def exponential(key, shape=(), dtype=np.float64):
     """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> import autodiff as ad
     >>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
     True
     """
     return negative(log1p(negative(_unit("exponential", key, shape, dtype))))
 
 
-@function
-@remembered(1)
+@public(1)
 def gumbel(key, shape=(), dtype=np.float64):
     """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> import autodiff as ad
     >>> logits = ad.log([0.0, 1.0])
     >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
     i64[3] [1 1 1]
@@ -209,14 +197,12 @@ def gumbel(key, shape=(), dtype=np.float64):
     return negative(log(negative(log(_inside("gumbel", key, shape, dtype)))))
 
 
-@function
-@remembered(1)
+@public(1)
 def laplace(key, shape=(), dtype=np.float64):
     """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> import autodiff as ad
     >>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
     True
     """
@@ -224,14 +210,12 @@ def laplace(key, shape=(), dtype=np.float64):
     return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
 
 
-@function
-@remembered(1)
+@public(1)
 def logistic(key, shape=(), dtype=np.float64):
     """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> import autodiff as ad
     >>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
     >>> bool(abs(ad.mean(u) - 0.5) < 0.05)
     True
@@ -242,7 +226,8 @@ def logistic(key, shape=(), dtype=np.float64):
 
 # ---------------------------------------------------------------- from what there is
 
-@function
+
+@public()
 def categorical(key, logits, axis=-1, shape=None):
     """The index of a class, drawn with the probabilities softmax(logits).
 
@@ -251,7 +236,6 @@ def categorical(key, logits, axis=-1, shape=None):
     `shape` (None: that of logits without the axis) ends in that of logits without the axis: more draws stand in
     front.  Raises ShapeError when it does not.
 
-    >>> import autodiff as ad
     >>> ad.random.categorical(ad.random.key(0), [0.0, 50.0, 0.0], shape=(3,)).tolist()
     [1, 1, 1]
     """
@@ -261,18 +245,17 @@ def categorical(key, logits, axis=-1, shape=None):
     wanted = rest if shape is None else extents_of("random.categorical", shape)
     front = wanted[: len(wanted) - len(rest)]
     if (*front, *rest) != wanted:
-        raise ShapeError(f"random.categorical: shape {wanted} does not end in {rest}\n  called at {caller()}")
+        raise ShapeError(located(f"random.categorical: shape {wanted} does not end in {rest}"))
     noise = gumbel(key, (*front, *logits.shape), logits.dtype)
     return argmax(add(noise, logits), axis=len(front) + along)
 
 
-@function
+@public()
 def permutation(key, x, axis=0):
     """x in another order along an axis, or range(x) for an int.   key: i32[2], x: T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
 
-    >>> import autodiff as ad
     >>> sorted(ad.random.permutation(ad.random.key(0), 4).tolist())
     [0, 1, 2, 3]
     """
@@ -286,7 +269,7 @@ def _order(key: Any, n: int) -> Tensor:
     return argsort(bits(key, (n,), np.int64))
 
 
-@function
+@public()
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
     """Elements of a (an int: of range(a)) along an axis, equally likely or as p says.
 
@@ -295,7 +278,6 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     Without `replace` none comes twice.  p is divided by its sum.  Raises ShapeError when more are wanted than there
     are, and when p is no f[n].
 
-    >>> import autodiff as ad
     >>> sorted(ad.random.choice(ad.random.key(0), 3, (3,), replace=False).tolist())
     [0, 1, 2]
     """
@@ -304,14 +286,12 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     n, extents = items.shape[along], extents_of("random.choice", shape)
     size = math.prod(extents)
     if size > (n if not replace else size * n):
-        raise ShapeError(
+        raise ShapeError(located(
             f"random.choice: {size} of {n} cannot be chosen{'' if replace else ' without replace'}"
-            f"\n  called at {caller()}"
-        )
+        ))
     weights = None if p is None else floating(p, "random.choice")
     if weights is not None and weights.shape != (n,):
-        raise ShapeError(f"random.choice: p is f[{n}], a weight for each of a, got {weights.aval}"
-                         f"\n  called at {caller()}")
+        raise ShapeError(located(f"random.choice: p is f[{n}], a weight for each of a, got {weights.aval}"))
     return take(items, _chosen(key, n, extents, replace, weights), axis=along)
 
 
@@ -324,7 +304,7 @@ def _chosen(key: Any, n: int, extents: tuple[int, ...], replace: bool, weights: 
         return randint(key, extents, 0, n)
     upto = cumsum(weights)
     u = multiply(uniform(key, (*extents, 1), weights.dtype), part(upto, 0, n - 1, n))
-    passed = sum_(cast_to(greater_equal(u, upto), np.dtype(np.int64)), axis=-1)
+    passed = sum_(cast_to(greater_equal(u, upto), I64), axis=-1)
     return minimum(passed, n - 1)
 
 

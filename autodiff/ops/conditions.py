@@ -1,0 +1,326 @@
+"""Comparisons, tests of elements, logic and the bits of integers, and choosing between values.
+
+No gradient flows through a condition.  What was not chosen gets a gradient of exactly zero, even where its own
+derivative is nan or infinite ("strong zero"): `where`, maximum, minimum, clip and relu mask their cotangents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import dtype_name
+
+from ..custom.function import Function
+from ..errors import DTypeError, ShapeError, located
+from ..tape import another, constant, record
+from ..tensor import Tensor
+from .arguments import common, listed
+from .arrays import where_of_arrays
+from .cancelling import by_share
+from .conversion import as_tensor, cast_to
+from .declare import binary, published, unary
+from .primitive import BOOL, elementwise
+from .template import public
+
+__all__ = [
+    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clip",
+    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "relu", "select", "where",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- bits
+
+bitwise_and: Function = binary("bitwise_and", accepts="ib", partials=None, lower="bit_and", traits=("commutative",),
+    doc="""x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]
+
+    >>> ad.bitwise_and(0b1100, 0b1010)
+    i64[] 8
+    >>> ad.bitwise_and([True, True], [True, False])
+    bool[2] [ True False]
+    """)
+bitwise_or: Function = binary("bitwise_or", accepts="ib", partials=None, lower="bit_or", traits=("commutative",),
+    doc="""x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]
+
+    >>> ad.bitwise_or(0b1100, 0b1010)
+    i64[] 14
+    """)
+bitwise_xor: Function = binary("bitwise_xor", accepts="ib", partials=None, lower="bit_xor", traits=("commutative",),
+    doc="""x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]
+
+    >>> ad.bitwise_xor(0b1100, 0b1010)
+    i64[] 6
+    """)
+bitwise_invert: Function = unary("bitwise_not", called="bitwise_invert", accepts="ib", partials=None, lower="bit_not",
+    doc="""All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]
+
+    >>> ad.bitwise_invert([0, 5])
+    i64[2] [-1 -6]
+    >>> ad.bitwise_invert(True)
+    bool[] False
+    """)
+bitwise_left_shift = binary("left_shift", called="bitwise_left_shift", accepts="i", partials=None, lower="shift_left",
+    doc="""x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)
+
+    >>> ad.bitwise_left_shift(1, [3, 64, -1])
+    i64[3] [8 0 0]
+    """)
+bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accepts="i", partials=None,
+    lower="shift_right",
+    doc="""x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits
+
+    >>> ad.bitwise_right_shift([-8, -8], [1, 64])
+    i64[2] [-4 -1]
+    """)
+
+
+# ---------------------------------------------------------------- order
+
+
+def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
+    """A comparison; `shown`: what its example prints."""
+    return binary(
+        name, accepts="fibc" if "commutative" in traits else "fib", result="bool", partials=None, lower=lower,
+        traits=traits,
+        doc=f"""x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     {sign == "!="} where either is nan
+
+    >>> ad.{name}([1.0, 2.0, 3.0, ad.nan], 2.0)
+    bool[4] {shown}
+    """,
+    )
+
+
+equal = _comparison("equal", "==", "eq", "commutative", shown="[False  True False False]")
+not_equal = _comparison("not_equal", "!=", "ne", "commutative", shown="[ True False  True  True]")
+less: Function = _comparison("less", "<", "lt", shown="[ True False False False]")
+less_equal: Function = _comparison("less_equal", "<=", "le", shown="[ True  True False False]")
+greater: Function = _comparison("greater", ">", "gt", shown="[False False  True False]")
+greater_equal: Function = _comparison("greater_equal", ">=", "ge", shown="[False  True  True False]")
+
+# ---------------------------------------------------------------- tests
+
+isnan = unary("isnan", result="bool", partials=None,
+    doc="""True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
+
+    >>> ad.isnan([1.0, ad.inf, ad.nan])
+    bool[3] [False False  True]
+    """)
+isinf = unary("isinf", result="bool", partials=None,
+    doc="""True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
+
+    >>> ad.isinf([1.0, -ad.inf, ad.nan])
+    bool[3] [False  True False]
+    >>> ad.isinf(complex(0, ad.inf))
+    bool[] True
+    """)
+isfinite = unary("isfinite", result="bool", partials=None,
+    doc="""True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
+
+    >>> ad.isfinite([1.0, ad.inf, ad.nan])
+    bool[3] [ True False False]
+    """)
+
+# ---------------------------------------------------------------- logic
+
+
+def truth(x: Any, name: str, argument: str) -> Tensor:
+    """x as bool: everything but zero is True (nan too, as in NumPy)."""
+    return cast_to(as_tensor(x, name, argument), BOOL)
+
+
+def _logical(of_bits: Function, told: str, example: str) -> Function:
+    """An operation on bits, of what is true and what is not."""
+    name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
+
+    def body(x1, x2):
+        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
+
+    body.__name__ = name
+    body.__doc__ = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+
+    {example}
+    """
+    made: Function = public()(body)
+    return made
+
+
+logical_and = _logical(bitwise_and, "both are", """>>> ad.logical_and([0, 1, 2], [3, 0, 4])
+    bool[3] [False False  True]""")
+logical_or = _logical(bitwise_or, "either is", """>>> ad.logical_or([0, 1], [0, 0])
+    bool[2] [False  True]""")
+logical_xor = _logical(bitwise_xor, "exactly one is", """>>> ad.logical_xor([0, 1, 2], [3, 0, 4])
+    bool[3] [ True  True False]""")
+
+
+@public()
+def logical_not(x):
+    """True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
+
+    >>> ad.logical_not([0.0, 0.5])
+    bool[2] [ True False]
+    """
+    return record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),))
+
+
+# ---------------------------------------------------------------- choosing
+
+_where = elementwise(
+    "where",
+    where_of_arrays,
+    accepts="fibc",
+    first="b",
+    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_invert(condition)),
+    lower="select",
+    masks=True,
+)
+
+
+def _where_body(condition, x1, x2):
+    c = truth(condition, "where", "condition")
+    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
+
+
+where = published(
+    "where",
+    _where_body,
+    """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
+
+    Python decides nothing here: both sides are computed.  The side not taken gets a gradient of exactly
+    0, so `where(x > 0, log(x), 0)` has gradient 0 at 0.  A condition that is not bool counts as True
+    unless it is zero.
+
+    >>> ad.grad(lambda x: ad.where(x > 0, ad.log(x), 0.0))(ad.tensor(0.0))
+    f64[] 0.0
+    """,
+    _where,
+)
+
+# ---------------------------------------------------------------- extremes
+
+
+def _share_scalar(k: Any, a: Any, b: Any) -> Any:
+    half, one, zero = (k.constant(c, like=a) for c in (0.5, 1.0, 0.0))
+    return k.select(k.eq(a, b), half, k.select(k.gt(a, b), one, zero))
+
+
+#: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
+_share = elementwise("share", program=_share_scalar, partials=None)
+maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
+    masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=lambda a, b: bitwise_or(a, b),
+    doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient.
+
+    >>> ad.maximum([1.0, ad.nan], 2.0)
+    f64[2] [ 2. nan]
+    >>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)
+    f64[] 0.5
+    """)
+minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
+    masks=True, cancels=by_share(is_largest=False), traits=("commutative",), on_bool=lambda a, b: bitwise_and(a, b),
+    doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient.
+
+    >>> ad.minimum([1.0, ad.nan], 2.0)
+    f64[2] [ 1. nan]
+    >>> ad.grad(ad.minimum)(ad.tensor(2.0), 2.0)
+    f64[] 0.5
+    """)
+relu = unary(
+    "relu",
+    lambda x: np.maximum(x, x.dtype.type(0)),
+    accepts="fi",
+    # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
+    partials=lambda y, x: (greater(y, 0),),
+    lower=lambda k, x: k.maximum(x, k.constant(0, like=x)),
+    masks=True,
+    doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
+
+    >>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))
+    f64[3] [0. 0. 1.]
+    """,
+)
+
+# ---------------------------------------------------------------- clip
+
+
+_clip = elementwise(
+    "clip",
+    accepts="fi",
+    partials=lambda y, x, low, high: (
+        lambda: bitwise_and(greater_equal(x, low), less_equal(x, high)),
+        lambda: bitwise_and(less(x, low), less_equal(low, high)),
+        lambda: bitwise_or(greater(x, high), greater(low, high)),
+    ),
+    program=lambda k, x, low, high: k.minimum(k.maximum(x, low), high),
+    masks=True,
+)
+
+
+def _clip_body(x, min=None, max=None):
+    x = as_tensor(x, "clip", "x")
+    if x.dtype == np.bool_:
+        raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
+    bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
+    x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
+    if not bounds_of:
+        return another(x)
+    if min is None:
+        bounds_of.insert(0, _extreme(x.dtype, lowest=True))
+    if max is None:
+        bounds_of.append(_extreme(x.dtype, lowest=False))
+    return record(_clip, (x, *bounds_of))
+
+
+def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
+    """A bound that bounds nothing, as part of the graph."""
+    if dtype.kind == "f":
+        return constant(-np.inf if lowest else np.inf, dtype_name(dtype))
+    info = np.iinfo(dtype)
+    return constant(int(info.min if lowest else info.max), dtype_name(dtype))
+
+
+clip = published(
+    "clip",
+    _clip_body,
+    """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
+
+    At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
+    is max, as in NumPy.
+
+    dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
+
+    >>> ad.grad(lambda x: ad.sum(ad.clip(x, 0.0, 1.0)))(ad.tensor([-1.0, 0.0, 0.5, 2.0]))
+    f64[4] [0. 1. 1. 0.]
+    """,
+    _clip,
+)
+
+
+@public()
+def select(condlist, choicelist, default=0):
+    """The choice of the first condition that holds for an element; `default` where none does.
+
+    condlist: [bool[...], ...]  choicelist: [T[...], ...]  →  T[...]     all are broadcast
+
+    What is not chosen gets a gradient of exactly 0, as in `where`.  Raises ShapeError where there are not as many
+    choices as conditions, or none.
+
+    >>> x = ad.tensor([-1.0, 0.5, 3.0])
+    >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
+    f64[3] [0.  0.5 1. ]
+    """
+    conditions = listed(condlist, "select", "conditions")
+    choices = listed(choicelist, "select", "choices")
+    if len(conditions) != len(choices) or not conditions:
+        raise ShapeError(located(
+            f"select: {len(conditions)} conditions for {len(choices)} choices",
+            "there is one choice for each condition, and one at least",
+        ))
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return found
