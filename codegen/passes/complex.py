@@ -7,9 +7,9 @@ every second number; an output, and what the host or a loop reads, is a `pair` o
 branches are graphs like any other: their states are such pairs.  An operation that has no formula is computed by
 NumPy, whose arrays are complex again.
 
-    complex             whether there are any, and what every plan asks
-    complex_parts       the graph of the parts
-    complex_formulas    elementwise operations: the real and the imaginary part of each
+    complex                    whether there are any, and what every plan asks
+    complex_parts              the graph of the parts
+    kernel.complex_formulas    elementwise operations: the real and the imaginary part of each
 """
 
 from __future__ import annotations

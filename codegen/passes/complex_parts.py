@@ -18,12 +18,12 @@ import numpy as np
 
 from ..ir import OPS, Aval, Graph, Node, apply, dtype_name, inherit
 from ..ir.op import CONSTANT, INPUT, Op, derived
+from ..kernel.complex_formulas import FORMULAS, part_of
 from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatter
 from ..nested import Nested
 from ..records import NamedTuple, replace
 from ..symbols import typical
 from .complex import PAIR, REALS, has_complex, is_complex
-from .complex_formulas import FORMULAS, part_of
 from .recur import RESULT
 
 __all__ = ["split"]

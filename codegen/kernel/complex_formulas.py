@@ -4,6 +4,7 @@
 
 A formula is written with Python's operators on expressions, and computes nothing: `part_of` makes of each part of it an
 operation on real numbers.  What both parts have in common is computed once, as kernels take equal operations together.
+Programs of linear algebra compute by the same formulas (`applied`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..ir.op import Op
 from ..lowering import Map
 from ..records import NamedTuple
 
-__all__ = ["FORMULAS", "part_of"]
+__all__ = ["FORMULAS", "applied", "part_of"]
 
 
 def _operation(name: str, *, turned: bool = False) -> Any:
@@ -241,12 +242,7 @@ def part_of(op: Op, part: str, are_complex: tuple[bool, ...], params: tuple, dty
 
     are_complex   of each operand, whether it comes as two
     """
-    operands, count = [], 0
-    for is_pair in are_complex:
-        parts = [Expression("part", (count + k,)) for k in range(1 + is_pair)]
-        operands.append(Complex(*parts) if is_pair else parts[0])
-        count += len(parts)
-    found = FORMULAS[op.name](*operands, *params)
+    found = FORMULAS[op.name](*_operands(are_complex), *params)
     result = getattr(found, part) if part else found
 
     def infer(*avals: Aval) -> Aval:
@@ -260,6 +256,25 @@ def part_of(op: Op, part: str, are_complex: tuple[bool, ...], params: tuple, dty
 
     name = f"{op.name}_{part}" if part else op.name
     return Op(name, infer=infer, reference=reference, lower=Map(scalar), traits=frozenset(("elementwise",)))
+
+
+def applied(name: str, k: Any, *numbers: tuple[Any, Any]) -> Any:
+    """A formula of complex numbers that are pairs of elements: a pair, or an element where the result is real."""
+    elements = [part for number in numbers for part in number]
+    found, known = FORMULAS[name](*_operands([True] * len(numbers))), {}
+    if not isinstance(found, Complex):
+        return _computed(found, k, elements, known)
+    return _computed(found.re, k, elements, known), _computed(found.im, k, elements, known)
+
+
+def _operands(are_complex: Sequence[bool]) -> list[Any]:
+    """Expressions for operands, of which complex ones are two elements."""
+    operands, count = [], 0
+    for is_pair in are_complex:
+        parts = [Expression("part", (count + k,)) for k in range(1 + is_pair)]
+        operands.append(Complex(*parts) if is_pair else parts[0])
+        count += len(parts)
+    return operands
 
 
 def _computed(x: Any, k: Any, elements: Sequence[Any], known: dict[int, Any]) -> Any:
