@@ -121,7 +121,7 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     works = [step.work for step in sized.program.steps]
     if any([bodies(work) or (isinstance(work, Kernel) and work.function.refuses) for work in works]):
         return None
-    template = _template(sized, kernels.load(sized.functions))
+    template = _sized_plan(sized, kernels.load(sized.functions))
     env: dict[str, Any] = {"share": _share, "LONG": LONG, "SHARED": SHARED, "__name__": __name__}
     env |= template.constants
     lines = "\n  ".join([*template.lines, "return None"])
@@ -143,7 +143,7 @@ def _arrays_of(block: Block) -> list[ctypes.Array]:
 
 
 @record(frozen=True)
-class _Template:
+class _SizedPlan:
     """plan     with zeros for numbers that depend on the unknowns      lines    of code that writes those
     count    of the arrays they are written to                          constants   that the code names
     places   lines of code that is run once for those arrays
@@ -159,7 +159,7 @@ class _Template:
 _WORDS, _OUTPUTS, _OFFSETS, _STEPS, _FIXED = range(5)
 
 
-def _template(sized: SizedProgram, code: dict[int, Any]) -> _Template:
+def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
     program = sized.program
     inputs, outputs = program.inputs, program.outputs
     layout = Layout(program)
@@ -175,7 +175,7 @@ def _template(sized: SizedProgram, code: dict[int, Any]) -> _Template:
     plan = Plan(program.name, _plain(inputs), _plain(outputs), offsets, 0, tuple(steps), False, owns)
     more.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations_of(program))}) >= LONG")
     count = _FIXED + len(inputs) + len(outputs) + 2 * len(steps)
-    return _Template(plan, [*lines, *more], places, count, constants)
+    return _SizedPlan(plan, [*lines, *more], places, count, constants)
 
 
 def _plain(avals: Iterable[Aval]) -> tuple[Aval, ...]:

@@ -150,14 +150,14 @@ def sized_program(
 def _planned(example: Graph) -> SizedProgram:
     """Plan a graph for an example.  Raises NotSymbolic where no text says what it is."""
     program = plan.place(plan.planned(optimize(example)), in_chains)
-    taken = _Taken()
+    taken = _Numbered()
     made = taken.of(program)
     parts: _Parts = []
     taken.parts(program.steps, parts)
     return SizedProgram(program, made, taken.numbers, parts, tuple(taken.text))
 
 
-class _Taken:
+class _Numbered:
     """The numbers of a value and its text, as it is gone through."""
 
     def __init__(self) -> None:

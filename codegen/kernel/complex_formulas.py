@@ -261,7 +261,8 @@ def part_of(op: Op, part: str, are_complex: tuple[bool, ...], params: tuple, dty
 def applied(name: str, k: Any, *numbers: tuple[Any, Any]) -> Any:
     """A formula of complex numbers that are pairs of elements: a pair, or an element where the result is real."""
     elements = [part for number in numbers for part in number]
-    found, known = FORMULAS[name](*_operands([True] * len(numbers))), {}
+    known: dict[int, Any] = {}
+    found = FORMULAS[name](*_operands([True] * len(numbers)))
     if not isinstance(found, Complex):
         return _computed(found, k, elements, known)
     return _computed(found.re, k, elements, known), _computed(found.im, k, elements, known)

@@ -29,7 +29,7 @@ from .recur import RESULT
 __all__ = ["split"]
 
 
-class Parts(NamedTuple):
+class ComplexParts(NamedTuple):
     """The real and the imaginary part of a value."""
 
     re: Node
@@ -37,7 +37,7 @@ class Parts(NamedTuple):
 
 
 #: Of a complex node its parts, of a real one the node that it has become.
-Value = Parts | Node
+Value = ComplexParts | Node
 
 #: Which of the two numbers: 0 the real ones, 1 the imaginary ones.
 _PART = Op(
@@ -121,7 +121,7 @@ class _Splitter:
         self.values[node] = self._parts(node, memory)
         return memory
 
-    def _parts(self, node: Node, memory: Node) -> Parts:
+    def _parts(self, node: Node, memory: Node) -> ComplexParts:
         """The parts of what lies in memory."""
         self.stored[node] = memory
         return _parts_in(memory)
@@ -185,12 +185,12 @@ def _number(value: float, dtype: np.dtype) -> Node:
     return Node(CONSTANT, (), (value, dtype_name(dtype)), Aval((), dtype))
 
 
-def _constant(value: complex, node: Node) -> Parts:
+def _constant(value: complex, node: Node) -> ComplexParts:
     dtype = REALS[node.aval.dtype]
-    return Parts(_number(value.real, dtype), None if value.imag == 0 else _number(value.imag, dtype))
+    return ComplexParts(_number(value.real, dtype), None if value.imag == 0 else _number(value.imag, dtype))
 
 
-def _im(x: Parts) -> Node:
+def _im(x: ComplexParts) -> Node:
     """The imaginary part, in the shape of the real one."""
     if x.im is not None:
         return x.im
@@ -198,12 +198,12 @@ def _im(x: Parts) -> Node:
     return apply(OPS["broadcast_to"], zero, shape=x.re.aval.shape) if x.re.aval.shape else zero
 
 
-def _parts_in(memory: Node) -> Parts:
+def _parts_in(memory: Node) -> ComplexParts:
     re, im = [apply(_PART, memory, which=which) for which in (0, 1)]
-    return Parts(re, im)
+    return ComplexParts(re, im)
 
 
-def _memory_of(x: Parts) -> Node:
+def _memory_of(x: ComplexParts) -> Node:
     """The pairs of a value; the memory that its parts are read from, where they are."""
     re, im = x.re, _im(x)
     if re.op is _PART and im.op is _PART and re.inputs == im.inputs and re.params != im.params:
@@ -236,24 +236,24 @@ def _rule_of(node: Node) -> Rule | None:
 
 def _by_formula(node: Node, inputs: Sequence[Any]) -> Value:
     """An elementwise operation of the table."""
-    real = _real(node)
-    if node.op.name in _OF_REALS and all([x.im is None for x in inputs if isinstance(x, Parts)]) and is_complex(node):
-        operands = [x.re if isinstance(x, Parts) else x for x in inputs]
-        return Parts(Node(node.op, operands, node.params, real), None)
+    real, are_complex = _real(node), tuple([isinstance(x, ComplexParts) for x in inputs])
+    is_real = not any([isinstance(x, ComplexParts) and x.im for x in inputs])
+    if is_real and is_complex(node) and node.op.name in _OF_REALS:
+        operands = [x.re if isinstance(x, ComplexParts) else x for x in inputs]
+        return ComplexParts(Node(node.op, operands, node.params, real), None)
     operands = []
     for x in inputs:
-        operands += [x.re, _number(0.0, x.re.aval.dtype) if x.im is None else x.im] if isinstance(x, Parts) else [x]
-    are_complex = tuple([isinstance(x, Parts) for x in inputs])
+        operands += [x.re, x.im or _number(0.0, x.re.aval.dtype)] if isinstance(x, ComplexParts) else [x]
 
     def part(which: str) -> Node:
         return Node(derived(part_of, node.op, which, are_complex, node.params, real.dtype), operands, (), real)
 
-    return Parts(part("re"), part("im")) if is_complex(node) else part("")
+    return ComplexParts(part("re"), part("im")) if is_complex(node) else part("")
 
 
-def _conjugate(node: Node, inputs: Sequence[Parts]) -> Parts:
+def _conjugate(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
     (x,) = inputs
-    return Parts(x.re, None if x.im is None else apply(OPS["neg"], x.im))
+    return ComplexParts(x.re, None if x.im is None else apply(OPS["neg"], x.im))
 
 
 def _cast(node: Node, inputs: Sequence[Any]) -> Value:
@@ -268,26 +268,26 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Value:
     if not is_complex(node):
         return _by_formula(node, inputs) if node.aval.dtype.kind == "b" else cast(x.re)
     if isinstance(x, Node):
-        return Parts(cast(x), None)
-    return Parts(cast(x.re), None if x.im is None else cast(x.im))
+        return ComplexParts(cast(x), None)
+    return ComplexParts(cast(x.re), None if x.im is None else cast(x.im))
 
 
-def _each_part(node: Node, inputs: Sequence[Any]) -> Parts:
+def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
     """What does the same to both parts."""
 
     def of(which: int) -> Node:
-        operands = [(_im(x) if which else x.re) if isinstance(x, Parts) else x for x in inputs]
+        operands = [(_im(x) if which else x.re) if isinstance(x, ComplexParts) else x for x in inputs]
         return Node(node.op, operands, node.params, _real(node))
 
-    is_real = all(x.im is None for x in inputs if isinstance(x, Parts))
-    return Parts(of(0), None if is_real else of(1))
+    is_real = all(x.im is None for x in inputs if isinstance(x, ComplexParts))
+    return ComplexParts(of(0), None if is_real else of(1))
 
 
 #: Rows of the left factor from which on the right one is worth writing out twice.
 _FEWEST_ROWS = 4
 
 
-def _one_product(node: Node, x: Parts, y: Parts) -> Parts:
+def _one_product(node: Node, x: ComplexParts, y: ComplexParts) -> ComplexParts:
     """One product of real matrices.  In memory, rows of x are numbers and rows of the result too:
 
     a0 b0 a1 b1 ...  @  c  d        rows (c, d) and (-d, c) in turn
@@ -295,7 +295,7 @@ def _one_product(node: Node, x: Parts, y: Parts) -> Parts:
     """
     k, n = y.re.aval.shape[-2:]
     c, d = y.re, _im(y)
-    right = _memory_of(Parts(apply(_ROWS, c, apply(OPS["neg"], d)), apply(_ROWS, d, c)))
+    right = _memory_of(ComplexParts(apply(_ROWS, c, apply(OPS["neg"], d)), apply(_ROWS, d, c)))
     a = apply(OPS["reshape"], _memory_of(x), shape=(*x.re.aval.shape[:-1], 2 * k))
     b = apply(OPS["reshape"], right, shape=(*y.re.aval.shape[:-2], 2 * k, 2 * n))
     real = _real(node)
@@ -303,7 +303,7 @@ def _one_product(node: Node, x: Parts, y: Parts) -> Parts:
     return _parts_in(apply(OPS["reshape"], found, shape=(*real.shape, 2)))
 
 
-def _product(node: Node, inputs: Sequence[Parts]) -> Parts:
+def _product(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
     """One product of real matrices, or four, or two where a factor is real."""
     x, y = inputs
     if x.im is not None and y.im is not None and typical(x.re.aval.shape[-2]) >= _FEWEST_ROWS:
@@ -315,9 +315,9 @@ def _product(node: Node, inputs: Sequence[Parts]) -> Parts:
     re = product(x.re, y.re)
     if x.im is None or y.im is None:
         if x.im is None and y.im is None:
-            return Parts(re, None)
-        return Parts(re, product(x.re, y.im) if y.im is not None else product(_im(x), y.re))
-    return Parts(
+            return ComplexParts(re, None)
+        return ComplexParts(re, product(x.re, y.im) if y.im is not None else product(_im(x), y.re))
+    return ComplexParts(
         apply(OPS["sub"], re, product(x.im, y.im)),
         apply(OPS["add"], product(x.re, y.im), product(x.im, y.re)),
     )
