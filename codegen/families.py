@@ -1,7 +1,7 @@
 """Families: graphs that differ in extents alone, as those of one training step at many batch sizes do.
 
     the first size      planned and compiled for itself: its extents are constants
-    the second          planned for any (`symbols`): what has changed is unknown from now on
+    the second          planned for any (`sized_program`): what has changed is unknown from now on
     every other         the same kernels with other numbers: no planning, no LLVM
 
 What changed is seen by comparing: graphs are of one family if they are equal but for the numbers in their shapes
@@ -9,50 +9,37 @@ and parameters, and a number that differs between two of them is an unknown, if 
 follows from one (2 n, n - 1). That it does is checked each time; so are the conditions that planning relied on.
 A graph for which either fails is planned for itself, as is one that steps through Python.  How many steps a loop has
 is a number like any extent.
-
-Planning is done for two examples. Whatever took the number itself, where no formula follows it, differs then.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from .ir import Aval, Graph, Node
+from .ir import Graph, Node
 from .ir.graph import Region
 from .kernel.arguments import SMALL
 from .lazily import later
 from .lowering import Reduce
 from .modes import modes
 from .numbers import Apart, apart, with_numbers
-from .program import Branch, Gemm, Kernel, Loop, Program, While
-from .records import record, replace
+from .program import Program
+from .records import record
 from .runtime.cache import LRU
 from .runtime.executable import Pieces
-from .runtime.kernels import KernelTable, NativeKernel, text_of
-from .symbols import LEAST, Conditions, NotSymbolic, Symbol, checked, evaluated, formula, watched
+from .runtime.kernels import KernelTable, NativeKernel
+from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated
 from .unknowns import Unknowns, fitted
 
 if TYPE_CHECKING:
-    from . import amounts as of_nests
-    from . import passes
-    from .passes import caches, plan
-    from .passes.plan import Planned
-    from .runtime import share
-    from .runtime.share import Piece
+    from . import sized_program as sized_programs
+    from .sized_program import SizedProgram
 else:
-    of_nests = later("codegen.amounts")  # loops and branches only
-    # Most graphs are planned for themselves, by who finds no family.
-    caches, passes, plan = later("codegen.passes.caches"), later("codegen.passes"), later("codegen.passes.plan")
-    share = later("codegen.runtime.share")
+    sized_programs = later("codegen.sized_program")  # most graphs are planned for themselves, by who finds no family
 
-__all__ = ["Families", "Sketch", "sketched"]
-
-#: Primes that are no extents of anybody's: what unknowns are in the two examples.
-_EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
-_FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
+__all__ = ["Families"]
 
 #: So many rows of unknown length take longer than to compile them for theirs saves, if they run often: a sum of
 #: 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
@@ -155,17 +142,15 @@ class _General:
     """A program for any extents.
 
     unknowns    which numbers of a graph they are       expected   all numbers of a graph, from the unknowns
-    is_fit      whether planning would decide the same  amounts    all numbers of the program, in order
+    is_fit      whether planning would decide the same  numbers    all numbers of the program, in order
     native      its kernels, compiled when they are first wanted
     """
 
     unknowns: Unknowns
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
-    amounts: Callable[..., tuple[int, ...]]
-    planned: Planned
-    pieces: dict[int, list[Piece]]
-    nests: dict[int, of_nests.Nest]
+    numbers: Callable[..., tuple[int, ...]]
+    program: SizedProgram
     native: Callable[[], dict[int, NativeKernel]]
 
     def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[Program, Pieces] | None:
@@ -173,109 +158,28 @@ class _General:
         values = [numbers[p] for p in self.unknowns.positions]
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
-        amounts, native = iter(self.amounts(*values)), self.native()
-        avals = {key: Aval(_filled_in(aval.shape, amounts), aval.dtype) for key, aval in self.planned.avals.items()}
-        drafts, code = [], Pieces({}, dict(native), {})
-        for work, used in self.planned.drafts:
-            if isinstance(work, Kernel):
-                if caches.is_beyond_caches([avals[key].nbytes for key in used]):
-                    return None
-                function, extents = work.function, tuple([next(amounts) for _ in work.extents])
-                work = replace(work, extents=extents)
-                code.parts[id(work)] = [share.sized(piece, function, extents) for piece in self.pieces[id(function)]]
-            elif isinstance(work, Gemm):
-                m, n, k, batch, *strides = [next(amounts) for _ in range(_GEMM)]
-                work = replace(work, m=m, n=n, k=k, batch=batch, strides=tuple(strides))
-            else:
-                work = self.nests[id(work)].at(amounts, native, code)
-                if work is None:
-                    return None
-            drafts.append((work, used))
-        return plan.place(replace(self.planned, graph=graph), drafts, avals), code
-
-
-#: Numbers of a product.
-_GEMM = 7
-
-
-def _filled_in(shape: Sequence[int], amounts: Iterator[int]) -> tuple[int, ...]:
-    return tuple([next(amounts) for _ in shape])
+        return self.program.at(iter(self.numbers(*values)), graph, self.native())
 
 
 def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
     """The program of a graph's family; None where it depends on the numbers in ways that no formula says."""
-    found = sketched(lambda values: with_numbers(graph, iter(unknowns.example(values))))
+
+    def example(values: Sequence[int]) -> Graph:
+        made = with_numbers(graph, iter(unknowns.example(values)))
+        if any(map(_sums_little, made.nodes)):
+            raise NotSymbolic("the number of a few elements is worth to be known")
+        return made
+
+    found = sized_programs.sized_program(example)
     if found is None:
         return None
-    first, conditions = found
-    functions: list[Any] = [piece.function for pieces in first.pieces.values() for piece in pieces]
-    functions += [function for nest in first.nests.values() for function in nest.functions]
+    program, conditions = found
+    numbers = unknowns.example([LEAST] * len(unknowns.names))
     return _General(
         unknowns,
-        evaluated(unknowns.example(_EXAMPLES[0]), unknowns.names),
+        evaluated(numbers, unknowns.names),
         checked(conditions, unknowns.names),
-        evaluated(first.amounts, unknowns.names),
-        first.planned,
-        first.pieces,
-        first.nests,
-        functools.cache(lambda: kernels.load(functions)),
+        evaluated(program.numbers, unknowns.names),
+        program,
+        functools.cache(lambda: kernels.load(program.functions)),
     )
-
-
-class Sketch(NamedTuple):
-    """The plan of an example: its numbers; pieces of kernels, by the function; nests; all else as text."""
-
-    planned: Planned
-    amounts: list[int]
-    pieces: dict[int, list[Piece]]
-    nests: dict[int, of_nests.Nest]
-    text: Hashable
-
-
-def sketched(
-    graph: Callable[[Sequence[int]], Graph], is_small: bool = False
-) -> tuple[Sketch, Conditions] | None:
-    """The plan for any values of unknowns, and the conditions on them; None where no formula says it.
-
-    graph      a graph in which these values, which are symbols' examples, stand for the unknowns
-    is_small   the examples are some hundred: where planning decides by size, as for few
-    """
-    examples = _FEW if is_small else _EXAMPLES
-    try:
-        with watched() as conditions:
-            first = _sketched(graph(examples[0]))
-        second = _sketched(graph(examples[1]))
-    except Exception:  # whatever wants the very number: each graph is planned for itself then
-        return None
-    if first is None or second is None or first.text != second.text:
-        return None
-    return first, conditions
-
-
-def _sketched(example: Graph) -> Sketch | None:
-    """Plan a graph for an example."""
-    if any([_sums_little(n) for n in example.nodes]):
-        return None
-    found = plan.planned(passes.optimize(example))
-    place_of = {key: i for i, key in enumerate(found.avals)}
-    amounts = [n for aval in found.avals.values() for n in aval.shape]
-    pieces: dict[int, list[Piece]] = {}
-    nests: dict[int, of_nests.Nest] = {}
-    text: list[Hashable] = [tuple([aval.dtype for aval in found.avals.values()])]
-    for work, used in found.drafts:
-        text.append(tuple([place_of[key] for key in used]))
-        if isinstance(work, Kernel):
-            amounts += work.extents
-            own = pieces[id(work.function)] = share.shared(work.function, work.extents)
-            text.append((work.updates, *[(text_of(piece.function), piece.form) for piece in own]))
-        elif isinstance(work, Gemm):
-            amounts += (work.m, work.n, work.k, work.batch, *work.strides)
-            text.append((work.dtype, work.transpose_a, work.transpose_b))
-        elif isinstance(work, Loop | While | Branch):
-            nest = nests[id(work)] = of_nests.nest_of(work, len(used))
-            amounts += nest.amounts
-            text.append(nest.text)
-        else:
-            return None
-    ends = tuple([place_of[key] for key in (*found.ends.inputs, *found.ends.outputs)])
-    return Sketch(found, amounts, pieces, nests, (ends, *text, *map(formula, amounts)))

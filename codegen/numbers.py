@@ -17,7 +17,7 @@ from .ir.graph import Region
 from .lowering import Nest
 from .nested import Nested
 from .runtime.disk import blake2b
-from .symbols import NotSymbolic, Symbol, SymbolicFloat
+from .symbols import NotSymbolic, Symbol, as_float
 
 __all__ = ["Apart", "apart", "with_numbers"]
 
@@ -40,7 +40,7 @@ class Apart(NamedTuple):
 
 def apart(graph: Graph) -> Apart:
     """A graph taken apart.  Raises NotSymbolic where a parameter says more than its text."""
-    found = _Taken()
+    found = _Separated()
     text = repr(found.graph(graph))
     # The text takes 50 to 65 bytes a node (a chain of functions, a perceptron), and is only compared.
     return Apart(blake2b(text.encode(), digest_size=16).digest(), tuple(found.numbers), tuple(found.lengths))
@@ -50,7 +50,7 @@ def apart(graph: Graph) -> Apart:
 _regions: dict[ref[Region], Apart] = {}
 
 
-class _Taken:
+class _Separated:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.lengths: list[int] = []
@@ -174,9 +174,5 @@ def _filled(value: Any, numbers: Iterator[int]) -> Any:
 def _constant(params: tuple, numbers: Iterator[int]) -> tuple:
     value, dtype = params
     if type(value) is float and value.is_integer() and value != 0:
-        number = next(numbers)
-        value = float(number)
-        if isinstance(number, Symbol):
-            value = SymbolicFloat(value)
-            value.count = number
+        value = as_float(next(numbers))
     return value, dtype

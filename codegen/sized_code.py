@@ -5,7 +5,7 @@ the same for all; the others follow from the unknowns, and straight code that wa
 
     def fill(n0):
         a4[0] = n0                      the extents of an input
-        a2[1] = w1 = aligned(8 * n0)    where a temporary begins
+        w += -(-(8 * n0) // 64) * 64    where a temporary begins
         a7[0] = n0                      what a kernel is called with
 
 So another size costs neither planning nor making what runs it: some ten us.  Temporaries that do not live at the same
@@ -15,25 +15,24 @@ step share a place, which is as large as the largest; which they are does not de
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .families import Sketch, sketched
 from .ir import MOST_BYTES, Aval
-from .passes.plan import ends_of
-from .passes.storage import chains, lives
-from .program import Gemm, Kernel, aligned
+from .program import Gemm, Kernel, bodies
 from .records import record
 from .runtime import native
-from .runtime.cost import LONG, operations_of_function
+from .runtime.cost import LONG, operations_of
+from .runtime.executable import Layout
 from .runtime.kernels import KernelTable
 from .runtime.launcher import Block, NativeStep, Plan, Share, StepTable, builtin_of
 from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.share import SHARED, chunk_of, load
 from .sized import SizedGraph
 from .sized_products import PRODUCT, SizedProduct, put_share
+from .sized_program import SizedProgram, sized_program
 from .symbols import Symbol, checked, formula, symbol, typical
 from .written import defined
 
@@ -113,19 +112,17 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     if not native.is_native():
         return None
     names = graph.names
-    found = sketched(lambda values: graph.at([symbol(n, v) for n, v in zip(names, values, strict=False)]), is_small)
+    found = sized_program(
+        lambda values: graph.at([symbol(n, v) for n, v in zip(names, values, strict=False)]), is_small
+    )
     if found is None:
         return None
-    sketch, conditions = found
-    planned = sketch.planned
-    if sketch.nests or any([w.function.refuses for w, _ in planned.drafts if isinstance(w, Kernel)]):
+    sized, conditions = found
+    works = [step.work for step in sized.program.steps]
+    if any([bodies(work) or (isinstance(work, Kernel) and work.function.refuses) for work in works]):
         return None
-    written = {key for _, used in planned.drafts for key in used}
-    full = [key for key in planned.ends.outputs if 0 not in map(typical, planned.avals[key].shape)]
-    assert written.issuperset(full), "nothing writes an output"
-    code = kernels.load([piece.function for pieces in sketch.pieces.values() for piece in pieces])
-    template = _template(sketch, code)
-    env: dict[str, Any] = {"share": _share, "aligned": aligned, "LONG": LONG, "SHARED": SHARED, "__name__": __name__}
+    template = _sized_plan(sized, kernels.load(sized.functions))
+    env: dict[str, Any] = {"share": _share, "LONG": LONG, "SHARED": SHARED, "__name__": __name__}
     env |= template.constants
     lines = "\n  ".join([*template.lines, "return None"])
     values, arrays = ", ".join(names), ", ".join([f"a{k}" for k in range(template.count)])
@@ -146,7 +143,7 @@ def _arrays_of(block: Block) -> list[ctypes.Array]:
 
 
 @record(frozen=True)
-class _Template:
+class _SizedPlan:
     """plan     with zeros for numbers that depend on the unknowns      lines    of code that writes those
     count    of the arrays they are written to                          constants   that the code names
     places   lines of code that is run once for those arrays
@@ -162,49 +159,43 @@ class _Template:
 _WORDS, _OUTPUTS, _OFFSETS, _STEPS, _FIXED = range(5)
 
 
-def _template(sketch: Sketch, code: dict[int, Any]) -> _Template:
-    planned = sketch.planned
-    avals, ends = planned.avals, planned.ends
-    inputs = ends_of(ends.inputs, planned.graph.inputs, avals)
-    outputs = ends_of(ends.outputs, planned.graph.outputs, avals)
+def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
+    program = sized.program
+    inputs, outputs = program.inputs, program.outputs
+    layout = Layout(program)
     lines: list[str] = []
     for k, aval in enumerate((*inputs, *outputs), _FIXED):
         lines += [f"a{k}[{axis}] = {formula(n)}" for axis, n in enumerate(aval.shape) if type(n) is Symbol]
     for k, aval in enumerate(outputs):
         if type(aval.nbytes) is Symbol:
             lines.append(f"a{_OUTPUTS}[{k * _SPEC + _BYTES}] = {formula(aval.nbytes)}")
-    temporaries = [v for v in avals if v not in {*ends.inputs, *ends.outputs}]
-    lines += _placed(temporaries, avals, [used for _, used in planned.drafts])
-    slots = {value: slot for slot, value in enumerate((*ends.inputs, *ends.outputs, *temporaries))}
-    steps, places, more, constants, owns = _steps(sketch, code, slots, _FIXED + len(inputs) + len(outputs))
-    plan = Plan(
-        planned.graph.name, _plain(inputs), _plain(outputs), (0,) * len(temporaries), 0, tuple(steps), False, owns
-    )
+    lines += _placed(layout.offsets, program.workspace_bytes)
+    steps, places, more, constants, owns = _steps(sized, code, layout, _FIXED + len(inputs) + len(outputs))
+    offsets = (0,) * len(layout.offsets)
+    plan = Plan(program.name, _plain(inputs), _plain(outputs), offsets, 0, tuple(steps), False, owns)
+    more.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations_of(program))}) >= LONG")
     count = _FIXED + len(inputs) + len(outputs) + 2 * len(steps)
-    return _Template(plan, [*lines, *more], places, count, constants)
+    return _SizedPlan(plan, [*lines, *more], places, count, constants)
 
 
 def _plain(avals: Iterable[Aval]) -> tuple[Aval, ...]:
     return tuple([Aval(tuple([0 if type(n) is Symbol else n for n in a.shape]), a.dtype) for a in avals])
 
 
-def _placed(
-    temporaries: Sequence[Hashable], avals: dict[Hashable, Aval], uses: Sequence[Iterable[Hashable]]
-) -> list[str]:
-    """The lines that write where temporaries begin, and how large the workspace is."""
-    first, last = lives(uses)
-    lines = ["w = 0"]
-    for place in chains([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries]):
-        lines += [f"a{_OFFSETS}[{number}] = w" for number in place]
-        sizes = dict.fromkeys([formula(avals[temporaries[number]].nbytes) for number in place])
-        largest = f"max({', '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes))
-        lines.append(f"w += aligned({largest})")
+def _placed(offsets: Sequence[int], size: int) -> list[str]:
+    """The lines that write where temporaries begin, each place after the one before, and how large the workspace is."""
+    lines, end = ["w = 0"], 0
+    for offset in sorted(dict.fromkeys(offsets), key=typical):
+        lines.append(f"w += {formula(offset - end)}")
+        lines += [f"a{_OFFSETS}[{number}] = w" for number, other in enumerate(offsets) if other == offset]
+        end = offset
+    lines.append(f"w += {formula(size - end)}")
     lines.append(f"if w > {MOST_BYTES}: raise MemoryError(f'{{w}} bytes of temporaries: there are fewer than 2**63')")
     return [*lines, f"a{_WORDS}[{PLAN.index('workspace_bytes')}] = w"]
 
 
 def _steps(
-    sketch: Sketch, code: dict[int, Any], slots: dict[Hashable, int], first: int
+    sized: SizedProgram, code: dict[int, Any], layout: Layout, first: int
 ) -> tuple[list[NativeStep], list[str], list[str], dict[str, Any], tuple]:
     """Steps, the lines that say where products are and that write numbers, what these name, owners of machine code."""
     steps: list[NativeStep] = []
@@ -212,9 +203,9 @@ def _steps(
     lines: list[str] = []
     constants: dict[str, Any] = {}
     owns: dict[Any, None] = {}
-    operations: int = 0
-    for work, used in sketch.planned.drafts:
-        memory = [slots[v] for v in used]
+    parts = iter(sized.parts)
+    for step in sized.program.steps:
+        work, memory = step.work, [layout.slots[b] for b in step.buffers]
         if isinstance(work, Gemm):
             at = len(steps)
             product = constants[f"g{at}"] = SizedProduct(work, tuple(memory))
@@ -222,11 +213,10 @@ def _steps(
             places.append(f"q{at} = g{at}.place(a{_STEPS}, {at * STEP_WORDS}, a{first + 2 * at}, {array})")
             lines.append(f"if not q{at}.write({array}{numbers}): q{at}.again({numbers[2:]})")
             steps.append(NativeStep(0, tuple(memory), (0,) * PRODUCT))
-            operations += work.batch * work.m * work.n * work.k
             continue
         assert isinstance(work, Kernel)
-        operations += operations_of_function(work.function, work.extents)
-        for piece in sketch.pieces[id(work.function)]:
+        pieces: Any = next(parts)
+        for piece in pieces:
             at, kernel = len(steps), code[id(piece.function)]
             owns[kernel] = None
             own = [work.extents[j] for j in piece.indices]
@@ -242,7 +232,6 @@ def _steps(
                 own += [0, 0]
             extents = tuple([0 if type(n) is Symbol else n for n in own])
             steps.append(NativeStep(kernel.address, tuple([memory[j] for j in piece.memory]), extents))
-    lines.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations)}) >= LONG")
     return steps, places, lines, constants, tuple(owns)
 
 

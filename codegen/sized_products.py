@@ -42,7 +42,7 @@ _CUTS = 12
 Write = Callable[..., bool]
 
 
-class _Cut(NamedTuple):
+class _SizedCut(NamedTuple):
     """A product, with zeros for extents that depend on the size, and what writes those."""
 
     product: Product
@@ -64,7 +64,7 @@ class SizedProduct:
         self.given = [*dict.fromkeys([formula(n) for n in numbers if type(n) is Symbol])]
         #: Of each number which of the unknown ones it is, or -1, and itself.
         self._numbers = [(self.given.index(formula(n)), 0) if type(n) is Symbol else (-1, n) for n in numbers]
-        self._cuts: list[_Cut] = []
+        self._cuts: list[_SizedCut] = []
         self._known: dict[tuple[int, ...], Product] = {}
 
     def place(self, table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array) -> _Placed:
@@ -96,7 +96,7 @@ class SizedProduct:
         dtype, transpose_a, transpose_b = self._sort
         return Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a, b, c))
 
-    def _cut(self, values: tuple[int, ...], product: Product) -> _Cut | None:
+    def _cut(self, values: tuple[int, ...], product: Product) -> _SizedCut | None:
         """The product for these sizes, by formulas; None where they do not say it."""
         if product.share is not None or min(values) < LEAST:
             return None
@@ -113,7 +113,7 @@ class SizedProduct:
         made = (ctypes.c_int64 * PRODUCT)(*[0 if type(n) is Symbol else n for n in general.extents])
         if not write(made, *values) or tuple(made[: len(product.extents)]) != product.extents:
             return None  # what was compared does not hold for these
-        return _Cut(product, write)
+        return _SizedCut(product, write)
 
 
 class _Placed:

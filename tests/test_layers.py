@@ -55,9 +55,8 @@ COMPILER = [
     ["codegen.emit"],
     ["codegen.runtime"],
     ["codegen.export"],
-    ["codegen.amounts", "codegen.numbers", "codegen.sized", "codegen.sized_products"],
-    ["codegen.families"],
-    ["codegen.sized_code"],
+    ["codegen.numbers", "codegen.sized", "codegen.sized_products", "codegen.sized_program"],
+    ["codegen.families", "codegen.sized_code"],
     ["codegen.compiler"],
     ["codegen"],
 ]

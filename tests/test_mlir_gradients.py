@@ -18,6 +18,7 @@ import mlir_tools
 import numpy as np
 import pytest
 from mlir_tools import run_program, verify
+from nest_verify import verify_function
 from typer.testing import CliRunner
 
 import autodiff as ad
@@ -25,7 +26,6 @@ from autodiff.cli import app
 from codegen import compiler
 from codegen.ir import evaluate
 from codegen.kernel.mlir import print_module
-from codegen.kernel.verify import verify_function
 from codegen.program import Kernel
 
 

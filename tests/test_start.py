@@ -15,7 +15,7 @@ LATER = (
     "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
-    "codegen.kernel.verify", "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",
+    "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",
     "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.shared_blocks",
 )  # fmt: skip

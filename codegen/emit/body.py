@@ -39,7 +39,7 @@ from .types import llvm_type
 from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
 
-__all__ = ["Body", "Needs", "argument_names"]
+__all__ = ["BodyWriter", "Needs", "argument_names"]
 
 
 class Needs:
@@ -72,7 +72,7 @@ def argument_names(function: Function) -> list[str]:
     return list(names)
 
 
-class Body(MemoryWriter):
+class BodyWriter(MemoryWriter):
     """Writes one function's operations as lines."""
 
     def __init__(self, function: Function, needs: Needs, target: Target) -> None:

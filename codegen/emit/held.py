@@ -25,7 +25,7 @@ from .types import first_lanes
 from .vector_loop import VectorLoop
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["write_held"]
 
@@ -58,7 +58,7 @@ class _Rows:
         return self.inner.regions[0]
 
 
-def write_held(body: Body, block: Block, lower: str, upper: str, *, is_few: bool) -> bool:
+def write_held(body: BodyWriter, block: Block, lower: str, upper: str, *, is_few: bool) -> bool:
     """Write a loop of step 1 with its rows in registers; False if it has none.
 
     is_few    whether its iterations would not fill a vector, where their number is not known
@@ -132,7 +132,7 @@ def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Opera
 class _Held(VectorLoop):
     """Writes the loops."""
 
-    def __init__(self, body: Body, block: Block, counter: Value, found: _Rows, phase: Phase) -> None:
+    def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Rows, phase: Phase) -> None:
         super().__init__(body, found.block, found.block.arguments[0], found.plan)
         self.outer, self.outer_counter, self.found = block, counter, found
         self.inside |= {counter, *[r for o in found.before for r in o.results]}

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from ..kernel.nest import Function, MemRef
 from ..records import record, replace
 from . import math as elementary
-from .body import Body, Needs, argument_names
+from .body import BodyWriter, Needs, argument_names
 from .debug import PlaceOf, joined
 from .target import Target
 from .types import ALIGNMENT
@@ -108,7 +108,7 @@ def _exported(function: Function) -> str:
 
 def internal(function: Function, needs: Needs, target: Target, *, is_part: bool = False) -> str:
     """The inner function.  `is_part`: it becomes part of the one that calls it."""
-    body = Body(function, needs, target)
+    body = BodyWriter(function, needs, target)
     parameters = [
         f"{_pointer(function, j) if isinstance(argument.type, MemRef) else 'i64'} {body.names[argument]}"
         for j, argument in enumerate(function.arguments)

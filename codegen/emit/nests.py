@@ -74,13 +74,13 @@ def emit_nest(
     place_of: PlaceOf | None = None,
 ) -> Nest:  # fmt: skip
     """The function for a step on so many buffers; its kernels have debug info where places are known."""
-    writer = _Writer("kernel", parts, blocks, work_of, Target.of(target_features))
+    writer = _NestEmitter("kernel", parts, blocks, work_of, Target.of(target_features))
     writer.needs.place_of = place_of
     writer.nest(work, [f"%b{j}" for j in range(buffers)])
     return writer.finished(buffers)
 
 
-class _Writer(Text):
+class _NestEmitter(Text):
     """Writes the function."""
 
     def __init__(self, name: str, parts: Parts, blocks: Blocks, work_of: Work, target: Target) -> None:

@@ -18,7 +18,7 @@ from .operations import SCALAR
 from .types import ALIGNMENT, LLVM_TYPES
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["away_from_edges", "held_back", "is_known_before", "is_rising", "load_rising"]
 
@@ -78,7 +78,9 @@ def is_known_before(block: Block, held: Iterable[Operation]) -> bool:
     return all(o.name in _ALWAYS for o in _behind(block, held))
 
 
-def away_from_edges(body: Body, block: Block, held: Mapping[Operation, Value], counter: Value, lanes: int) -> list[str]:
+def away_from_edges(
+    body: BodyWriter, block: Block, held: Mapping[Operation, Value], counter: Value, lanes: int
+) -> list[str]:
     """The first iteration in which no counter is held back, and all comparisons hold: "sge i64 .., x" and so on.
 
     It is written before the loop.
@@ -103,7 +105,7 @@ def away_from_edges(body: Body, block: Block, held: Mapping[Operation, Value], c
 
 
 def load_rising(
-    body: Body, memory: str, element: ScalarType, type: str, lanes: int, places: str, gather: Callable[[], str]
+    body: BodyWriter, memory: str, element: ScalarType, type: str, lanes: int, places: str, gather: Callable[[], str]
 ) -> str:
     """The elements at these places.
 

@@ -25,7 +25,7 @@ from .reductions import Reduction
 from .types import literal
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["RUN", "SEARCHED", "is_long", "is_open", "may_be_known", "write_in_runs"]
 
@@ -57,7 +57,7 @@ def may_be_known(plan: LoopPlan, phase: Phase, block: Block) -> bool:
     )
 
 
-def is_open(body: Body, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
+def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
     """The bit that says that one of these results may change still."""
     found = "false"
     for reduction, result in zip(reductions, results, strict=True):
@@ -68,7 +68,7 @@ def is_open(body: Body, reductions: Sequence[Reduction], results: Sequence[str],
     return found
 
 
-def write_in_runs(body: Body, block: Block, lower: str, upper: str, initial: list[str]) -> list[str] | None:
+def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initial: list[str]) -> list[str] | None:
     """The loop over a block, a step of 1, in runs; gives what it carried.  None: it has no such sums, or is short."""
     if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) < 2 * RUN:
         return None

@@ -30,7 +30,7 @@ from .types import ALIGNMENT, LLVM_TYPES
 from .vector_loop import VectorLoop
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["reads_across", "write_tiles"]
 
@@ -64,7 +64,7 @@ class _Tiled:
 
 
 def write_tiles(
-    body: Body, block: Block, counter: Value, lower: str, upper: str, *, independent: bool
+    body: BodyWriter, block: Block, counter: Value, lower: str, upper: str, *, independent: bool
 ) -> bool:
     """Write the loop over `counter`, of step 1, by tiles; False if it cannot be, or does not pay.
 
@@ -144,7 +144,7 @@ def _is_far(place: Stride) -> bool:
 class _Tiles(VectorLoop):
     """Writes the loops."""
 
-    def __init__(self, body: Body, block: Block, counter: Value, found: _Tiled, size: int) -> None:
+    def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Tiled, size: int) -> None:
         super().__init__(body, found.block, found.block.arguments[0], found.plan)
         self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
         self.between = found.between

@@ -24,11 +24,11 @@ from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["VectorLoop"]
 
-#: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
+#: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
 
@@ -36,7 +36,9 @@ _LONG = 100
 class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
-    def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None) -> None:
+    def __init__(
+        self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None
+    ) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
         #: What is left over is done by, one by one.
         self.rest = rest or block

@@ -11,7 +11,7 @@ from .strides import VARYING, RunStride
 from .types import LLVM_TYPES, steps
 
 if TYPE_CHECKING:
-    from .body import Body
+    from .body import BodyWriter
 
 __all__ = ["VectorValues"]
 
@@ -24,7 +24,7 @@ class VectorValues(Writer):
     hoisted   lines to be written before the loop
     """
 
-    body: Body
+    body: BodyWriter
     plan: LoopPlan
     vectors: dict[Value, str]
     inside: set[Value]

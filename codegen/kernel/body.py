@@ -16,10 +16,10 @@ from typing import Any
 from .index import Atom, Index, Part, Quotient, constant_index
 from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
 
-__all__ = ["Body", "Loop"]
+__all__ = ["Body", "OpenLoop"]
 
 
-class Loop:
+class OpenLoop:
     """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
     whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are;
     whether there are too few to fill a vector (`few`), as far as is known.
@@ -142,7 +142,7 @@ class Body:
         high: int | None = None,
         parallel: bool = False,
         varies: bool = False,
-    ) -> Loop:
+    ) -> OpenLoop:
         """Start a loop over range(extent) that carries values; `high` bounds an extent known only at run time.
 
         `varies`: the extent is no axis but a count that follows from one, of blocks say
@@ -164,9 +164,9 @@ class Body:
             self._depth[argument] = depth
         # A loop of one iteration is left for LLVM to fold; its counter is still a known zero here.
         counter = Index.of(Atom(0, max(high, 0), block.arguments[0]))
-        return Loop(block, operands, counter, block.arguments[1:], parallel, about)
+        return OpenLoop(block, operands, counter, block.arguments[1:], parallel, about)
 
-    def close_loop(self, loop: Loop, results: Sequence[Value] = ()) -> list[Value]:
+    def close_loop(self, loop: OpenLoop, results: Sequence[Value] = ()) -> list[Value]:
         """End the innermost loop with the values it carries on; gives what it carried at the end."""
         block = self._blocks.pop()
         assert block is loop.block, "loops are closed in the order they nest"

@@ -25,7 +25,7 @@ import numpy as np
 from ..ir import Aval, Node
 from ..records import record
 from .accumulators import Accumulators
-from .body import Loop
+from .body import OpenLoop
 from .built import Built, finish
 from .elements import Elements, Placed, element_type
 from .group import Cut, Group, Root
@@ -111,7 +111,7 @@ class _Builder:
                 block = Part(axes, extent, run[axes], block, is_apart=False, is_run=True)
                 parts.append(block)
             parts.append(Part(axes, extent, 1, block, is_apart=False))
-        opened: list[Loop] = []
+        opened: list[OpenLoop] = []
         for part in parts:
             parallel = not opened and (part.is_apart or not self.positions.are_reduced(part.axes))
             length = part.length(self.k)

@@ -7,16 +7,20 @@ A real number is a value of the builder; a complex one is two, and lies in memor
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from ..lazily import later
 from .index import Index, constant_index
 from .nest import ScalarType, Value
 from .scalar import Scalar
 
+if TYPE_CHECKING:
+    from . import complex_formulas
+else:
+    complex_formulas = later("codegen.kernel.complex_formulas")
+
 __all__ = ["Complexes", "Reals", "field", "root_of"]
-
-_ONE = constant_index(1)
-
 
 class Reals:
     """Numbers that are values of the builder.
@@ -29,45 +33,65 @@ class Reals:
     def __init__(self, k: Scalar, type: ScalarType) -> None:
         self.k, self.type = k, type
 
+    def parts(self, x: Any) -> list[Value]:
+        """The elements of a number, in which loops carry it."""
+        return [x]
+
+    def joined(self, parts: list[Value]) -> Any:
+        """The other way round."""
+        return parts[0]
+
+    def _each(self, act: Callable[..., Any], *numbers: Any) -> Any:
+        """What `act` makes of each part."""
+        return self.joined([act(*parts) for parts in zip(*map(self.parts, numbers), strict=True)])
+
     def real(self, value: float) -> Value:
         """A known real number, as an element."""
         return self.k.literal(value, self.type)
 
     def number(self, value: float) -> Any:
         """A known number."""
-        return self.real(value)
+        return self.from_real(self.real(value))
 
     def load(self, memory: Value, at: Index, *, stable: bool) -> Any:
         """Load the element at the place of so many numbers."""
-        return self.k.load(memory, at, stable=stable)
+        first = at.times(self.width)
+        places = [first.plus(constant_index(j)) for j in range(self.width)]
+        return self.joined([self.k.load(memory, place, stable=stable) for place in places])
 
     def store(self, x: Any, memory: Value, at: Index) -> None:
         """Write a number there."""
-        self.k.store(x, memory, at)
+        first = at.times(self.width)
+        for j, part in enumerate(self.parts(x)):
+            self.k.store(part, memory, first.plus(constant_index(j)))
 
     def plus(self, x: Any, y: Any) -> Any:
         """x + y, where the order of additions is free."""
-        return self.k.accumulate(x, y)
+        return self._each(self.k.accumulate, x, y)
 
     def add(self, x: Any, y: Any) -> Any:
         """x + y."""
-        return self.k.add(x, y)
+        return self._each(self.k.add, x, y)
 
     def minus(self, x: Any, y: Any) -> Any:
         """x - y."""
-        return self.k.sub(x, y)
+        return self._each(self.k.sub, x, y)
 
     def negative(self, x: Any) -> Any:
         """-x."""
-        return self.k.neg(x)
+        return self._each(self.k.neg, x)
+
+    def scaled(self, x: Any, factor: Value) -> Any:
+        """x times a real number."""
+        return self._each(lambda part: self.k.mul(part, factor), x)
+
+    def choose(self, condition: Value, x: Any, y: Any) -> Any:
+        """x where the condition holds, else y."""
+        return self._each(lambda a, b: self.k.select(condition, a, b), x, y)
 
     def times(self, x: Any, y: Any) -> Any:
         """x y."""
         return self.k.mul(x, y)
-
-    def scaled(self, x: Any, factor: Value) -> Any:
-        """x times a real number."""
-        return self.k.mul(x, factor)
 
     def over(self, x: Any, y: Any) -> Any:
         """x / y."""
@@ -79,7 +103,7 @@ class Reals:
 
     def real_part(self, x: Any) -> Value:
         """The real part of a number, as an element."""
-        return x
+        return self.parts(x)[0]
 
     def from_real(self, x: Value) -> Any:
         """An element as a number."""
@@ -93,21 +117,9 @@ class Reals:
         """|x|."""
         return self.k.abs(x)
 
-    def choose(self, condition: Value, x: Any, y: Any) -> Any:
-        """x where the condition holds, else y."""
-        return self.k.select(condition, x, y)
-
     def is_zero(self, x: Any) -> Value:
         """True if the element is 0, of either sign."""
         return self.k.eq(x, self.real(0.0))
-
-    def parts(self, x: Any) -> list[Value]:
-        """The numbers in which loops carry an element."""
-        return [x]
-
-    def joined(self, parts: list[Value]) -> Any:
-        """The other way round."""
-        return parts[0]
 
 
 class Complexes(Reals):
@@ -115,55 +127,20 @@ class Complexes(Reals):
 
     width = 2
 
-    def number(self, value: float) -> Any:
-        return self.real(value), self.real(0.0)
+    def parts(self, x: Any) -> list[Value]:
+        return [*x]
 
-    def load(self, memory: Value, at: Index, *, stable: bool) -> Any:
-        at = at.times(2)
-        return self.k.load(memory, at, stable=stable), self.k.load(memory, at.plus(_ONE), stable=stable)
-
-    def store(self, x: Any, memory: Value, at: Index) -> None:
-        at = at.times(2)
-        self.k.store(x[0], memory, at)
-        self.k.store(x[1], memory, at.plus(_ONE))
-
-    def plus(self, x: Any, y: Any) -> Any:
-        return self.k.accumulate(x[0], y[0]), self.k.accumulate(x[1], y[1])
-
-    def add(self, x: Any, y: Any) -> Any:
-        return self.k.add(x[0], y[0]), self.k.add(x[1], y[1])
-
-    def minus(self, x: Any, y: Any) -> Any:
-        return self.k.sub(x[0], y[0]), self.k.sub(x[1], y[1])
-
-    def negative(self, x: Any) -> Any:
-        return self.k.neg(x[0]), self.k.neg(x[1])
+    def joined(self, parts: list[Value]) -> Any:
+        return tuple(parts)
 
     def times(self, x: Any, y: Any) -> Any:
-        k = self.k
-        re = k.sub(k.mul(x[0], y[0]), k.mul(x[1], y[1]))
-        return re, k.add(k.mul(x[0], y[1]), k.mul(x[1], y[0]))
-
-    def scaled(self, x: Any, factor: Value) -> Any:
-        return self.k.mul(x[0], factor), self.k.mul(x[1], factor)
+        return complex_formulas.applied("mul", self.k, x, y)
 
     def over(self, x: Any, y: Any) -> Any:
-        """By the larger part first, as Smith does, so that nothing overflows on the way."""
-        k = self.k
-        is_turned = k.lt(k.abs(y[0]), k.abs(y[1]))
-        large, small = k.select(is_turned, y[1], y[0]), k.select(is_turned, y[0], y[1])
-        ratio = k.div(small, large)
-        size = k.add(large, k.mul(small, ratio))
-        first, second = k.select(is_turned, x[1], x[0]), k.select(is_turned, x[0], x[1])
-        re = k.div(k.add(first, k.mul(second, ratio)), size)
-        im = k.div(k.sub(second, k.mul(first, ratio)), size)
-        return re, k.select(is_turned, k.neg(im), im)
+        return complex_formulas.applied("div", self.k, x, y)
 
     def conjugate(self, x: Any) -> Any:
         return x[0], self.k.neg(x[1])
-
-    def real_part(self, x: Any) -> Value:
-        return x[0]
 
     def from_real(self, x: Value) -> Any:
         return x, self.real(0.0)
@@ -173,24 +150,10 @@ class Complexes(Reals):
         return self.k.add(self.k.abs(x[0]), self.k.abs(x[1]))
 
     def magnitude(self, x: Any) -> Value:
-        k = self.k
-        a, b = k.abs(x[0]), k.abs(x[1])
-        large, small = k.maximum(a, b), k.minimum(a, b)
-        ratio = k.div(small, k.select(k.eq(large, self.real(0.0)), self.real(1.0), large))
-        return k.mul(large, k.sqrt(k.add(self.real(1.0), k.mul(ratio, ratio))))
-
-    def choose(self, condition: Value, x: Any, y: Any) -> Any:
-        return self.k.select(condition, x[0], y[0]), self.k.select(condition, x[1], y[1])
+        return complex_formulas.applied("abs_complex", self.k, x)
 
     def is_zero(self, x: Any) -> Value:
-        zero = self.real(0.0)
-        return self.k.logical_and(self.k.eq(x[0], zero), self.k.eq(x[1], zero))
-
-    def parts(self, x: Any) -> list[Value]:
-        return [*x]
-
-    def joined(self, parts: list[Value]) -> Any:
-        return tuple(parts)
+        return self.k.logical_and(*[self.k.eq(part, self.real(0.0)) for part in x])
 
 
 def root_of(f: Reals, x: Any) -> Value:

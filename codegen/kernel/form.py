@@ -21,14 +21,14 @@ def form_of(function: Function) -> Hashable:
     indices = function.indices
     if indices is None:
         indices = tuple([a for a in function.arguments if not isinstance(a.type, MemRef)])
-    form = _Form(indices)
+    form = _KernelForm(indices)
     calls = tuple([(name, *map(form.type, types)) for name, types in function.calls.items()])
     body = form.block(function.body)
     multiples = tuple([(form.numbers[a], multiple) for a, multiple in function.multiples.items()])
     return body, function.writes, calls, multiples, function.refuses, function.is_fixed
 
 
-class _Form:
+class _KernelForm:
     def __init__(self, indices: tuple[Value, ...]) -> None:
         self.indices = indices
         self.numbers: dict[Value, int] = {}

@@ -64,7 +64,7 @@ def print_module(
     Of functions: each public, with a C interface.
     """
     if isinstance(program_or_functions, Program):
-        return _wrap(_Entry(program_or_functions, location=location).parts())
+        return _wrap(_ProgramWriter(program_or_functions, location=location).parts())
     functions = tuple(program_or_functions)
     defined = [print_function(f, attributes=C_INTERFACE) for f in functions]
     return _wrap([*_declarations(functions).values(), *defined])
@@ -87,14 +87,14 @@ def _declarations(functions: Iterable[Function]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-class _Entry(NestWriter):
+class _ProgramWriter(NestWriter):
     """The functions of a program; its entry grows line by line.
 
     outer    of the program that this one is a body in: they are functions of one module
     """
 
     def __init__(
-        self, program: Program, outer: _Entry | None = None, location: Callable[[Any], str] = lambda node: ""
+        self, program: Program, outer: _ProgramWriter | None = None, location: Callable[[Any], str] = lambda node: ""
     ) -> None:
         super().__init__(program.buffers)
         self.location: Callable[[Any], str] = outer.location if outer else location
@@ -190,7 +190,7 @@ class _Entry(NestWriter):
         return self._host_call(step.work, step.buffers)
 
     def function_of(self, body: Program) -> str:
-        inner = _Entry(body, self)
+        inner = _ProgramWriter(body, self)
         self.functions.append(inner._entry())
         return inner.name
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from ..ir import Aval
 from ..program import Branch, Loop, Place, Program, Run, While
-from .mlir_writer import Memory, Writer, memref_of
+from .mlir_writer import Memory, MlirWriter, memref_of
 
 __all__ = ["NestWriter"]
 
 _ANSWER = Aval((), np.dtype(np.bool_))
 
 
-class NestWriter(Writer):
+class NestWriter(MlirWriter):
     """A writer of steps that have bodies.  Each method gives the name of the step's status."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Aval
 from ..program import Buffer, Place
 
-__all__ = ["Memory", "Writer", "memref_of"]
+__all__ = ["Memory", "MlirWriter", "memref_of"]
 
 #: How an array's element stands in memory.
 _ELEMENTS = {
@@ -28,7 +28,7 @@ def memref_of(aval: Aval) -> str:
     return f"memref<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENTS[np.dtype(aval.dtype).name]}>"
 
 
-class Writer:
+class MlirWriter:
     """A function that grows line by line.
 
     buffers, names    of the program, and what each is called

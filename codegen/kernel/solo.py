@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Aval, Node
 from .accumulators import fill
-from .body import Loop
+from .body import OpenLoop
 from .built import Built, finish
 from .edges import rows_apart, rows_kept
 from .elements import Elements, Temporary, element_type
@@ -70,7 +70,7 @@ def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()
     return finish(name, k, elements, [node])
 
 
-def _index(loop: Loop | None, shape: tuple[int, ...]) -> list[Index]:
+def _index(loop: OpenLoop | None, shape: tuple[int, ...]) -> list[Index]:
     """One index per axis of a loop over all of a shape."""
     return split_loop(loop.index, shape) if loop and shape else []
 

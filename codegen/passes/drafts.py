@@ -25,12 +25,12 @@ from ..lowering import Contract, Dense, Scan, Scatter
 from ..program import HostCall, Kernel, Program, bodies
 from ..records import replace
 from .caches import let_past_caches
+from .complex import PAIR
 from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .joins import JOIN, placed_parts
 from .numbered import numbers
-from .pairs import PAIR
 from .prepare import Prepared, computed_by, gemm_of
 from .recur import results_together
 from .sorts import room_of

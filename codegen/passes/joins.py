@@ -15,7 +15,7 @@ from typing import Any
 from ..ir import Aval, Graph, Node
 from ..ir.op import Op
 from ..lowering import Call
-from .pairs import PAIR
+from .complex import PAIR
 
 __all__ = ["JOIN", "as_join", "placed_parts"]
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Aval, Graph, Node, inherit
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     drafts = later("codegen.passes.drafts")  # when there is work for LLVM, it is begun before
 
-__all__ = ["REWRITES", "Planned", "ends_of", "place", "plan", "planned", "rewritten"]
+__all__ = ["REWRITES", "Planned", "place", "plan", "planned", "rewritten"]
 
 
 #: The rewrites of an optimised graph before it is prepared and fused, in order.
@@ -86,21 +86,19 @@ def plan(
     begin     is told what there is besides kernels, for this graph and for each of those bodies
     bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
     """
-    found = planned(graph, prefix, is_body=is_body, begin=begin, bodies=bodies)
-    return place(found, found.drafts, found.avals)
+    return place(planned(graph, prefix, is_body=is_body, begin=begin, bodies=bodies))
 
 
-def place(
-    found: Planned, steps: list[Draft], avals: Mapping[Hashable, Aval], pack: Pack | None = None
-) -> Program:
-    """The program of these steps on values of these avals; `pack`: see `place_buffers`."""
-    buffers, numbers, size = place_buffers(found.ends, dict(avals), [values for _, values in steps], pack)
+def place(found: Planned, pack: Pack | None = None) -> Program:
+    """The program of these steps; `pack`: see `place_buffers`."""
+    steps, avals = found.drafts, found.avals
+    buffers, numbers, size = place_buffers(found.ends, avals, [values for _, values in steps], pack)
     return Program(
         name=found.graph.name,
         buffers=buffers,
         steps=tuple([Step(work, tuple([numbers[v] for v in values]), values) for work, values in steps]),
-        inputs=ends_of(found.ends.inputs, found.graph.inputs, avals),
-        outputs=ends_of(found.ends.outputs, found.graph.outputs, avals),
+        inputs=_seen(found.ends.inputs, found.graph.inputs),
+        outputs=_seen(found.ends.outputs, found.graph.outputs),
         workspace_bytes=size,
         graph=found.graph,
         drawn=found.ends,
@@ -108,9 +106,9 @@ def place(
     )
 
 
-def ends_of(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hashable, Aval]) -> tuple[Aval, ...]:
+def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
     """The avals of inputs or outputs, as the graph's owner sees them."""
-    return tuple([seen(avals[m], node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
+    return tuple([seen(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 
 
 def planned(

@@ -14,7 +14,7 @@ from ..ir import MOST_BYTES, Aval, Graph
 from ..program import Buffer, aligned
 from ..symbols import most, typical
 
-__all__ = ["ALIGNMENT", "Pack", "chains", "in_chains", "lives", "place_buffers"]
+__all__ = ["ALIGNMENT", "Pack", "in_chains", "place_buffers"]
 
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
@@ -42,7 +42,7 @@ def place_buffers(
         places[node] = ("input", j)
     for j, node in enumerate(graph.outputs):
         places[node] = ("output", j)
-    first, last = lives(uses)
+    first, last = _lives(uses)
     temporaries = [v for v in avals if v not in places]
     offsets, size = (pack or _pack)([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
@@ -57,7 +57,7 @@ def place_buffers(
     return tuple(buffers), numbers, size
 
 
-def lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
+def _lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
     """The first and the last step that uses each value."""
     first: dict[Hashable, int] = {}
     last: dict[Hashable, int] = {}
@@ -68,8 +68,11 @@ def lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dict
     return first, last
 
 
-def chains(spans: Sequence[Span]) -> list[list[int]]:
-    """Numbers of the spans that lie in one place, one after the other: which they are does not depend on sizes."""
+def in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
+    """Offsets for spans whose bytes are symbols, and the bytes of all.
+
+    Those that lie in one place, one after the other, do not depend on sizes; it is as large as the largest of them.
+    """
     places: list[list[int]] = []
     for number in sorted(range(len(spans)), key=lambda k: spans[k][0]):
         first, _, size = spans[number]
@@ -79,13 +82,8 @@ def chains(spans: Sequence[Span]) -> list[list[int]]:
             places.append([number])
         else:
             near.append(number)
-    return places
-
-
-def in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
-    """Offsets for spans whose bytes are symbols, and the bytes of all: a place is as large as the largest in it."""
     offsets, total = [0] * len(spans), 0
-    for place in chains(spans):
+    for place in places:
         for number in place:
             offsets[number] = total
         total += aligned(most(*[spans[number][2] for number in place]))

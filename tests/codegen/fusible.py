@@ -1,12 +1,12 @@
 """Random graphs of everything that fusion meets, and two ways to run a program: interpreted and native."""
 
 import numpy as np
+from nest_interpret import interpret
+from nest_verify import verify_function
 
 import autodiff.ops  # noqa: F401  (declares the operations)
 from codegen.compiler import compile_graph
 from codegen.ir import CONSTANT, DTYPES, OPS, Aval, Graph, apply, dtype_name, evaluate, evaluate_node, input_node
-from codegen.kernel.interpret import interpret
-from codegen.kernel.verify import verify_function
 from codegen.passes.plan import plan
 from codegen.program import Gemm, HostCall, Kernel
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 from mlir_tools import run_emitted, run_function
-
-from codegen.kernel.verify import verify_function
+from nest_verify import verify_function
 
 CONTRACT = frozenset({"contract"})
 

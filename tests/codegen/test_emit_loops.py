@@ -8,13 +8,13 @@ import re
 
 import numpy as np
 import pytest
+from nest_interpret import interpret
 from nests import DTYPES, Nest, call, elementwise, memref
 
 from codegen.emit import emit_module
 from codegen.emit.math import FUNCTIONS
 from codegen.emit.target import Target
 from codegen.kernel.index import constant_index
-from codegen.kernel.interpret import interpret
 from codegen.kernel.monoids import combine, element, start
 from codegen.kernel.nest import F32, F64, I8, I32, I64, INDEX, Extent, Function
 from codegen.kernel.scalar import Scalar

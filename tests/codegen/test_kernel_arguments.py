@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fusible import check
+from nest_verify import verify_function
 from nests import Nest, memref
 from programs import affine
 
@@ -10,7 +11,6 @@ from codegen.emit import emit_module
 from codegen.ir import parse
 from codegen.kernel.arguments import SMALL, SMALL_INSIDE, with_arguments
 from codegen.kernel.nest import F64, Extent, MemRef
-from codegen.kernel.verify import verify_function
 from codegen.passes import optimize
 from codegen.passes.plan import plan
 from codegen.program import Kernel

@@ -3,9 +3,9 @@
 
 import pytest
 from nest_tools import Nest
+from nest_verify import InvalidFunction, verify_function
 
 from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
-from codegen.kernel.verify import InvalidFunction, verify_function
 from codegen.records import replace
 
 VECTOR = MemRef((4,), F64)

@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from nest_interpret import interpret
 from nests import Nest, call, memref
 
 from codegen.emit import emit_module
 from codegen.emit.target import Target
-from codegen.kernel.interpret import interpret
 from codegen.kernel.nest import F32, F64, INDEX, Extent
 from codegen.runtime import engine
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..garbage import ignoring
-from .instructions import INSTRUCTIONS
-from .nest import Block, Function, MemRef, Operation, ScalarType, Value
+from codegen.garbage import ignoring
+from codegen.kernel.instructions import INSTRUCTIONS
+from codegen.kernel.nest import Block, Function, MemRef, Operation, ScalarType, Value
 
 __all__ = ["interpret"]
 

@@ -17,9 +17,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from .instructions import FLOATS, INSTRUCTIONS, INTEGERS
-from .mlir_text import FASTMATH_FLAGS, generic_text, name_values
-from .nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
+from codegen.kernel.instructions import FLOATS, INSTRUCTIONS, INTEGERS
+from codegen.kernel.mlir_text import FASTMATH_FLAGS, generic_text, name_values
+from codegen.kernel.nest import (
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    INDEX,
+    Block,
+    Extent,
+    Function,
+    MemRef,
+    Operation,
+    ScalarType,
+    Type,
+    Value,
+)
 
 __all__ = ["InvalidFunction", "verify_function"]
 

@@ -1,0 +1,331 @@
+"""The graph of the real and imaginary parts of a graph of complex numbers.
+
+    part    one of the two numbers of each element of memory        f64[n,2]  ->  f64[n]
+    pair    two arrays as the memory of a complex one, interleaved  f64[n], f64[n]  ->  f64[n,2]
+    hosted  what NumPy computes with complex numbers                memory -> memory
+
+An imaginary part that is None is zero: of what was a real number.  A real factor, and a real divisor, of a complex
+number has its zero part there as in NumPy, which shows where an operand is infinite or nan; in products of matrices
+and in sums it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir import OPS, Aval, Graph, Node, apply, dtype_name, inherit
+from ..ir.op import CONSTANT, INPUT, Op, derived
+from ..kernel.complex_formulas import FORMULAS, part_of
+from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatter
+from ..nested import Nested
+from ..records import NamedTuple, replace
+from ..symbols import typical
+from .complex import PAIR, REALS, has_complex, is_complex
+from .recur import RESULT
+
+__all__ = ["split"]
+
+
+class ComplexParts(NamedTuple):
+    """The real and the imaginary part of a value."""
+
+    re: Node
+    im: Node | None
+
+
+#: Of a complex node its parts, of a real one the node that it has become.
+Value = ComplexParts | Node
+
+#: Which of the two numbers: 0 the real ones, 1 the imaginary ones.
+_PART = Op(
+    "part",
+    infer=lambda x, *, which: x.with_shape(x.shape[:-1]),
+    reference=lambda x, *, which: x[..., which],
+    lower=Move(lambda k, index, x, *, which: x(*index, k.index(which))),
+    params=("which",),
+    traits=frozenset(("move",)),
+)
+
+
+def _row_of(k: Any, index: Any, x: Any, y: Any) -> Any:
+    *before, row, which, column = index
+    place = (*before, row, column)
+    return k.select(k.lt(which, k.index(1)), x(*place), y(*place))
+
+
+#: Rows of two matrices in turn: f64[k,n], f64[k,n] -> f64[k,2,n].
+_ROWS = Op(
+    "rows",
+    infer=lambda x, y: x.with_shape((*x.shape[:-1], 2, x.shape[-1])),
+    reference=lambda x, y: np.stack([x, y], axis=-2),
+    lower=Move(_row_of, free=False),
+)
+
+
+def _memory_aval(aval: Aval) -> Aval:
+    """Of an array as it lies in memory: complex numbers are pairs there."""
+    return Aval((*aval.shape, 2), REALS[aval.dtype]) if aval.dtype in REALS else aval
+
+
+def _hosted(name: str, lower: Call) -> Op:
+    """An operation on complex numbers in memory, of NumPy or `Dense`: its parameter is the complex node."""
+    return Op(
+        name, infer=lambda *_, computed: _memory_aval(computed.aval), reference=None, lower=lower, params=("computed",)
+    )
+
+
+def split(graph: Graph) -> Graph:
+    """The graph without complex numbers."""
+    return _Splitter({}).graph(graph)
+
+
+class _Splitter:
+    """Makes one graph without complex numbers.  `nests`: those that are made already, of all graphs."""
+
+    def __init__(self, nests: dict[int, tuple[Nested, Nested]]) -> None:
+        self.nests = nests
+        self.values: dict[Node, Any] = {}
+        self.stored: dict[Node, Node] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        """The graph whose complex inputs and outputs are memory."""
+        inputs = [self._input(node) for node in graph.inputs]
+        for node in graph.nodes:
+            self.values[node] = self._value(node)
+        made = Graph.of(inputs, [self.memory(o) for o in graph.outputs], graph.name)
+        found = self.values.items()
+        first = {n: v if isinstance(v, Node) else v.re for n, v in found}
+        second = {n: v.im for n, v in found if not isinstance(v, Node) and v.im is not None}
+        for new in (first, second, self.stored):
+            inherit(graph, made, new)
+        return made
+
+    def memory(self, node: Node) -> Node:
+        """A node as it lies in memory."""
+        value = self.values[node]
+        if not is_complex(node):
+            return value
+        found = self.stored.get(node)
+        if found is None:
+            found = self.stored[node] = _memory_of(value)
+        return found
+
+    def _input(self, node: Node) -> Node:
+        if not is_complex(node):
+            self.values[node] = node
+            return node
+        memory = Node(INPUT, (), (), _memory_aval(node.aval))
+        self.values[node] = self._parts(node, memory)
+        return memory
+
+    def _parts(self, node: Node, memory: Node) -> ComplexParts:
+        """The parts of what lies in memory."""
+        self.stored[node] = memory
+        return _parts_in(memory)
+
+    def _value(self, node: Node) -> Any:
+        if node.op is CONSTANT:
+            return _constant(complex(node.params[0]), node) if is_complex(node) else node
+        if node.op is RESULT:
+            return self._result(node)
+        values = [self.values[i] for i in node.inputs]
+        if not is_complex(node) and not any(map(is_complex, node.inputs)):
+            return _again(node, values, node.params)
+        rule = _rule_of(node)
+        if rule is not None:
+            return rule(node, values)
+        lower = node.op.lower if isinstance(node.op.lower, Dense | Fourier) else Call()
+        inputs = [self.memory(i) for i in node.inputs]
+        memory = Node(derived(_hosted, node.op.name, lower), inputs, (node,), _memory_aval(node.aval))
+        return self._parts(node, memory) if is_complex(node) else memory
+
+    def _result(self, node: Node) -> Any:
+        """A result of a loop or branch."""
+        nested, starts, number = node.params
+        params = node.params
+        if has_complex(nested):
+            if number is None:
+                # Complex results and real ones have one dtype now: which are meant has to be said.
+                number = tuple([k for k, aval in enumerate(nested.results) if aval.dtype == node.aval.dtype])
+            starts = tuple([s * (1 + is_complex(i)) for s, i in zip(starts, node.inputs, strict=True)])
+            params = (self._nested(nested), starts, number)
+        inputs = [self.memory(i) for i in node.inputs]
+        if not is_complex(node):
+            return _again(node, inputs, params)
+        return self._parts(node, Node(RESULT, inputs, params, _memory_aval(node.aval)))
+
+    def _nested(self, nested: Nested) -> Nested:
+        """The loop or branch with graphs without complex numbers; one for all results of an operation."""
+        known = self.nests.get(id(nested))
+        if known is None:
+            found = {name: _Splitter(self.nests).graph(graph) for name, graph in nested.graphs.items()}
+            known = self.nests[id(nested)] = nested, replace(nested, **found)
+        return known[1]
+
+
+def _again(node: Node, inputs: Sequence[Node], params: tuple) -> Node:
+    """The node, reading what its inputs have become."""
+    if params is node.params and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+        return node
+    return Node(node.op, inputs, params, node.aval)
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _real(node: Node) -> Aval:
+    """The aval of a part of a node."""
+    return node.aval.with_dtype(REALS[node.aval.dtype]) if is_complex(node) else node.aval
+
+
+def _number(value: float, dtype: np.dtype) -> Node:
+    return Node(CONSTANT, (), (value, dtype_name(dtype)), Aval((), dtype))
+
+
+def _constant(value: complex, node: Node) -> ComplexParts:
+    dtype = REALS[node.aval.dtype]
+    return ComplexParts(_number(value.real, dtype), None if value.imag == 0 else _number(value.imag, dtype))
+
+
+def _im(x: ComplexParts) -> Node:
+    """The imaginary part, in the shape of the real one."""
+    if x.im is not None:
+        return x.im
+    zero = _number(0.0, x.re.aval.dtype)
+    return apply(OPS["broadcast_to"], zero, shape=x.re.aval.shape) if x.re.aval.shape else zero
+
+
+def _parts_in(memory: Node) -> ComplexParts:
+    re, im = [apply(_PART, memory, which=which) for which in (0, 1)]
+    return ComplexParts(re, im)
+
+
+def _memory_of(x: ComplexParts) -> Node:
+    """The pairs of a value; the memory that its parts are read from, where they are."""
+    re, im = x.re, _im(x)
+    if re.op is _PART and im.op is _PART and re.inputs == im.inputs and re.params != im.params:
+        return re.inputs[0]
+    return apply(PAIR, re, im)
+
+
+# ---------------------------------------------------------------- rules
+
+#: A rule takes a node, and parts or a node for each of its inputs.
+Rule = Callable[[Node, Sequence[Any]], Value]
+
+#: Operations whose result is real where all operands are.
+_OF_REALS = frozenset(("add", "sub", "neg", "mul", "mul0", "div", "reciprocal", "where"))
+
+
+def _rule_of(node: Node) -> Rule | None:
+    """The rule that computes a node by parts; None where only NumPy can."""
+    found = _RULES.get(node.op.name)
+    if found is not None:
+        return found
+    if node.op.name in FORMULAS:
+        return _by_formula
+    lower = node.op.lower
+    if isinstance(lower, Contract):
+        return _product
+    is_sum = isinstance(lower, Reduce | Scan) and lower.monoid == "add"
+    return _each_part if is_complex(node) and (is_sum or isinstance(lower, Move | Scatter)) else None
+
+
+def _by_formula(node: Node, inputs: Sequence[Any]) -> Value:
+    """An elementwise operation of the table."""
+    real, are_complex = _real(node), tuple([isinstance(x, ComplexParts) for x in inputs])
+    is_real = not any([isinstance(x, ComplexParts) and x.im for x in inputs])
+    if is_real and is_complex(node) and node.op.name in _OF_REALS:
+        operands = [x.re if isinstance(x, ComplexParts) else x for x in inputs]
+        return ComplexParts(Node(node.op, operands, node.params, real), None)
+    operands = []
+    for x in inputs:
+        operands += [x.re, x.im or _number(0.0, x.re.aval.dtype)] if isinstance(x, ComplexParts) else [x]
+
+    def part(which: str) -> Node:
+        return Node(derived(part_of, node.op, which, are_complex, node.params, real.dtype), operands, (), real)
+
+    return ComplexParts(part("re"), part("im")) if is_complex(node) else part("")
+
+
+def _conjugate(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
+    (x,) = inputs
+    return ComplexParts(x.re, None if x.im is None else apply(OPS["neg"], x.im))
+
+
+def _cast(node: Node, inputs: Sequence[Any]) -> Value:
+    """To complex: each part; from complex the real part, and to bool whether either is not zero."""
+    (x,) = inputs
+    real = _real(node)
+
+    def cast(part: Node) -> Node:
+        same = part.aval.dtype == real.dtype
+        return part if same else Node(node.op, (part,), (dtype_name(real.dtype),), real)
+
+    if not is_complex(node):
+        return _by_formula(node, inputs) if node.aval.dtype.kind == "b" else cast(x.re)
+    if isinstance(x, Node):
+        return ComplexParts(cast(x), None)
+    return ComplexParts(cast(x.re), None if x.im is None else cast(x.im))
+
+
+def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
+    """What does the same to both parts."""
+
+    def of(which: int) -> Node:
+        operands = [(_im(x) if which else x.re) if isinstance(x, ComplexParts) else x for x in inputs]
+        return Node(node.op, operands, node.params, _real(node))
+
+    is_real = all(x.im is None for x in inputs if isinstance(x, ComplexParts))
+    return ComplexParts(of(0), None if is_real else of(1))
+
+
+#: Rows of the left factor from which on the right one is worth writing out twice.
+_FEWEST_ROWS = 4
+
+
+def _one_product(node: Node, x: ComplexParts, y: ComplexParts) -> ComplexParts:
+    """One product of real matrices.  In memory, rows of x are numbers and rows of the result too:
+
+    a0 b0 a1 b1 ...  @  c  d        rows (c, d) and (-d, c) in turn
+                       -d  c
+    """
+    k, n = y.re.aval.shape[-2:]
+    c, d = y.re, _im(y)
+    right = _memory_of(ComplexParts(apply(_ROWS, c, apply(OPS["neg"], d)), apply(_ROWS, d, c)))
+    a = apply(OPS["reshape"], _memory_of(x), shape=(*x.re.aval.shape[:-1], 2 * k))
+    b = apply(OPS["reshape"], right, shape=(*y.re.aval.shape[:-2], 2 * k, 2 * n))
+    real = _real(node)
+    found = Node(node.op, (a, b), node.params, real.with_shape((*real.shape[:-1], 2 * n)))
+    return _parts_in(apply(OPS["reshape"], found, shape=(*real.shape, 2)))
+
+
+def _product(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
+    """One product of real matrices, or four, or two where a factor is real."""
+    x, y = inputs
+    if x.im is not None and y.im is not None and typical(x.re.aval.shape[-2]) >= _FEWEST_ROWS:
+        return _one_product(node, x, y)
+
+    def product(a: Node, b: Node) -> Node:
+        return Node(node.op, (a, b), node.params, _real(node))
+
+    re = product(x.re, y.re)
+    if x.im is None or y.im is None:
+        if x.im is None and y.im is None:
+            return ComplexParts(re, None)
+        return ComplexParts(re, product(x.re, y.im) if y.im is not None else product(_im(x), y.re))
+    return ComplexParts(
+        apply(OPS["sub"], re, product(x.im, y.im)),
+        apply(OPS["add"], product(x.re, y.im), product(x.im, y.re)),
+    )
+
+
+_RULES: dict[str, Rule] = {
+    "real": lambda node, inputs: inputs[0].re,
+    "imag": lambda node, inputs: _im(inputs[0]),
+    "conj": _conjugate,
+    "cast": _cast,
+}
