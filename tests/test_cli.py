@@ -411,7 +411,7 @@ def test_bench_runs_the_benchmarks_of_the_checkout(capfd):
 
 
 def test_bench_says_where_the_benchmarks_are_when_they_are_not_there(monkeypatch, tmp_path):
-    monkeypatch.setattr("autodiff.cli.benching.PROGRAM", tmp_path / "run.py")
+    monkeypatch.setattr("autodiff.cli.running.BENCHMARKS", tmp_path / "run.py")
     assert "clone the repository" in fails("bench")
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.interop import foreign
 from autodiff.workers import rounds, sums, task
 from autodiff.workers.rounds import Sum
 
@@ -184,9 +185,9 @@ def test_a_jit_function_is_traced_once_for_all_tasks():
 
 def test_a_jit_function_is_differentiated_once_for_all_shards_of_one_shape(monkeypatch):
     calls = []
-    for name in ("vjp", "jvp"):
-        step = getattr(task, name)
-        monkeypatch.setattr(task, name, lambda *a, step=step: calls.append(step) or step(*a))
+    for owner, name in ((task, "vjp"), (foreign, "vjp"), (foreign, "jvp")):
+        step = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, step=step: calls.append(step) or step(*a))
     total = quotient(ad.sum_over(compiled_loss, ad.shards(load_even, KEYS)))
     vector = ad.sum_over(compiled_moments, ad.shards(load_even, KEYS))
     for step in (

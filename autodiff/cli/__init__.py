@@ -25,15 +25,11 @@ from contextlib import suppress
 
 from ..config import config
 from .app import app
-from .benching import bench
-from .checking import check
-from .doctor import doctor
-from .explaining import explain
-from .exporting import export
+from .functions import check, export
 from .inspecting import inspect_
-from .profiling import profile
 from .rules import rules
-from .running import cache, demo
+from .running import bench, cache, demo, doctor
+from .scripts import explain, profile
 
 __all__ = ["app", "main"]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,8 @@ from ..profiling.steps import Steps, StepTimes
 from ..tape.misses import explain
 from ..tape.tracing import told
 from .app import AsJson, reported, say, user_errors
-from .arguments import arguments_for, parse_argnums
-from .targets import beside, find, is_file, names_for
+from .arguments import parse_argnums
+from .targets import called, run_script
 
 __all__ = ["inspect_"]
 
@@ -71,7 +69,7 @@ def inspect_(
         _list_graphs(path, output, as_json)
         return
     if name:
-        seen = _inspected(path, name, args, which, argnums)
+        seen = _inspected(target, args, which, argnums)
         head: dict[str, Any] = {"target": target, "pass": which}
     else:
         graph, seen = _graph_of_script(path, graph)
@@ -122,10 +120,8 @@ def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool, code: st
         typer.echo(seen.dot)
 
 
-def _inspected(path: str, name: str, args: str, which: str, argnums: str) -> Inspection:
-    module, function = find(path, name)
-    with user_errors(path):
-        given = arguments_for(function, args, names_for(module))
+def _inspected(target: str, args: str, which: str, argnums: str) -> Inspection:
+    path, function, given = called(target, args)
     numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
     with user_errors(path):
         return inspect(function, *given, backward=which == "backward", argnums=numbers)
@@ -217,19 +213,16 @@ class _Runs(Steps):
 
 def _compiled_by(path: str) -> Sequence[tuple[Any, str, str, list[StepTimes]]]:
     """Run a script as `__main__`: the graphs that it compiled, as if it were the first, with lines, reasons, steps."""
-    is_file(path)
     clear_cache()
-    before, sys.argv = sys.argv, [path]
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     steps = _Runs(Clock())
     observers.append(steps)
     try:
         graphs = _GraphsWithReasons(steps)
-        with compiler.recorded(graphs), told(), beside(Path(path)), user_errors(path):
-            runpy.run_path(path, run_name="__main__")
+        with compiler.recorded(graphs), told():
+            run_script(path)
             graphs.give_reasons()
     finally:
         observers.remove(steps)
-        sys.argv = before
         config.patience = patience
     return graphs

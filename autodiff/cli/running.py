@@ -1,14 +1,28 @@
-"""`autodiff demo` and `autodiff cache`."""
+"""`autodiff demo`, `cache`, `bench`, `doctor`: this installation, what it can do and what it keeps."""
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
 import typer
 
+from codegen import compiler
 from codegen.runtime import disk
 
+from ..errors import Error
 from .app import AsJson, reported, say
 
-__all__ = ["cache", "demo"]
+__all__ = ["bench", "cache", "demo", "doctor"]
+
+#: An installed package has no benchmarks: they are programs of the repository.
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
+
+_ROWS = typer.Argument(None, metavar="[ROW]...", help="The rows to measure; all by default, which takes minutes.")
 
 
 @reported
@@ -36,3 +50,76 @@ def cache(
     count, size = kept.held()
     text = f"folder   {kept.folder}\nobjects  {count}\nbytes    {size} of at most {kept.limit_bytes}"
     say({"folder": kept.folder, "objects": count, "bytes": size, "limit_bytes": kept.limit_bytes}, text, as_json)
+
+
+@reported
+def bench(
+    rows: list[str] = _ROWS,
+    threads: int = typer.Option(None, min=1, help="The number of threads; by default that of the cores."),
+    rounds: int = typer.Option(7, min=1, help="The number of rounds, whose median is reported."),
+    full: bool = typer.Option(False, "--full", help="Measure the largest cases too: minutes more."),
+    quiet: bool = typer.Option(False, "--quiet", help="Skip the measurements under CPU load."),
+    as_json: bool = AsJson,
+) -> None:
+    """Time programs beside NumPy, C, JAX, PyTorch and others in one run; a peer that is not installed is left out."""
+    if not BENCHMARKS.exists():
+        raise Error(
+            "the benchmarks are in benchmarks/ of a checkout, and this is an installed package\n"
+            "  clone the repository and install it with pip install -e ."
+        )
+    options = ["--rounds", str(rounds)]
+    options += ["--threads", str(threads)] if threads else []
+    options += [*(["--full"] if full else []), *(["--quiet"] if quiet else []), *(["--json"] if as_json else [])]
+    sys.stdout.flush()
+    raise typer.Exit(subprocess.run([sys.executable, str(BENCHMARKS), *(rows or ()), *options]).returncode)
+
+
+@reported
+def doctor(as_json: bool = AsJson) -> None:
+    """Report versions, processor, native call path and settings, and check a gradient."""
+    facts = _facts()
+    failed = [name for name, value in facts.items() if value.startswith("FAILS")]
+    width = max(map(len, facts))
+    text = "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items())
+    say({**facts, "ok": not failed}, text, as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _facts() -> dict[str, str]:
+    import autodiff
+
+    facts = {
+        "autodiff": autodiff.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "llvmlite": version("llvmlite"),
+    }
+    for name, look in (("compiler", compiler.facts), ("a gradient", _gradient), ("native code", _native)):
+        try:
+            facts.update(look())
+        except Exception as error:  # whatever it is: a doctor reports it
+            facts[name] = f"FAILS: {type(error).__name__}: {error}"
+    return facts
+
+
+def _gradient() -> dict[str, str]:
+    """A gradient through the whole road."""
+    from .. import value_and_grad
+
+    value, gradient = value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0, 3.0]))
+    right = value == 14.0 and list(gradient) == [2.0, 4.0, 6.0]
+    return {"a gradient": "right" if right else f"FAILS: {value}, {gradient}"}
+
+
+def _native() -> dict[str, str]:
+    """One graph through the evaluator and through LLVM."""
+    import autodiff as ad
+
+    def f(x):
+        return ad.sum(ad.exp(-x * x) * ad.sin(x))
+
+    x = np.linspace(-2.0, 2.0, 1001)
+    q = np.exp(-x * x)
+    error = np.max(np.abs(ad.jit(ad.grad(f))(x) - (q * np.cos(x) - 2 * x * q * np.sin(x))))
+    return {"native code": "agrees with NumPy" if error < 1e-12 else f"FAILS: differs from NumPy by {error}"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
@@ -16,8 +17,30 @@ import typer
 
 from ..errors import Error
 from .app import user_errors
+from .arguments import arguments_for
 
-__all__ = ["beside", "find", "is_file", "load", "names_for"]
+__all__ = ["called", "find", "is_file", "load", "names_for", "run_script"]
+
+
+def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
+    """(file, function, arguments) of FILE.py:FUNCTION and what --args says: see `arguments_for`."""
+    path, _, name = target.partition(":")
+    if not name:
+        raise typer.BadParameter("give FILE.py:FUNCTION")
+    module, function = find(path, name)
+    with user_errors(path):
+        return path, function, arguments_for(function, args, names_for(module), sized=sized)
+
+
+def run_script(path: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a file as `python FILE.py ARGUMENTS` would; its errors are Errors: see `user_errors`."""
+    is_file(path)
+    before, sys.argv = sys.argv, [path, *(arguments or ())]
+    try:
+        with _beside(Path(path)), user_errors(path):
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.argv = before
 
 
 def find(path: str, name: str) -> tuple[Any, Any]:
@@ -79,7 +102,7 @@ def load(path: str) -> Any:
     before = sys.modules.get(file.stem)
     sys.modules[file.stem] = module
     try:
-        with beside(file), user_errors(path):
+        with _beside(file), user_errors(path):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[file.stem]
@@ -97,7 +120,7 @@ def is_file(path: str) -> None:
 
 
 @contextmanager
-def beside(file: Path) -> Iterator[None]:
+def _beside(file: Path) -> Iterator[None]:
     """Imports find what stands beside the file first."""
     folder = str(file.parent.resolve())
     sys.path.insert(0, folder)

@@ -21,7 +21,7 @@ from ..custom.context import wanted
 from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor
 from ..tensor import AbstractTensor, Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from .body import Body, BodyUse, cut, float_places, joined, mode_of, placed, tracks_of
@@ -129,6 +129,7 @@ def _chosen(chosen: Tensor, given: Sequence[Tensor], *uses: BodyUse, shared: int
         return cut(found, [a or b for a, b in zip(yes, no, strict=True)])
 
 
+@border
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
     """`if_true(*operands)` if `chosen`, else `if_false(*operands)`; only that one is run.
 
@@ -145,23 +146,19 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     >>> f(np.array([1.0, 2.0])), f(np.array([-1.0, -2.0]))
     (array([2., 4.]), array([1., 2.]))
     """
-    try:
-        check_callable(if_true, "cond")
-        check_callable(if_false, "cond")
-        if isinstance(chosen, (bool, np.bool_)):
-            return (if_true if chosen else if_false)(*tree.map(own, operands))
-        chosen = as_tensor(chosen, "cond", "chosen")
-        if chosen.aval != Aval((), np.dtype(np.bool_)):
-            raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
-        given = Operands(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
-        if runs_as_written():
-            return as_written(if_true if chosen else if_false, *given.values())
-        yes, no = [trace(f, *given.examples, values=given.values) for f in (if_true, if_false)]
-        _check(yes, no)
-        return yes.result.filled(_chosen(chosen, given.tensors, yes, no))
-    except Exception as error:
-        shorten(error)
-        raise
+    check_callable(if_true, "cond")
+    check_callable(if_false, "cond")
+    if isinstance(chosen, (bool, np.bool_)):
+        return (if_true if chosen else if_false)(*tree.map(own, operands))
+    chosen = as_tensor(chosen, "cond", "chosen")
+    if chosen.aval != Aval((), np.dtype(np.bool_)):
+        raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
+    given = Operands(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
+    if runs_as_written():
+        return as_written(if_true if chosen else if_false, *given.values())
+    yes, no = [trace(f, *given.examples, values=given.values) for f in (if_true, if_false)]
+    _check(yes, no)
+    return yes.result.filled(_chosen(chosen, given.tensors, yes, no))
 
 
 def _check(yes: Any, no: Any) -> None:

@@ -23,7 +23,7 @@ from ..ops.conversion import numpys
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border
 from ..transforms.anomaly import is_watching
 from ..transforms.arguments import applied as called
 from ..transforms.batch.walk import CALLS
@@ -117,30 +117,27 @@ def checkpoint(f: Callable) -> Callable:
 
     check_callable(f, "checkpoint")
 
+    @border
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            user, structure = tree.flatten((args, kwargs))
-            user = tree.unflatten(structure, [numpys(x) for x in user])
-            given = Operands(user, (AbstractTensor, np.ndarray, np.generic))
-            if is_watching():
-                plain, named = given.values()
-                return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
-            kept: list[Any] = []
-            nesting = tree.LEAF
+        user, structure = tree.flatten((args, kwargs))
+        user = tree.unflatten(structure, [numpys(x) for x in user])
+        given = Operands(user, (AbstractTensor, np.ndarray, np.generic))
+        if is_watching():
+            plain, named = given.values()
+            return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
+        kept: list[Any] = []
+        nesting = tree.LEAF
 
-            def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-                """The result's leaves, without those that are no tensors: these are kept as they are."""
-                nonlocal kept, nesting
-                found, nesting = tree.flatten(called(f, args, kwargs))
-                kept = [None if isinstance(x, VALUES) else x for x in found]
-                return [x if isinstance(x, VALUES) else None for x in found]
+        def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+            """The result's leaves, without those that are no tensors: these are kept as they are."""
+            nonlocal kept, nesting
+            found, nesting = tree.flatten(called(f, args, kwargs))
+            kept = [None if isinstance(x, VALUES) else x for x in found]
+            return [x if isinstance(x, VALUES) else None for x in found]
 
-            traced = trace(tensors_of, *given.examples, values=given.values)
-            found = traced.result.filled(_computed(traced.body, [*given.tensors, *traced.hidden]))
-            return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
-        except Exception as error:
-            shorten(error)
-            raise
+        traced = trace(tensors_of, *given.examples, values=given.values)
+        found = traced.result.filled(_computed(traced.body, [*given.tensors, *traced.hidden]))
+        return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
 
     return run

@@ -20,7 +20,7 @@ from ..ops.arguments import check_parts
 from ..stand_ins import standing
 from ..tape.record import number_like_traced
 from ..tensor import Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied, own
 from .body import BodyUse
@@ -30,6 +30,7 @@ from .trace import Like, Nesting, as_written, check_kept, is_python_number, star
 __all__ = ["fori_loop", "scan"]
 
 
+@border
 def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """A loop with a state: `carry, ys[t] = f(carry, xs[t])` for t = 0, 1, ... ; returns (last carry, ys).
 
@@ -46,12 +47,8 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
     (f64[] 6.0, f64[3] [0. 1. 3.])
     """
-    try:
-        check_callable(f, "scan")
-        return _scanned(f, init, xs, length, reverse, "scan")
-    except Exception as error:
-        shorten(error)
-        raise
+    check_callable(f, "scan")
+    return _scanned(f, init, xs, length, reverse, "scan")
 
 
 def _scanned(
@@ -132,6 +129,7 @@ def _fitting(
     return traced, states
 
 
+@border
 def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """`for i in range(lower, upper): value = body(i, value)`, as one operation; returns the last value.
 
@@ -145,19 +143,15 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0, dtype="float32"))
     f32[] 24.0
     """
-    try:
-        check_callable(body, "fori_loop")
-        lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-        if runs_as_written():
-            if lower >= upper:
-                return tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
-            value = started(init)
-            for i in range(lower, upper):
-                value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
-            return value
-        steps = arange(lower, max(lower, upper))
-        value, _ = _scanned(lambda x, i: (applied(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
+    check_callable(body, "fori_loop")
+    lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
+    if runs_as_written():
+        if lower >= upper:
+            return tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
+        value = started(init)
+        for i in range(lower, upper):
+            value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
-    except Exception as error:
-        shorten(error)
-        raise
+    steps = arange(lower, max(lower, upper))
+    value, _ = _scanned(lambda x, i: (applied(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
+    return value

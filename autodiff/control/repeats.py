@@ -27,7 +27,7 @@ from ..ops import as_tensor, zeros_like
 from ..ops.batching import with_examples
 from ..tape.watched import seen_within
 from ..tensor import Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.modes import enable_grad
@@ -300,6 +300,7 @@ def _refuse_hooks(repeat: Repeat) -> None:
         )
 
 
+@border
 def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     """`while condition(value): value = body(value)`, as one operation; returns the last value.
 
@@ -314,24 +315,20 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     >>> ad.while_loop(lambda x: x < 100.0, lambda x: x * 3.0, ad.tensor(1.0))
     f64[] 243.0
     """
-    try:
-        check_callable(condition, "while_loop")
-        check_callable(body, "while_loop")
-        first, nesting = Nesting.of(init)
-        states = [as_tensor(s, "while_loop", "init") for s in first]
-        if runs_as_written():
-            value = nesting.filled([own(s) for s in states])
-            while condition(value):
-                value = as_written(body, value)
-            return value
-        avals = nesting.filled([s.aval for s in states])
-        asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
-        _check(asked.body, step, states, nesting)
-        bodies, hidden = joined(asked, step)
-        return nesting.filled(_looped(Repeat(*bodies), (*states, *hidden)))
-    except Exception as error:
-        shorten(error)
-        raise
+    check_callable(condition, "while_loop")
+    check_callable(body, "while_loop")
+    first, nesting = Nesting.of(init)
+    states = [as_tensor(s, "while_loop", "init") for s in first]
+    if runs_as_written():
+        value = nesting.filled([own(s) for s in states])
+        while condition(value):
+            value = as_written(body, value)
+        return value
+    avals = nesting.filled([s.aval for s in states])
+    asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
+    _check(asked.body, step, states, nesting)
+    bodies, hidden = joined(asked, step)
+    return nesting.filled(_looped(Repeat(*bodies), (*states, *hidden)))
 
 
 def _check(condition: Body, step: BodyUse, states: Sequence[Tensor], nesting: Nesting) -> None:

@@ -1,17 +1,28 @@
-"""A function of another library's as a custom function here.
+"""A function that another library, or other processes, compute as a custom function here.
 
     f = wrapped(name, run)
 
-    run(chain, structure, arrays) -> (structure of the result, arrays)
+    run(chain, structure, arrays) -> (layout of the results, arrays)
 
-runs the function whose arguments have this structure, or what `chain` makes of it: each link (wanted, outs) is the
-gradient for the leaves `wanted` at cotangents of the results `outs`, which come after the leaves.  The rule of a
-function is the custom function with one more link, so there are derivatives of any order.
+runs the function whose arguments have this structure, or what `chain` makes of it, link by link:
+
+    ("pull", wanted, outs)   the gradient for the leaves `wanted` at cotangents of the results `outs`, which come after
+                             the leaves
+
+and of functions of this library, `is_ours`, also
+
+    ("push", moved, outs)    the tangents of the results `outs` in directions of `moved`, which come after the leaves
+    ("rows", wanted)         the results, and behind them the gradient of each for the leaves `wanted`, where all are
+                             real numbers: so one run gives value and gradient
+
+The rule of a function is the custom function with one more link, so there are derivatives of any order.  That of rows
+multiplies cotangents and gradients that are there; the gradients are results like the value, so where they are
+differentiated themselves (a Hessian-vector product) they have cotangents, and the rule adds a "pull".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +30,23 @@ import numpy as np
 from .. import tree
 from ..api import asarray
 from ..custom import function
+from ..ops import sum as sum_
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
-from ..transforms import is_grad_enabled
+from ..transforms import is_grad_enabled, jvp, vjp
 
-__all__ = ["Chain", "wrapped"]
+__all__ = ["Chain", "Layout", "exchanged", "pulled", "pushed", "restricted", "wrapped"]
 
-Chain = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+Chain = tuple[tuple[Any, ...], ...]
+
+
+class Layout:
+    """The results of a run: `count` values of this structure, then a gradient for each of `numbers` and each leaf."""
+
+    __slots__ = ("count", "numbers", "structure")
+
+    def __init__(self, structure: Any, count: int, numbers: tuple[int, ...] = ()) -> None:
+        self.structure, self.count, self.numbers = structure, count, numbers
 
 
 class _Job:
@@ -42,23 +63,62 @@ class _Job:
         self.chain = chain
         self.wanted = wanted
 
-    def gradients(self, leaves: Sequence[Any], results: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+    def gradients(self, leaves: Sequence[Any], outputs: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
         """A gradient for each leaf, None where none is wanted."""
+        layout, *results = outputs
         found: list[Any] = [None] * len(leaves)
-        outs = tuple([i for i, bar in enumerate(bars) if bar is not None and results[i].dtype.kind in "fc"])
-        if outs:
-            chain = (*self.chain, (self.wanted, outs))
-            _, *pulled = self.foreign.call(self.structure, chain, [*leaves, *[bars[i] for i in outs]])
-            for i, gradient in zip(self.wanted, pulled, strict=True):
-                found[i] = gradient
+        for i, leaf, row in self._rows(layout, results):
+            if bars[i] is not None:
+                found[leaf] = _added(found[leaf], bars[i] * row)
+        outs = [i for i in self._floats(layout, results) if bars[i] is not None]
+        for leaf, gradient in self._linked("pull", self.wanted, outs, leaves, [bars[i] for i in outs]):
+            found[leaf] = _added(found[leaf], gradient)
         return found
+
+    def tangents(self, leaves: Sequence[Any], outputs: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+        """The tangent of each result, None where it is zero: those of numbers are products with their gradients."""
+        layout, *results = outputs
+        found: list[Any] = [None] * len(results)
+        for i, leaf, row in self._rows(layout, results):
+            if directions[leaf] is not None:
+                found[i] = _added(found[i], sum_(row * directions[leaf]))
+        moved = [i for i, d in enumerate(directions) if d is not None]
+        outs = self._floats(layout, results)
+        for i, tangent in self._linked("push", moved, outs, leaves, [directions[i] for i in moved]):
+            found[i] = tangent
+        return found
+
+    def _rows(self, layout: Layout, results: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
+        """Each number among the results, each leaf, and the gradient."""
+        pairs = [(i, leaf) for i in layout.numbers for leaf in self.wanted]
+        return ((i, leaf, row) for (i, leaf), row in zip(pairs, results[layout.count :], strict=False))
+
+    def _floats(self, layout: Layout, results: Sequence[Any]) -> list[int]:
+        """The results whose derivatives are another run's: those that have no gradient here."""
+        first = layout.count if layout.numbers else 0
+        return [i for i in range(first, len(results)) if results[i].dtype.kind in "fc"]
+
+    def _linked(
+        self, link: str, places: Sequence[int], outs: Sequence[int], leaves: Sequence[Any], given: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """What the chain with one more link gives, and where it belongs."""
+        if not outs or not given:
+            return iter(())
+        chain = (*self.chain, (link, tuple(places), tuple(outs)))
+        _, *found = self.foreign.call(self.structure, chain, [*leaves, *given])
+        return zip(places if link == "pull" else outs, found, strict=True)
+
+
+def _added(a: Any, b: Any) -> Any:
+    return b if a is None else a + b
 
 
 class _Foreign:
     """The jobs of a function, and the custom function that runs them."""
 
-    def __init__(self, name: str, run: Callable[..., tuple[Any, Sequence[np.ndarray]]]) -> None:
+    def __init__(self, name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool) -> None:
         self.jobs: dict[tuple, _Job] = {}
+        self.is_ours = is_ours
 
         @function
         def foreign(job: Any, *leaves: Any) -> Any: ...
@@ -66,37 +126,89 @@ class _Foreign:
         @foreign.forward(object, object, host=True)
         def _(ctx: Any, job: Any, *leaves: Any) -> Any:
             ctx.set_materialize_grads(False)
-            structure, arrays = run(job.chain, job.structure, leaves)
-            return structure, *arrays
+            layout, arrays = run(job.chain, job.structure, leaves)
+            return layout, *arrays
 
         @foreign.backward(object, object)
         def _(ctx: Any, *bars: Any) -> Any:
             job, leaves = ctx.inputs.job, ctx.inputs.leaves
-            return {"job": None, "leaves": tuple(job.gradients(leaves, ctx.outputs[1:], bars[1:]))}
+            return {"job": None, "leaves": tuple(job.gradients(leaves, ctx.outputs, bars[1:]))}
 
+        def along(ctx: Any, _: Any, directions: Any) -> Any:
+            job, leaves = ctx.inputs.job, ctx.inputs.leaves
+            return (None, *job.tangents(leaves, ctx.outputs, directions))
+
+        if is_ours:
+            foreign.jvp(object, object)(along)
         foreign.__name__ = name
         self.foreign = foreign
 
-    def call(self, structure: tree.Structure, chain: Chain, leaves: list[Any]) -> Sequence[Any]:
-        """The structure of the result and its leaves, recorded."""
+    def call(
+        self, structure: tree.Structure, chain: Chain, leaves: list[Any], is_first: bool = False
+    ) -> Sequence[Any]:
+        """The layout of the results and these, recorded."""
         wanted = tuple([i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad])
-        key = structure, chain, wanted if is_grad_enabled() else ()
+        wanted = wanted if is_grad_enabled() else ()
+        key = structure, (*chain, ("rows", wanted)) if is_first and self.is_ours and wanted else chain, wanted
         job = self.jobs.get(key) or self.jobs.setdefault(key, _Job(self, *key))
         return self.foreign(job, *leaves)
 
 
-def wrapped(name: str, run: Callable[..., tuple[Any, Sequence[np.ndarray]]]) -> Callable:
+def wrapped(
+    name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool = False
+) -> Callable:
     """The custom function of arguments in any nesting."""
-    foreign = _Foreign(name, run)
+    foreign = _Foreign(name, run, is_ours)
 
     def call(*args: Any) -> Any:
         leaves, structure = tree.flatten(args)
         is_plain = not any([isinstance(x, AbstractTensor) for x in leaves])
         leaves = [asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
-        nesting, *values = foreign.call(structure, (), leaves)
+        layout, *values = foreign.call(structure, (), leaves, is_first=True)
+        values = values[: layout.count]
         if is_plain and state.now.captures is None:
             values = [x.numpy()[()] for x in values]
-        return tree.unflatten(nesting, values)
+        return tree.unflatten(layout.structure, values)
 
     call.__name__ = call.__qualname__ = name
     return call
+
+
+def exchanged(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The leaves with others in some places."""
+    found = list(leaves)
+    for i, x in zip(places, values, strict=True):
+        found[i] = x
+    return found
+
+
+def restricted(
+    run: Callable, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None
+) -> Callable:
+    """The results of a function of a list of leaves, all or `outs`, as a function of some of its leaves."""
+
+    def of(*given: Any) -> tuple:
+        found = run(exchanged(leaves, moving, given))
+        return tuple(map(asarray, found if outs is None else [found[i] for i in outs]))
+
+    return of
+
+
+def pulled(run: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The gradients of a function of a list of leaves at cotangents, which follow the leaves."""
+
+    def gradients(given: Sequence[Any]) -> Sequence[Any]:
+        leaves, bars = given[: len(given) - len(outs)], given[len(given) - len(outs) :]
+        return vjp(restricted(run, leaves, wanted, outs), *[leaves[i] for i in wanted])[1](tuple(bars))
+
+    return gradients
+
+
+def pushed(run: Callable, moved: Sequence[int], outs: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The tangents of its results in directions, which follow the leaves."""
+
+    def tangents(given: Sequence[Any]) -> Sequence[Any]:
+        leaves, directions = given[: len(given) - len(moved)], given[len(given) - len(moved) :]
+        return jvp(restricted(run, leaves, moved, outs), tuple([leaves[i] for i in moved]), tuple(directions))[1]
+
+    return tangents

@@ -27,7 +27,7 @@ from ..api import asarray
 from ..errors import DispatchError, DTypeError, caller, check_callable
 from ..ops import astype
 from .entries import c_entry, can_enter
-from .foreign import Chain, wrapped
+from .foreign import Chain, Layout, exchanged, wrapped
 from .program import Program, kept
 
 try:
@@ -253,14 +253,14 @@ def from_jax(f: Callable) -> Callable:
     check_callable(f, "interop.jax.from_jax")
     compiled: dict[Any, tuple[Callable, list[Any]]] = {}
 
-    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Any, list[np.ndarray]]:
+    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         moving = tuple([i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic, float, complex))])
         still = tuple([None if i in moving else x for i, x in enumerate(leaves)])
         key = chain, structure, tree.exactly(still)
         function, nesting = kept(compiled, key, lambda: _compiled(f, chain, structure, still, moving))
         with jax.enable_x64(True):
             found = function(*[np.asarray(leaves[i]) for i in moving])
-            return nesting[-1], [np.asarray(x) for x in found]
+            return Layout(nesting[-1], len(found)), [np.asarray(x) for x in found]
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 
@@ -277,14 +277,11 @@ def _compiled(
         return found
 
     function: Callable = flat
-    for wanted, outs in chain:
+    for _, wanted, outs in chain:
         function = _pulled(function, wanted, outs)
 
     def call(*arrays: Any) -> Sequence[Any]:
-        leaves = list(still)
-        for i, x in zip(moving, arrays, strict=True):
-            leaves[i] = x
-        return function(leaves)
+        return function(exchanged(still, moving, arrays))
 
     return jax.jit(call), nesting
 
@@ -296,10 +293,7 @@ def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> C
         leaves, bars = list(given[: -len(outs)]), given[-len(outs) :]
 
         def restricted(*moving: Any) -> Any:
-            full = list(leaves)
-            for i, x in zip(wanted, moving, strict=True):
-                full[i] = x
-            found = function(full)
+            found = function(exchanged(leaves, wanted, moving))
             return [found[o] for o in outs]
 
         _, pullback = jax.vjp(restricted, *[leaves[i] for i in wanted])

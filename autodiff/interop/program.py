@@ -23,7 +23,8 @@ from ..ops import stop_gradient
 from ..tape.node import Node
 from ..tape.walk import needed, value_inputs
 from ..tensor import Tensor, handle
-from ..transforms import jvp, vjp, vmap
+from ..transforms import vjp, vmap
+from .foreign import exchanged, pulled, pushed, restricted
 
 __all__ = ["Program", "kept", "program_of"]
 
@@ -88,6 +89,14 @@ class Program:
         parent, kind, inputs, _ = self.linear
         return parent.count if kind == "mapped" else len(inputs)
 
+    def _flat(self, leaves: Sequence[Any]) -> list[Any]:
+        """The leaves of the result of f."""
+        return tree.leaves(self.f(*leaves))
+
+    def _vjp(self, leaves: Sequence[Any], wanted: Sequence[int]) -> tuple[Any, Callable]:
+        """The result of f, and the pullback to the leaves `wanted`."""
+        return vjp(lambda *moving: self.f(*exchanged(leaves, wanted, moving)), *[leaves[i] for i in wanted])
+
     def with_gradients(self, needs: tuple[bool, ...]) -> Callable:
         """A compiled function that gives (result, gradients, kept).
 
@@ -99,7 +108,7 @@ class Program:
 
     def _with_gradients(self, wanted: Sequence[int]) -> Callable:
         def both(*leaves: Any) -> Any:
-            result, pullback = vjp(self._restricted(leaves, wanted), *[leaves[i] for i in wanted])
+            result, pullback = self._vjp(leaves, wanted)
             found = tree.leaves(result)
             is_one = len(found) == 1 and isinstance(found[0], Tensor) and found[0].aval.shape == ()
             if not is_one or found[0].dtype.kind != "f":
@@ -121,7 +130,7 @@ class Program:
 
         def pulled(*given: Any) -> Any:
             leaves, known, bars = given[: len(needs)], given[len(needs) : -len(outs)], given[-len(outs) :]
-            result, pullback = vjp(self._restricted(leaves, moving), *[leaves[i] for i in moving])
+            result, pullback = self._vjp(leaves, moving)
             found = tree.leaves(result)
             seeds = _zeros(found)
             for o, bar in zip(outs, bars, strict=True):
@@ -138,7 +147,7 @@ class Program:
         """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
 
         def rows(*leaves: Any) -> Any:
-            result, pullback = vjp(self._restricted(leaves, wanted, (0,)), *[leaves[i] for i in wanted])
+            result, pullback = vjp(restricted(self._flat, leaves, wanted, (0,)), *[leaves[i] for i in wanted])
             return *result, *pullback((1.0,))
 
         return kept(self._derived, ("rows", wanted), lambda: Program(rows))
@@ -146,48 +155,20 @@ class Program:
     def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> Program:
         """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
         key = "pulled", wanted, outs
-        return kept(self._derived, key, lambda: Program(self._pulled(wanted, outs), (self, "pushed", outs, wanted)))
-
-    def _pulled(self, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
-        def pulled(*given: Any) -> Any:
-            leaves, bars = given[: -len(outs)], given[-len(outs) :]
-            moving = [leaves[i] for i in wanted]
-            return vjp(self._restricted(leaves, wanted, outs), *moving)[1](tuple(bars))
-
-        return pulled
+        return self._linear(key, pulled(self._flat, wanted, outs), (self, "pushed", outs, wanted))
 
     def pushed(self, moved: tuple[int, ...], outs: tuple[int, ...]) -> Program:
         """Tangents of the results `outs`, as a tuple, at tangents of the leaves `moved`."""
         key = "pushed", moved, outs
-        return kept(self._derived, key, lambda: Program(self._pushed(moved, outs), (self, "pulled", moved, outs)))
+        return self._linear(key, pushed(self._flat, moved, outs), (self, "pulled", moved, outs))
 
-    def _pushed(self, moved: Sequence[int], outs: Sequence[int]) -> Callable:
-        def pushed(*given: Any) -> Any:
-            leaves, tangents = given[: -len(moved)], given[-len(moved) :]
-            moving = tuple([leaves[i] for i in moved])
-            return jvp(self._restricted(leaves, moved, outs), moving, tuple(tangents))[1]
-
-        return pushed
+    def _linear(self, key: Any, of: Callable[[Sequence[Any]], Any], linear: tuple) -> Program:
+        return kept(self._derived, key, lambda: Program(lambda *given: of(given), linear))
 
     def mapped(self, axes: tuple[int | None, ...]) -> Program:
         """The results for a batch; an axis of a leaf is 0, or None where all examples share it."""
         mapped = (self, "mapped", axes, None)
         return kept(self._derived, ("mapped", axes), lambda: Program(vmap(self.f, in_axes=axes), mapped))
-
-    def _restricted(self, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None) -> Callable:
-        """f of some of its leaves; with `outs` it gives these of its results, as a tuple."""
-
-        def restricted(*given: Any) -> Any:
-            full = list(leaves)
-            for i, x in zip(moving, given, strict=True):
-                full[i] = x
-            result = self.f(*full)
-            if outs is None:
-                return result
-            found = tree.leaves(result)
-            return tuple([found[i] for i in outs])
-
-        return restricted
 
 
 def _zeros(results: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from .. import tree
 from ..errors import DispatchError, DTypeError, caller, check_callable
 from ..tensor import AbstractTensor
-from .foreign import Chain, wrapped
+from .foreign import Chain, Layout, wrapped
 from .program import Program, program_of
 
 try:
@@ -58,7 +58,7 @@ def from_torch(f: Callable) -> Callable:
     """See `autodiff.interop.torch`."""
     check_callable(f, "interop.torch.from_torch")
 
-    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Any, list[np.ndarray]]:
+    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         nesting: list[tree.Structure] = []
 
         def flat(given: list[Any]) -> list[Any]:
@@ -67,11 +67,12 @@ def from_torch(f: Callable) -> Callable:
             return found
 
         function: Callable[[list[Any]], Sequence[Any]] = flat
-        for wanted, outs in chain:
+        for _, wanted, outs in chain:
             function = _pulled(function, wanted, outs)
         with torch.no_grad():
             found = function([torch.from_numpy(np.array(x)) if isinstance(x, _AS_TENSORS) else x for x in leaves])
-        return nesting[-1], [x.detach().numpy(force=True) if isinstance(x, Tensor) else np.asarray(x) for x in found]
+        arrays = [x.detach().numpy(force=True) if isinstance(x, Tensor) else np.asarray(x) for x in found]
+        return Layout(nesting[-1], len(found)), arrays
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from time import perf_counter
+from timeit import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -49,13 +49,8 @@ def _measured(count: int) -> Limits:
         return a @ b
 
     def rate(function: Callable, x: np.ndarray, work: float, rounds: int, times: int = 1) -> float:
-        best = np.inf
-        for _ in range(rounds):
-            begin = perf_counter()
-            for _ in range(times):
-                function(x, x)
-            best = min(best, (perf_counter() - begin) / times)
-        return float(work / best / 1e9)
+        best = min(repeat(lambda: function(x, x), number=times, repeat=rounds)) / times
+        return work / best / 1e9
 
     def of_sum(n: int, rounds: int, times: int = 1) -> float:
         x, y = np.ones(n), np.ones(n)

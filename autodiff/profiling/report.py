@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Never
@@ -133,15 +134,15 @@ class Profile:
 
     def _shared_out(self, what: str) -> dict[str, float]:
         self._over()
-        found: dict[str, float] = {}
+        found: Any = Counter()  # of seconds
         for times in self._steps.found:
             counts = getattr(times, what)
             total = sum(counts.values())
             if what == "rules":
                 total = max(total, sum(times.lines.values()))
             for name, count in counts.items():
-                found[name] = found.get(name, 0.0) + times.seconds * count / total
-        return dict(sorted([(n, s) for n, s in found.items() if s], key=lambda pair: -pair[1]))
+                found[name] += times.seconds * count / total
+        return {name: seconds for name, seconds in found.most_common() if seconds}
 
     def data(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -262,8 +263,8 @@ def _rate(rate: float | None) -> str:
     return "-" if rate is None else f"{rate:.1f}"
 
 
-def _sorted(counts: dict[str, int]) -> tuple[str, ...]:
-    return tuple(sorted(counts, key=lambda name: -counts[name]))
+def _sorted(counts: Counter[str]) -> tuple[str, ...]:
+    return tuple([name for name, _ in counts.most_common()])
 
 
 def _first(names: Sequence[str]) -> str:

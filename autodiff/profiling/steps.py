@@ -7,8 +7,9 @@ taken off, the rest shows as time of nothing.
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable
-from time import perf_counter
+from timeit import repeat
 from typing import Any
 
 from codegen.program import Gemm, Program
@@ -51,16 +52,16 @@ class StepTimes:
         reads, writes = reads_writes(step)
         self.bytes = sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)])
         self.seconds, self.calls, self.pieces = 0.0, 0, 0
-        self.lines: dict[str, int] = {}
-        self.rules: dict[str, int] = {}
+        self.lines: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
         halves = set()
         for node in computed:
             for origin in node.origins:
                 halves.add(origin.half)
                 for line in origin.lines[:1]:
-                    self.lines[str(line)] = self.lines.get(str(line), 0) + 1
+                    self.lines[str(line)] += 1
                 if origin.rule is not None:
-                    self.rules[str(origin.rule)] = self.rules.get(str(origin.rule), 0) + 1
+                    self.rules[str(origin.rule)] += 1
         if not self.lines:
             self.lines[str(asked or "an unknown place")] = 1
         halves &= {"forward", "backward"}
@@ -149,9 +150,4 @@ def _call_of(native: Any) -> Callable[[int, int], int]:
 def _overhead() -> float:
     """Seconds that calling a native function takes by itself."""
     nothing = _STEP(("getpid", ctypes.CDLL(None)))
-    best = 1.0
-    for _ in range(200):
-        begin = perf_counter()
-        nothing(0, 0)
-        best = min(best, perf_counter() - begin)
-    return best
+    return min(repeat("nothing(0, 0)", globals={"nothing": nothing}, number=1, repeat=200))

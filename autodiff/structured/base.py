@@ -19,7 +19,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..errors import ShapeError, caller
 from ..named_types import Number, Scalar
-from ..ops import as_tensor, cast_to, dense
+from ..ops import as_tensor, cast_to, dense, matrix_transpose, transpose
 from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Tensor
 
@@ -109,6 +109,11 @@ class PartOfSquare(StructuredMatrix):
     def matrix(self) -> Tensor:
         """The matrix it stands for."""
         return type(self).part(self.stored)
+
+
+@matrix_transpose.method(StructuredMatrix)
+def _(x):
+    return transpose(x)
 
 
 @dense.method(PartOfSquare)

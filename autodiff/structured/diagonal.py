@@ -8,10 +8,10 @@ from typing import Any
 from codegen.ir import Aval
 
 from .. import ops
+from ..custom import Function
 from ..errors import ShapeError, caller
 from ..named_types import Matrix
 from ..ops import linalg
-from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import Tensor
 from .base import StructuredMatrix, aval_of_one, check_inner, column, cotangent_of, of_rank, order_of
 
@@ -108,11 +108,6 @@ def _(x, axes=None):
     return x
 
 
-@ops.matrix_transpose.method(Diagonal | UniformScaling)
-def _(x):
-    return x
-
-
 # ---------------------------------------------------------------- products
 
 
@@ -166,11 +161,6 @@ def _entries(x: Any) -> Tensor:
     return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
 
 
-@ops.trace.method(Diagonal | UniformScaling)
-def _(x, offset=0, axis1=0, axis2=1):
-    return ops.sum(ops.diagonal(x, offset, axis1, axis2))
-
-
 @ops.sum.method(Diagonal | UniformScaling)
 def _(x, axis=None, *, dtype=None, keepdims=False):
     if keepdims or axis == ():
@@ -208,38 +198,20 @@ def _(a):
     return UniformScaling(ops.divide(1, a.scale), a.n)
 
 
-@linalg.det.method(Diagonal | UniformScaling)
-def _(a):
-    return ops.prod(ops.diagonal(a))
-
-
-@linalg.slogdet.method(Diagonal | UniformScaling)
-def _(a):
-    d = ops.diagonal(a)
-    return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
-
-
 # ---------------------------------------------------------------- sums of the two
 
 
-@ops.add.method(Diagonal, UniformScaling)
-def _(x1, x2):
-    check_inner("add", x1, x2)
-    return Diagonal(ops.add(x1.diagonal, x2.scale))
+def _of_both(function: Function) -> None:
+    @function.method(Diagonal, UniformScaling)
+    def _(x1, x2):
+        check_inner(function.__name__, x1, x2)
+        return Diagonal(function(x1.diagonal, x2.scale))
+
+    @function.method(UniformScaling, Diagonal)
+    def _(x1, x2):
+        check_inner(function.__name__, x1, x2)
+        return Diagonal(function(x1.scale, x2.diagonal))
 
 
-@ops.add.method(UniformScaling, Diagonal)
-def _(x1, x2):
-    return ops.add(x2, x1)
-
-
-@ops.subtract.method(Diagonal, UniformScaling)
-def _(x1, x2):
-    check_inner("subtract", x1, x2)
-    return Diagonal(ops.subtract(x1.diagonal, x2.scale))
-
-
-@ops.subtract.method(UniformScaling, Diagonal)
-def _(x1, x2):
-    check_inner("subtract", x1, x2)
-    return Diagonal(ops.subtract(x1.scale, x2.diagonal))
+for _function in (ops.add, ops.subtract):
+    _of_both(_function)

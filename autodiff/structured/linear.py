@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from .. import ops, tree
 from ..custom import Function
-from ..ops import dense, project, stop_gradient
+from ..ops import dense, linalg, project, stop_gradient
+from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import vjp
 from .base import NUMBER, check_inner, check_same, cotangent_of
@@ -59,6 +60,15 @@ def _two_of_a_kind(function: Function, cls: type) -> None:
         return tree.map(function, x1, x2)
 
 
+def _product(cls: type) -> None:
+    @ops.matmul.method(cls, cls)
+    def _(x1, x2):
+        check_inner("matmul", x1, x2)
+        return cls(ops.matmul(x1.matrix, x2.matrix))
+
+
+for _cls in (LowerTriangular, UpperTriangular):
+    _product(_cls)
 for _cls in _LINEAR:
     _two_of_a_kind(ops.add, _cls)
     _two_of_a_kind(ops.subtract, _cls)
@@ -83,6 +93,26 @@ def _(x1, x2):
 @ops.subtract.method(Diagonal | UniformScaling, _FULL)
 def _(x1, x2):
     return ops.add(x1, ops.negative(x2))
+
+
+#: Types whose diagonal is at hand, and says the determinant.
+_TRIANGULAR = Diagonal | UniformScaling | LowerTriangular | UpperTriangular
+
+
+@ops.trace.method(_TRIANGULAR)
+def _(x, offset=0, axis1=0, axis2=1):
+    return ops.sum(ops.diagonal(x, offset, axis1, axis2))
+
+
+@linalg.det.method(_TRIANGULAR)
+def _(a):
+    return ops.prod(ops.diagonal(a))
+
+
+@linalg.slogdet.method(_TRIANGULAR)
+def _(a):
+    d = ops.diagonal(a)
+    return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
 
 
 @ops.matmul.method(UniformScaling, (*_LINEAR, Tensor))

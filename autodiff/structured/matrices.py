@@ -14,7 +14,7 @@ from ..ops.linalg.matrices import right_side, symmetric_part
 from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored
 from ..tensor import Tensor
-from .base import PartOfSquare, check_inner, cotangent_of, of_rank, order_of
+from .base import PartOfSquare, cotangent_of, of_rank, order_of
 
 __all__ = ["Cholesky", "LowerTriangular", "SelfAdjoint", "Symmetric", "UpperTriangular"]
 
@@ -51,11 +51,6 @@ def _(g, like):
 @ops.transpose.method(SelfAdjoint)
 def _(x, axes=None):
     order_of(axes)
-    return x
-
-
-@ops.matrix_transpose.method(SelfAdjoint)
-def _(x):
     return x
 
 
@@ -102,11 +97,6 @@ class UpperTriangular(PartOfSquare):
 _TRIANGULAR = LowerTriangular | UpperTriangular
 
 
-def _across(x: Any) -> type:
-    """The type of its transpose."""
-    return UpperTriangular if isinstance(x, LowerTriangular) else LowerTriangular
-
-
 @ops.project.method(object, _TRIANGULAR)
 def _(g, like):
     return type(like)(type(like)(cotangent_of(g, like)).matrix)
@@ -114,37 +104,13 @@ def _(g, like):
 
 @ops.transpose.method(_TRIANGULAR)
 def _(x, axes=None):
-    return _across(x)(x.stored.T) if order_of(axes) else x
-
-
-@ops.matrix_transpose.method(_TRIANGULAR)
-def _(x):
-    return _across(x)(x.stored.T)
+    across = UpperTriangular if isinstance(x, LowerTriangular) else LowerTriangular
+    return across(x.stored.T) if order_of(axes) else x
 
 
 @ops.diagonal.method(_TRIANGULAR)
 def _(x, offset=0, axis1=0, axis2=1):
     return ops.diagonal(x.matrix if offset else x.stored, offset, axis1, axis2)
-
-
-@ops.trace.method(_TRIANGULAR)
-def _(x, offset=0, axis1=0, axis2=1):
-    return ops.trace(x.matrix if offset else x.stored, offset, axis1, axis2)
-
-
-def _product(x1: Any, x2: Any) -> Any:
-    check_inner("matmul", x1, x2)
-    return type(x1)(ops.matmul(x1.matrix, x2.matrix))
-
-
-@ops.matmul.method(LowerTriangular, LowerTriangular)
-def _(x1, x2):
-    return _product(x1, x2)
-
-
-@ops.matmul.method(UpperTriangular, UpperTriangular)
-def _(x1, x2):
-    return _product(x1, x2)
 
 
 @linalg.solve.method(_TRIANGULAR, Tensor)
@@ -157,16 +123,6 @@ def _(a):
     identity = ops.eye(a.shape[0], dtype=a.dtype)
     return type(a)(linalg.solve_triangular(a.stored, identity, lower=isinstance(a, LowerTriangular)))
 
-
-@linalg.det.method(_TRIANGULAR)
-def _(a):
-    return ops.prod(ops.diagonal(a.stored))
-
-
-@linalg.slogdet.method(_TRIANGULAR)
-def _(a):
-    d = ops.diagonal(a.stored)
-    return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
 
 class Cholesky(SelfAdjoint):
     """A symmetric positive definite matrix that is factorised once.   f[n,n]  →  f[n,n]

@@ -150,11 +150,6 @@ def _(x, axes=None):
     return x.inverse if order_of(axes) else x
 
 
-@ops.matrix_transpose.method(Permutation)
-def _(x):
-    return x.inverse
-
-
 @linalg.solve.method(Permutation, Tensor)
 def _(a, b):
     return ops.matmul(a.inverse, b)

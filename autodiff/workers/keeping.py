@@ -17,8 +17,9 @@ from typing import Any
 from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, caller, check_callable
+from ..interop.foreign import Chain
 from .serialized import Sent, sent
-from .task import Chain, Order, forget, forget_later, load_shard, physical_memory, work
+from .task import Order, forget, forget_later, load_shard, physical_memory, work
 
 __all__ = ["Shards", "shards"]
 

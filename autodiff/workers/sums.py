@@ -1,170 +1,47 @@
-"""The differentiable sum.  Its rule is another sum over the same shards, so it has derivatives of any order.
+"""The differentiable sum: a function that is computed elsewhere (see `interop.foreign`), by one round trip.
 
-    value     sum over k of f(p, shard_k)
-    rows      the same with the gradient of each result, where all results are numbers: one round trip for both
-    pull      sum over k of the gradients of f(p, shard_k) at cotangents c: a function of (p, c)
-    push      sum over k of the tangents of f(p, shard_k) in a direction d: a function of (p, d)
-
-The rule of `rows` multiplies cotangents and gradients that have arrived; the gradients are results like the value, so
-where they are differentiated themselves (a Hessian-vector product) they have cotangents, and the rule adds a `pull`.
+Its rule is another sum over the same shards, so it has derivatives of any order.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..api import asarray
-from ..custom import function
 from ..custom.closures import held_by
 from ..errors import DispatchError, GradientError, caller, check_callable
-from ..ops import sum as sum_
+from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
-from ..tape.record import state
-from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
-from ..transforms import is_grad_enabled
 from .keeping import Shards
 from .rounds import go_round
 from .serialized import Sent, sent
-from .task import Chain
 
 __all__ = ["sum_over"]
 
 
-class _Layout:
-    """The results of one sum: `count` values of f, then a gradient for each number among them and each leaf."""
+def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:
+    """What runs f, or what a chain makes of it, over all shards: see `wrapped`."""
+    token = uuid.uuid4().hex
 
-    __slots__ = ("count", "numbers", "structure")
+    @cache
+    def for_workers(by_value: bool) -> Sent:
+        return sent(f, f"f, {name:.60},", by_value)
 
-    def __init__(self, structure: Any, count: int, numbers: tuple[int, ...]) -> None:
-        self.structure = structure
-        self.count = count
-        self.numbers = numbers
-
-
-class _Job:
-    """One of the sums of a program.  Equal jobs are one object.
-
-    structure   the nesting of the parameters
-    chain       which function of f is summed
-    wrt         the leaves for which its own rule gives gradients
-    """
-
-    is_interned = True
-
-    def __init__(self, program: _Program, structure: Any, chain: Chain, wrt: tuple[int, ...]) -> None:
-        self.program = program
-        self.structure = structure
-        self.chain = chain
-        self.wrt = wrt
-
-    def run(self, leaves: Sequence[Any]) -> tuple:
-        """The layout, and the sums: a round trip."""
-        program, size = self.program, self.structure.size
-        parameters = tree.unflatten(self.structure, leaves[:size])
-        start = program.shards.started(program.sent(), program.token, self.chain, parameters, list(leaves[size:]))
-        values, structure, count = go_round(program.shards, start).result()
+    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
+        parameters, cotangents = tree.unflatten(structure, leaves[: structure.size]), [*leaves[structure.size :]]
+        start = shards.started(for_workers(not shards.is_here), token, chain, parameters, cotangents)
+        values, found, count = go_round(shards, start).result()
         has_rows = len(values) > count > 0
         numbers = tuple([i for i, v in enumerate(values[:count]) if has_rows and v.dtype.kind == "f"])
-        return _Layout(structure, count, numbers), *values
+        return Layout(found, count, numbers), values
 
-    def gradients(self, leaves: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """A gradient for each leaf, None where none is wanted."""
-        layout, *results = outputs
-        found: list[Any] = [None] * len(leaves)
-        rows = iter(results[layout.count :]) if layout.numbers else iter(())
-        for i in layout.numbers:
-            for leaf in self.wrt:
-                row = next(rows)
-                if cotangents[i] is not None:
-                    found[leaf] = _added(found[leaf], cotangents[i] * row)
-        first = layout.count if layout.numbers else 0
-        outs = [i for i in range(first, len(results)) if cotangents[i] is not None and results[i].dtype.kind in "fc"]
-        if outs:
-            chain = (*self.chain, ("pull", self.wrt, tuple(outs)))
-            pulled = self.program.call(self.structure, chain, [*leaves, *[cotangents[i] for i in outs]])
-            for leaf, gradient in zip(self.wrt, pulled[1:], strict=True):
-                found[leaf] = _added(found[leaf], gradient)
-        return found
-
-    def tangents(self, leaves: Sequence[Any], outputs: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        """The tangent of each result, None where it is zero: those of numbers are products with their gradients."""
-        layout, *results = outputs
-        found: list[Any] = [None] * len(results)
-        moved = tuple([i for i, d in enumerate(directions) if d is not None])
-        rows = iter(results[layout.count :]) if layout.numbers else iter(())
-        for i in layout.numbers:
-            for leaf in self.wrt:
-                row = next(rows)
-                if directions[leaf] is not None:
-                    found[i] = _added(found[i], sum_(row * directions[leaf]))
-        first = layout.count if layout.numbers else 0
-        outs = [i for i in range(first, len(results)) if results[i].dtype.kind in "fc"]
-        if outs and moved:
-            chain = (*self.chain, ("push", moved, tuple(outs)))
-            pushed = self.program.call(self.structure, chain, [*leaves, *[directions[i] for i in moved]])
-            for i, tangent in zip(outs, pushed[1:], strict=True):
-                found[i] = tangent
-        return found
-
-
-def _added(a: Any, b: Any) -> Any:
-    return b if a is None else a + b
-
-
-class _Program:
-    """f over some shards: the jobs, and the function with a rule that runs them."""
-
-    def __init__(self, f: Callable, shards: Shards) -> None:
-        self.f = f
-        self.shards = shards
-        self.token = uuid.uuid4().hex
-        self.jobs: dict[tuple, _Job] = {}
-        self._sent: tuple[bool, Sent] | None = None
-
-        @function
-        def summed(job: Any, *leaves: Any) -> Any: ...
-
-        @summed.forward(object, object, host=True)
-        def _(ctx: Any, job: Any, *leaves: Any) -> Any:
-            ctx.set_materialize_grads(False)
-            return job.run(leaves)
-
-        @summed.backward(object, object)
-        def _(ctx: Any, *cotangents: Any) -> Any:
-            job, leaves = ctx.inputs.job, ctx.inputs.leaves
-            return {"job": None, "leaves": tuple(job.gradients(leaves, ctx.outputs, cotangents[1:]))}
-
-        @summed.jvp(object, object)
-        def _(ctx: Any, _: Any, directions: Any) -> Any:
-            job, leaves = ctx.inputs.job, ctx.inputs.leaves
-            return (None, *job.tangents(leaves, ctx.outputs, directions))
-
-        summed.__name__ = f"sum_over of {getattr(f, '__name__', 'a function')}"
-        self.summed = summed
-
-    def sent(self) -> Sent:
-        """f for the workers."""
-        by_value = not self.shards.is_here
-        if self._sent is None or self._sent[0] != by_value:
-            self._sent = by_value, sent(self.f, f"f, {getattr(self.f, '__name__', repr(self.f)):.60},", by_value)
-        return self._sent[1]
-
-    def call(self, structure: Any, chain: Chain, leaves: list[Any], wants_rows: bool = False) -> Sequence[Any]:
-        """The layout and the sums of this chain, recorded."""
-        _check_closed(self.f)
-        wrt = tuple([i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad])
-        wrt = wrt if is_grad_enabled() else ()
-        if wants_rows and wrt:
-            chain = (*chain, ("rows", wrt))
-        key = structure, chain, wrt
-        job = self.jobs.get(key) or self.jobs.setdefault(key, _Job(self, structure, chain, wrt))
-        return self.summed(job, *leaves)
+    return run
 
 
 def _check_closed(f: Callable) -> None:
@@ -223,20 +100,16 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
             "  make them by ad.shards(load, keys)"
         )
     _check_closed(f)
-    program = shards.programs.get(id(f))
-    if program is None:
-        program = _Program(f, shards)
-        shards.programs.put(id(f), program)  # which holds f, so that no other object is there
+    known = shards.programs.get(id(f))
+    if known is None:
+        name = getattr(f, "__name__", "a function")
+        known = wrapped(f"sum_over of {name}", _summed(f, getattr(f, "__name__", repr(f)), shards), is_ours=True)
+        shards.programs.put(id(f), known)  # which holds f, so that no other object is there
 
     @border
+    @wraps(known)
     def total(*parameters: Any) -> Any:
-        leaves, structure = tree.flatten(parameters)
-        leaves = [asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
-        layout, *values = program.call(structure, (), leaves, wants_rows=True)
-        values = values[: layout.count]
-        if state.now.captures is None and not any([isinstance(x, AbstractTensor) for x in tree.leaves(parameters)]):
-            values = [x.numpy()[()] for x in values]
-        return tree.unflatten(layout.structure, values)
+        _check_closed(f)
+        return known(*parameters)
 
-    total.__name__ = total.__qualname__ = f"sum_over of {getattr(f, '__name__', 'a function')}"
     return total

@@ -38,16 +38,16 @@ from .. import tree
 from ..api import asarray
 from ..custom.host_call import in_own_recording
 from ..errors import DispatchError, DTypeError
+from ..interop.foreign import Chain, pulled, pushed, restricted
 from ..jit import Compiled, jit
 from ..tensor import AbstractTensor, Tensor
-from ..transforms import enable_grad, jvp, vjp
+from ..transforms import enable_grad, vjp
 from .serialized import Sent
 
 __all__ = [
-    "Chain", "Done", "Failed", "Loaded", "Order", "forget", "forget_later", "load_shard", "physical_memory", "work",
+    "Done", "Failed", "Loaded", "Order", "forget", "forget_later", "load_shard", "physical_memory", "work",
 ]  # fmt: skip
 
-Chain = tuple[tuple[Any, ...], ...]
 _Flat = Callable[[Sequence[Any]], list[Any]]
 
 
@@ -221,25 +221,17 @@ def _is_float(x: Any) -> bool:
     return bool(x.dtype.kind in "fc")
 
 
-def _with(leaves: Sequence[Any], wrt: Sequence[int], xs: Sequence[Any]) -> list[Any]:
-    """The leaves with others in some places."""
-    placed = list(leaves)
-    for i, x in zip(wrt, xs, strict=True):
-        placed[i] = x
-    return placed
-
-
 def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
     """The results, and behind them the gradients of each where all are real numbers."""
 
     def with_rows(leaves: Sequence[Any]) -> list[Any]:
         values: list[Any] = []
 
-        def floats(*xs: Any) -> tuple:
-            values[:] = run(_with(leaves, wrt, xs))
-            return tuple([asarray(v) for v in values if _is_float(v)])
+        def noted(given: Sequence[Any]) -> list[Any]:
+            values[:] = run(given)
+            return [v for v in values if _is_float(v)]
 
-        found, pullback = vjp(floats, *[leaves[i] for i in wrt])
+        found, pullback = vjp(restricted(noted, leaves, wrt), *[leaves[i] for i in wrt])
         those = iter(found)
         values = [next(those) if _is_float(v) else v for v in values]
         if not all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
@@ -252,37 +244,7 @@ def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
     return with_rows
 
 
-def _pulled(run: _Flat, wrt: Sequence[int], outs: Sequence[int]) -> _Flat:
-    """The gradients at cotangents, which follow the leaves."""
-
-    def pulled(leaves: Sequence[Any]) -> list[Any]:
-        own, cotangents = leaves[: len(leaves) - len(outs)], leaves[len(leaves) - len(outs) :]
-
-        def of(*xs: Any) -> tuple:
-            results = run(_with(own, wrt, xs))
-            return tuple([asarray(results[i]) for i in outs])
-
-        return list(vjp(of, *[own[i] for i in wrt])[1](tuple(cotangents)))
-
-    return pulled
-
-
-def _pushed(run: _Flat, wrt: Sequence[int], outs: Sequence[int]) -> _Flat:
-    """The tangents of results in directions, which follow the leaves."""
-
-    def pushed(leaves: Sequence[Any]) -> list[Any]:
-        own, directions = leaves[: len(leaves) - len(wrt)], leaves[len(leaves) - len(wrt) :]
-
-        def of(*xs: Any) -> tuple:
-            results = run(_with(own, wrt, xs))
-            return tuple([asarray(results[i]) for i in outs])
-
-        return list(jvp(of, tuple([own[i] for i in wrt]), tuple(directions))[1])
-
-    return pushed
-
-
-_STEPS: dict[str, Callable[..., _Flat]] = {"rows": _with_rows, "pull": _pulled, "push": _pushed}
+_STEPS: dict[str, Callable[..., Callable]] = {"rows": _with_rows, "pull": pulled, "push": pushed}
 
 
 def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[Sequence[Any], tuple], Done]:
@@ -295,10 +257,10 @@ def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[
             results[:] = [f(*tree.unflatten(structure, leaves), *shard)]
             return [_as_result(x, f) for x in tree.leaves(results[0])]
 
-        flat: _Flat = run
+        flat: Callable = run
         for name, *arguments in chain:
             flat = _STEPS[name](flat, *arguments)
-        outs = flat([asarray(x) if isinstance(x, np.ndarray) else x for x in given])
+        outs = list(flat([asarray(x) if isinstance(x, np.ndarray) else x for x in given]))
         if chain and chain[-1][0] != "rows":
             return Done(None, outs)
         shape = tree.flatten(results[0])[1]
@@ -369,7 +331,7 @@ def load_shard(order: Order) -> Loaded | Failed:
 def work(order: Order, parameters: tuple, cotangents: list, loaded: Loaded | Failed | None = None) -> Done | Failed:
     """Results for one shard.
 
-    parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull"
+    parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"
     loaded       the shard, if the executor keeps it
     """
     if isinstance(loaded, Failed):
