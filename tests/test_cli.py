@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from command_line import autodiff
 from mlir_tools import verify_with_mlir_opt
-from typer.testing import CliRunner
 
 import autodiff as ad
-from autodiff.cli import app
 from autodiff.cli.arguments import parse_argnums, parse_arguments
-from autodiff.inspection import STAGES
 from codegen.ir import parse_aval
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -94,7 +92,7 @@ def user_file(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return autodiff(*arguments)
 
 
 def fails(*arguments, code=1):
@@ -106,7 +104,7 @@ def fails(*arguments, code=1):
 
 
 @pytest.mark.parametrize("which", ["forward", "backward"])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", ad.inspection.STAGES)
 def test_every_stage_of_the_digits_loss_is_shown(stage, which):
     result = run("inspect", LOSS, "--args", AVALS, "--stage", stage, "--pass", which, "--argnums", "0,1,2,3")
     assert result.exit_code == 0, result.output
@@ -119,10 +117,9 @@ def test_every_stage_of_the_digits_loss_is_shown(stage, which):
 
 ALL_STAGES = """
 import sys
-from typer.testing import CliRunner
-from autodiff.cli import app
+from command_line import autodiff
 for stage in ("tape", "fused", "mlir", "llvm-opt"):
-    print(CliRunner().invoke(app, [*sys.argv[1:], "--stage", stage], catch_exceptions=False).output)
+    print(autodiff(*sys.argv[1:], "--stage", stage).output)
 """
 
 
@@ -130,7 +127,8 @@ def test_output_is_the_same_in_two_processes():
     arguments = ["inspect", LOSS, "--args", AVALS, "--pass", "backward", "--argnums", "0,1,2,3"]
     seen = []
     for seed in ("1", "2"):
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(EXAMPLES.parent)}
+        path = os.pathsep.join([str(EXAMPLES.parent), str(Path(__file__).parent)])
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
         command = [sys.executable, "-c", ALL_STAGES, *arguments]
         seen.append(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
     assert b"define" in seen[0] and seen[0] == seen[1]
@@ -447,7 +445,7 @@ def test_the_derivative_of_every_built_in_has_a_file_and_a_line():
     "name, near", [("special.gamaln", "special.gammaln"), ("linalg.sovle", "linalg.solve"), ("exq", "exp")]
 )
 def test_a_name_that_is_nearly_one_is_answered_with_that(name, near):
-    found = CliRunner().invoke(app, ["rules", name])
+    found = autodiff("rules", name)
     assert found.exit_code == 1 and f"give a name such as {near}," in found.output
 
 

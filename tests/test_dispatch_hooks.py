@@ -11,15 +11,8 @@ import types
 import pytest
 from dispatch_kinds import Animal, Cat, Dog, Puppy, declare, linear, returning, two, with_bias
 
-from autodiff.dispatch import (
-    GenericFunction,
-    ambiguities,
-    coverage,
-    methods,
-    which,
-    which_backward,
-)
-from autodiff.errors import DispatchError
+import autodiff as ad
+from autodiff.dispatch import GenericFunction
 
 # ---------------------------------------------------------------- hooks
 
@@ -63,7 +56,7 @@ def test_an_adopted_argument_dispatches_and_arrives_as_what_stands_for_it():
         assert f(Box(3)) == ("int", 3)
         assert f(Box(dog)) == ("dog", dog)
         assert f(a=Box(3), b=Box(1)) == ("int", 3)
-    with pytest.raises(DispatchError, match=r"\(Box, int\)"):
+    with pytest.raises(ad.DispatchError, match=r"\(Box, int\)"):
         f(Box(None))
     assert f(Box(3)) == ("int", 3)
 
@@ -87,7 +80,7 @@ def test_conversions_follow_each_other_until_a_method_fits_and_never_precede_one
         assert f("abc") == 3
     f.method(str)(lambda a, b: a)
     assert f(1.25) == "1.25"
-    with pytest.raises(DispatchError, match=r"no method for \(NoneType|no method for \(None, int\)"):
+    with pytest.raises(ad.DispatchError, match=r"no method for \(NoneType|no method for \(None, int\)"):
         f(None)
 
 
@@ -105,18 +98,18 @@ def test_only_the_arguments_that_do_not_fit_are_converted():
 def test_which_says_what_is_converted():
     f = boxing()
     m = f.method(int)(lambda a, b: a)
-    assert which(f, 1).method is m
-    assert which(f, int, int).method is m
-    assert which(f, 1).converted == ()
-    match = which(f, 1.5, Box(2))
+    assert ad.which(f, 1).method is m
+    assert ad.which(f, int, int).method is m
+    assert ad.which(f, 1).converted == ()
+    match = ad.which(f, 1.5, Box(2))
     assert match.method is m
     assert match.types == (int, int)
     assert match.converted == ("a: float to int", "b: Box to int")
     assert "converted: a: float to int" in repr(match)
-    with pytest.raises(DispatchError):
-        which(f, None)
-    with pytest.raises(DispatchError):
-        which(f, Dog, int)
+    with pytest.raises(ad.DispatchError):
+        ad.which(f, None)
+    with pytest.raises(ad.DispatchError):
+        ad.which(f, Dog, int)
 
 
 def test_what_a_method_runs_is_asked_once_for_each_combination_of_classes():
@@ -189,12 +182,12 @@ def _(ctx, g): ...
     pytest.param("which_backward(area, Red())", id="without_rule"),
 ])
 def test_what_dispatch_says_reads_well(call, golden):
-    space = {"declare": declare, "__name__": "shapes"} | {f.__name__: f for f in (ambiguities, coverage, methods)}
-    space["which_backward"] = which_backward
+    asked = (ad.ambiguities, ad.coverage, ad.methods, ad.which_backward)
+    space = {"declare": declare, "__name__": "shapes"} | {f.__name__: f for f in asked}
     exec(compile(PROGRAM, "shapes.py", "exec"), space)
     try:
         said = repr(eval(compile(call, "main.py", "eval"), space))
-    except DispatchError as error:
+    except ad.DispatchError as error:
         said = f"{type(error).__name__}: {error}"
     golden(said)
 
@@ -203,32 +196,32 @@ def test_what_dispatch_says_reads_well(call, golden):
 
 
 def test_methods_are_listed_most_specific_first_with_file_and_line():
-    listing = repr(methods(linear)).splitlines()
+    listing = repr(ad.methods(linear)).splitlines()
     assert len(listing) == 2
     line = with_bias.implementation.__code__.co_firstlineno
     assert f"linear(x: int, weight: int, bias: int)  dispatch_kinds.py:{line}" in listing
     f = two()
     for cls in (Animal, Puppy, Dog):
         f.method(cls)(returning(0))
-    assert [str(m.signature.choices[0]) for m in methods(f)] == ["Puppy", "Dog", "Animal"]
-    assert repr(methods(two())) == "(none)"
+    assert [str(m.signature.choices[0]) for m in ad.methods(f)] == ["Puppy", "Dog", "Animal"]
+    assert repr(ad.methods(two())) == "(none)"
 
 
 def test_which_backward_tells_the_rule_its_absence_and_its_lack():
     f = two()
     plain = f.method(Cat)(returning(0))
     f.forward(Dog)(lambda ctx, a, b: 0)
-    assert which(f, Cat(), 0).method is plain
-    assert which_backward(f, Cat(), 0) is None
-    with pytest.raises(DispatchError, match="has no backward for"):
-        which_backward(f, Dog(), 0)
+    assert ad.which(f, Cat(), 0).method is plain
+    assert ad.which_backward(f, Cat(), 0) is None
+    with pytest.raises(ad.DispatchError, match="has no backward for"):
+        ad.which_backward(f, Dog(), 0)
     rule = f.backward(Dog)(lambda ctx, g: 0)
-    assert which_backward(f, Dog(), 0).method is rule
+    assert ad.which_backward(f, Dog(), 0).method is rule
 
 
-@pytest.mark.parametrize("ask", [methods, which, which_backward, ambiguities, coverage])
+@pytest.mark.parametrize("ask", [ad.methods, ad.which, ad.which_backward, ad.ambiguities, ad.coverage])
 def test_what_is_no_generic_function_is_refused(ask):
-    with pytest.raises(DispatchError, match="not a generic function"):
+    with pytest.raises(ad.DispatchError, match="not a generic function"):
         ask(len)
 
 

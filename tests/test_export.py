@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import autodiff
 from mlir_tools import verify_with_mlir_opt
-from typer.testing import CliRunner
 
 import autodiff as ad
-from autodiff.cli import app
 
 GCC = shutil.which("gcc")
 needs_gcc = pytest.mark.skipif(GCC is None or sys.platform != "linux", reason="needs gcc, on Linux")
@@ -302,7 +301,7 @@ def test_a_misuse_is_told(call, kind, said, tmp_path):
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["export", *words])
+    return autodiff("export", *words)
 
 
 def test_the_command_writes_the_files_and_says_so(tmp_path):

@@ -7,13 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
-from autodiff.cli import app
 from codegen import blas, compiler
 from codegen.ir import parse
-from codegen.modes import modes
 from codegen.runtime import kept
 
 X = np.linspace(0.5, 9.5, 1000)
@@ -24,7 +22,7 @@ EXACT, LOOSE = X / 3.7, X * (1.0 / 3.7)
 @pytest.fixture(autouse=True)
 def as_before():
     """Whatever a test sets, the next one finds the modes as they were."""
-    was = modes.fast_math, modes.deterministic
+    was = ad.config.fast_math, ad.config.deterministic
     yield
     ad.config.fast_math, ad.config.deterministic = was
 
@@ -232,5 +230,5 @@ def test_the_environment_sets_modes_and_the_doctor_lists_them():
         run = [sys.executable, "-c", program]
         said = subprocess.run(run, env=environment, check=True, capture_output=True, text=True).stdout
         assert said.strip() == wanted
-    facts = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    facts = json.loads(autodiff("doctor", "--json").stdout)
     assert facts["fast math"] == "off" and facts["deterministic"].startswith("off; ")

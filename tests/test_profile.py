@@ -7,10 +7,9 @@ from operator import attrgetter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
-from autodiff.cli import app
 from autodiff.profiling import clock
 from codegen import compiler
 from codegen.runtime.observed import observers
@@ -197,7 +196,7 @@ print("done")
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["profile", *words])
+    return autodiff("profile", *words)
 
 
 def test_the_command_runs_a_script(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.config import config
 from codegen.runtime import fourier, fourier_numbers
 
 #: Of one number, of each radix, of several, long; a prime's pass, one with others, the largest;
@@ -110,15 +109,15 @@ def test_long_columns_are_transformed_one_by_one(monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits(n, rows):
     z = numbers((rows, n), np.float64)
     f = ad.jit(lambda z: (ad.fft.fft(z), ad.fft.irfft(z)))
-    before = config.threads
+    before = ad.config.threads
     try:
-        config.threads = 1
+        ad.config.threads = 1
         alone = f(z)
-        config.threads = 2
+        ad.config.threads = 2
         for a, b in zip(alone, f(z), strict=True):
             assert a.tobytes() == b.tobytes()
     finally:
-        config.threads = before
+        ad.config.threads = before
 
 
 def test_a_row_has_the_same_bits_beside_any_others():

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from covering import covering
+from work_done import work
 
 import autodiff as ad
 from codegen import compiler
@@ -118,10 +119,10 @@ def test_small_states_are_registers():
 
 def modules_for(f, calls):
     ad.clear_cache()
-    before = compiler.counts().modules
+    before = work().modules
     for arguments in calls:
         f(*arguments)
-    return compiler.counts().modules - before
+    return work().modules - before
 
 
 def test_fifty_lengths_run_llvm_at_most_a_few_times(monkeypatch):

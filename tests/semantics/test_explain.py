@@ -15,10 +15,9 @@ from codegen.runtime import disk
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(nothing_to_explain):
     """Every test begins with empty caches, and with nothing noted."""
     ad.clear_cache()
-    misses.forget()
 
 
 def parameter(value):

@@ -1,0 +1,27 @@
+"""The work that the library has done so far: for tests which say that something was done once, or not again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import autodiff as ad
+from autodiff.tape.plan import COUNTS
+from autodiff.tape.record import PENDING_LIMIT
+from codegen import compiler
+
+#: So many operations may wait for their values; in a longer recording some are computed meanwhile.
+WAITING = PENDING_LIMIT
+
+
+class Work(NamedTuple):
+    """Since the start: derivative rules that Python ran, programs that were compiled or run, modules that LLVM made."""
+
+    rules: int
+    compiles: int
+    runs: int
+    modules: int
+
+
+def work() -> Work:
+    """All work of this process so far.  A program that is known adds to `runs` alone."""
+    return Work(COUNTS.rules, ad.cache_info().compiles, COUNTS.runs, compiler.counts().modules)
