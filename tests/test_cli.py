@@ -8,13 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from command_line import autodiff
 from mlir_tools import verify_with_mlir_opt
 
 import autodiff as ad
-from autodiff.cli.arguments import parse_argnums, parse_arguments
-from codegen.ir import parse_aval
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LOSS = f"{EXAMPLES / 'digits.py'}:loss"
@@ -369,24 +366,6 @@ def test_what_is_no_generic_function_has_no_rules(user_file):
     assert "no generic function" in fails("rules", f"{user_file}:vector")
 
 
-def test_arguments_are_avals_and_literals():
-    f64 = parse_aval
-    assert parse_arguments("f64[2,3], (1, f32[]), [True], 'a', None, -2.5") == (
-        f64("f64[2,3]"), (1, f64("f32[]")), [True], "a", None, -2.5,
-    )
-    assert parse_arguments("") == ()
-    (made,) = parse_arguments("pair(f64[2])", {"pair": lambda x: (x, x)})
-    assert made[0].shape == (2,)
-    with pytest.raises(typer.BadParameter, match=r"'np\.ones\(3\)' is no literal\n"):
-        parse_arguments("np.ones(3)")
-
-
-def test_argnums_count_from_either_end():
-    assert parse_argnums("0, -1", 3) == (0, -1)
-    with pytest.raises(typer.BadParameter):
-        parse_argnums("3", 3)
-
-
 # ---------------------------------------------------------------- the installation
 
 
@@ -431,14 +410,6 @@ def test_explain_runs_a_script_and_says_why_its_programs_were_new(tmp_path):
     script.write_text("1 / 0\n")
     assert "ZeroDivisionError" in fails("explain", script)
     assert "there is no file" in fails("explain", tmp_path / "none.py")
-
-
-def test_the_derivative_of_every_built_in_has_a_file_and_a_line():
-    from autodiff.cli.rules import _derivative, _of_library
-
-    rows = [(name, row) for name, function in _of_library().items() for row in _derivative(function)]
-    assert len(rows) > 200 and "special.gammaln" in dict(rows)
-    assert [pair for pair in rows if not re.search(r"mode  autodiff/[\w/]+\.py:\d+$", pair[1])] == []
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from command_line import autodiff
+from work_done import is_watched
 
 import autodiff as ad
-from codegen.runtime.observed import observers
 
 USER = '''
 from dataclasses import dataclass
@@ -221,4 +221,4 @@ def test_the_list_of_graphs_says_how_often_each_ran_and_what_that_took(tmp_path)
     text = run(script)
     assert re.search(r"loss +loops\.py:7 .* ms, 7 runs in [\d.]+ ms  \(f64\[300\]\)", text)
     assert re.search(r"cos +loops\.py:8 .* ms, 1 run in [\d.]+ ms  \(f64\[9\]\)", text)
-    assert not observers
+    assert not is_watched()

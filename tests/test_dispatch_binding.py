@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import types
 import typing
 
 import pytest
-from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, declare, linear, returning, two
+from dispatch_kinds import Cat, Dog, declare, linear, returning, two
 
 import autodiff as ad
-from autodiff.dispatch import Choice, GenericFunction
-from autodiff.dispatch.signature import NamedUnion, choice_of
 
 # ---------------------------------------------------------------- binding
 
@@ -74,26 +70,6 @@ def test_the_declared_default_of_a_keyword_only_parameter_counts():
     assert f(1) == ("int", None)
     assert f("") == ("str", None)
     assert f("", axis=3) == ("str", 3)
-
-
-@pytest.mark.parametrize("count", range(6))
-def test_functions_of_any_number_of_parameters_bind_alike(count):
-    names = [f"p{i}" for i in range(count)]
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, either, default=-i) for i, name in enumerate(names)]
-    f = GenericFunction("f", inspect.Signature(parameters))
-    parts = ", ".join(names)
-    f.method(*[int] * count)(eval(f"lambda {parts}: ({parts}{',' if count == 1 else ''})"))
-    full = tuple(-i for i in range(count))
-    for given_by_position in range(count + 1):
-        for by_name in range(count - given_by_position + 1):
-            args = tuple(range(10, 10 + given_by_position))
-            keywords = {n: 20 for n in names[count - by_name :]}
-            middle = full[given_by_position : count - by_name]
-            for _ in range(2):
-                assert f(*args, **keywords) == (*args, *middle, *[20] * by_name)
-    with pytest.raises(ad.DispatchError, match="too many"):
-        f(*range(count + 1))
 
 
 def test_the_last_type_of_a_variadic_function_holds_for_each_further_argument():
@@ -213,32 +189,6 @@ def test_what_cannot_be_dispatched_on_is_refused(spec):
 def test_never_is_for_further_arguments_only():
     with pytest.raises(ad.DispatchError, match="Never"):
         two().method(typing.Never)(returning(0))
-
-
-def test_a_choice_drops_members_that_others_contain():
-    assert choice_of(bool | int | Dog | Animal, "").members == (int, Animal)
-    assert choice_of((Dog, None, (Cat, Dog)), "").members == (Dog, types.NoneType, Cat)
-    assert choice_of(typing.Any, "") == Choice((object,))
-    assert str(choice_of(Dog | None, "")) == "Dog | None"
-
-
-def test_a_named_union_is_written_by_its_name():
-    class Toy(metaclass=NamedUnion):
-        members = (Puppy, Robot)
-
-    assert str(choice_of(Robot | Puppy, "")) == str(choice_of(Toy, "")) == "Toy"
-    assert choice_of(Toy | None, "") == choice_of(Robot | Puppy | None, "")
-    assert str(choice_of(Robot | Puppy | None, "")) == "Robot | Puppy | None"
-
-
-def test_a_named_union_has_the_instances_and_subclasses_of_its_members_and_none_of_its_own():
-    class Toy(metaclass=NamedUnion):
-        members = (Puppy, Robot)
-
-    assert isinstance(Puppy(), Toy) and issubclass(Robot, Toy) and issubclass(Toy, Toy)
-    assert not isinstance(Dog(), Toy) and not issubclass(Dog, Toy)
-    with pytest.raises(TypeError, match=r"ad\.Toy stands for Puppy, Robot: call one of these"):
-        Toy()
 
 
 def test_a_shorter_list_of_types_leaves_the_rest_open_and_a_longer_one_is_refused():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 
 import pytest
-from dispatch_kinds import Animal, Cat, Dog, Puppy, declare, returning, two
+from dispatch_kinds import Animal, Cat, Dog, Puppy, returning, two
 
 import autodiff as ad
-from autodiff.dispatch import epoch
-from autodiff.dispatch.declaration import has_body
 
 # ---------------------------------------------------------------- registering
 
@@ -51,45 +48,6 @@ def test_only_what_can_be_called_is_a_method():
         two().method(Dog)(3)
 
 
-def test_a_body_is_the_least_specific_method_and_anything_less_is_none():
-    def nothing(): ...
-
-    def passes():
-        pass
-
-    def documented():
-        """Only words."""
-
-    def documented_ellipsis():
-        """Only words."""
-        ...
-
-    def returns_none():
-        return None
-
-    def works():
-        return 1
-
-    def refuses():
-        raise ValueError
-
-    outer = 1
-
-    def closes():
-        return outer
-
-    assert [has_body(f) for f in (nothing, passes, documented, documented_ellipsis, returns_none)] == [False] * 5
-    assert all(has_body(f) for f in (works, refuses, closes, len, functools.partial(int)))
-
-    @declare
-    def f(a, b=0):
-        return "anything"
-
-    f.method(Dog)(lambda a, b: "dog")
-    assert f(Dog()) == "dog"
-    assert f(1) == f(None, 3) == "anything"
-
-
 def test_a_new_method_takes_effect_at_the_next_call():
     f = two()
     f.method(Animal)(returning("animal"))
@@ -126,21 +84,6 @@ def test_redefining_from_another_file_warns_and_a_notebook_cell_does_not():
         warnings.simplefilter("error")
         f.method(Cat)(written("cell1", "__main__"))
         f.method(Cat)(written("cell2", "__main__"))
-
-
-def test_listeners_and_the_epoch_hear_of_every_change():
-    f, heard = two(), []
-    stop = f.on_change(lambda function, method: heard.append((function, method)))
-    before = epoch.now
-    method = f.method(Dog)(returning(1))
-    rule = method.backward(lambda ctx, g: 0)
-    method.delete()
-    assert heard == [(f, method), (f, rule), (f, method)]
-    assert epoch.now == before + 3
-    stop()
-    stop()
-    f.method(Dog)(returning(1))
-    assert len(heard) == 3
 
 
 # ---------------------------------------------------------------- rules

@@ -140,22 +140,6 @@ def test_a_new_length_makes_nothing_new(monkeypatch, taken_apart, play):
     assert max(taken_apart) >= 40
 
 
-def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apart):
-    from autodiff.tape import peel
-
-    lengths = range(20, 20 + 2 * peel.TRIED)
-    for length in lengths:
-        stacked(length)
-    made, taken = [], len(taken_apart)
-    with pytest.MonkeyPatch.context() as patch:
-        make = peel._Peeling._make
-        patch.setattr(peel._Peeling, "_make", lambda self, *what: (made.append(what), make(self, *what)))
-        for length in lengths:
-            stacked(length)
-    assert not made
-    assert len(taken_apart) - taken == len(lengths)
-
-
 def test_what_the_list_holds_has_its_value_after_a_backward(taken_apart):
     for length in (30, 45, 61):
         w, _ = weights(0)
