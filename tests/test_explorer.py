@@ -19,7 +19,6 @@ from command_line import autodiff
 import autodiff as ad
 from autodiff import explorer
 
-ROOT = Path(__file__).parent.parent
 FILES = Path(explorer.__file__).parent
 
 

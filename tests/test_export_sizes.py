@@ -342,9 +342,6 @@ def test_the_mlir_text_is_accepted_by_mlir(tmp_path):
     verify_with_mlir_opt(ad.export(f, *args, out=tmp_path, name="loss").files[2].read_text())
 
 
-# ---------------------------------------------------------------- numbers
-
-
 # ---------------------------------------------------------------- misuse
 
 

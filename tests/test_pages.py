@@ -24,7 +24,6 @@ from command_line import autodiff
 import autodiff as ad
 
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\S*).*\n((?:(?!```).*\n)*?)```$", re.MULTILINE)
 PEERS = ["torch", "jax"]

@@ -168,9 +168,6 @@ def test_optimisers_find_the_same_minimum(on):
     same(least(ad.sum_over(loss, ad.shards(load, KEYS, on=on))), least(in_one_process(loss)))
 
 
-# ---------------------------------------------------------------- shards stay, and go
-
-
 # ---------------------------------------------------------------- workers that are lost
 
 

@@ -313,8 +313,3 @@ def test_the_host_is_given_complex_arrays_between_native_steps_and_inside_loops(
     np.testing.assert_allclose(total, z + np.fft.fft(zs, axis=1).sum(0), rtol=1e-12)
     g = ad.grad(lambda z: ad.sum(ad.abs(spectrum(z * z)) ** 2))(z)
     np.testing.assert_allclose(g, 2 * 8 * np.abs(z) ** 2 * 2 * z, rtol=1e-12)
-
-
-# ---------------------------------------------------------------- places
-
-

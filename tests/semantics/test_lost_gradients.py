@@ -39,10 +39,6 @@ def mapped(w):
     return ad.vmap(f)
 
 
-def slope(w):
-    return ad.jit(ad.grad(lambda x: (w * x * x).sum()))
-
-
 def value_and_slope(w):
     def f(x):
         return ad.value_and_grad(lambda x: (w * x * x).sum())(x)[1]
