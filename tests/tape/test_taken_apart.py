@@ -34,9 +34,6 @@ class _Varied(lengths.Ending):
 
 @varied_from_the_start
 def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
-    # The price stays that of the start: else it is learnt from what compiling takes here, more on a busy machine.
-    each, own = tier.prices.each, tier.prices.OWN
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: each * (own + count), raising=False)
     monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", tier.prices.of(1000) / 300)
     monkeypatch.setattr(lengths, "Ending", _Varied)
     for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
