@@ -1,4 +1,4 @@
-"""What a profile exchanges of the library is there again afterwards."""
+"""Functions of the library that a profile exchanges: they are there again afterwards."""
 
 import importlib
 from operator import attrgetter

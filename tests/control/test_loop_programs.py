@@ -1,4 +1,4 @@
-"""Programs that loops become: what is done before, in and after them, how often LLVM runs, and in which blocks."""
+"""Programs that loops become: what is done before, in and after them."""
 
 import numpy as np
 from fission_programs import (

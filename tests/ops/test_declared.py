@@ -1,4 +1,4 @@
-"""What every declared operation has: a case, an aval rule, a batching rule, a comparison with exact numbers."""
+"""Every declared operation: its case, its aval rule, its batching rule, its comparison with exact numbers."""
 
 import importlib
 import pkgutil

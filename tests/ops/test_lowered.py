@@ -1,4 +1,4 @@
-"""What operations become: programs, orders and sizes, and substitution by blocks."""
+"""Programs that operations become: factorisations, substitution by blocks, orders, rolled arrays."""
 
 import numpy as np
 import pytest

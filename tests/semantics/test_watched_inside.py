@@ -1,4 +1,4 @@
-"""What the record of a custom rule holds of what the rule looked at."""
+"""The record of what a custom rule or forward looked at: what it holds, and until when."""
 
 from __future__ import annotations
 

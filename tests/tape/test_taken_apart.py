@@ -1,4 +1,4 @@
-"""How recordings are taken apart: which stretches are found, tried, made one, remembered."""
+"""Recordings that are taken apart: stretches that are found, tried, made one, remembered."""
 
 import numpy as np
 import pytest
