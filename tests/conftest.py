@@ -130,6 +130,15 @@ def cold():
     ad.clear_cache()
 
 
+@pytest.fixture
+def nothing_to_explain():
+    """`ad.explain()` says nothing of what was done before the test, nor before a call of this."""
+    from autodiff.tape import misses
+
+    misses.forget()
+    return misses.forget
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory):
     """A folder of this run of the tests, the same for all workers."""

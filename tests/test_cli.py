@@ -8,15 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
+from command_line import autodiff
 from mlir_tools import verify_with_mlir_opt
-from typer.testing import CliRunner
 
 import autodiff as ad
-from autodiff.cli import app
-from autodiff.cli.arguments import parse_argnums, parse_arguments
-from autodiff.inspection import STAGES
-from codegen.ir import parse_aval
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LOSS = f"{EXAMPLES / 'digits.py'}:loss"
@@ -94,7 +89,7 @@ def user_file(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return autodiff(*arguments)
 
 
 def fails(*arguments, code=1):
@@ -106,7 +101,7 @@ def fails(*arguments, code=1):
 
 
 @pytest.mark.parametrize("which", ["forward", "backward"])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", ad.inspection.STAGES)
 def test_every_stage_of_the_digits_loss_is_shown(stage, which):
     result = run("inspect", LOSS, "--args", AVALS, "--stage", stage, "--pass", which, "--argnums", "0,1,2,3")
     assert result.exit_code == 0, result.output
@@ -119,10 +114,9 @@ def test_every_stage_of_the_digits_loss_is_shown(stage, which):
 
 ALL_STAGES = """
 import sys
-from typer.testing import CliRunner
-from autodiff.cli import app
+from command_line import autodiff
 for stage in ("tape", "fused", "mlir", "llvm-opt"):
-    print(CliRunner().invoke(app, [*sys.argv[1:], "--stage", stage], catch_exceptions=False).output)
+    print(autodiff(*sys.argv[1:], "--stage", stage).output)
 """
 
 
@@ -130,7 +124,8 @@ def test_output_is_the_same_in_two_processes():
     arguments = ["inspect", LOSS, "--args", AVALS, "--pass", "backward", "--argnums", "0,1,2,3"]
     seen = []
     for seed in ("1", "2"):
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(EXAMPLES.parent)}
+        path = os.pathsep.join([str(EXAMPLES.parent), str(Path(__file__).parent)])
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
         command = [sys.executable, "-c", ALL_STAGES, *arguments]
         seen.append(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
     assert b"define" in seen[0] and seen[0] == seen[1]
@@ -371,24 +366,6 @@ def test_what_is_no_generic_function_has_no_rules(user_file):
     assert "no generic function" in fails("rules", f"{user_file}:vector")
 
 
-def test_arguments_are_avals_and_literals():
-    f64 = parse_aval
-    assert parse_arguments("f64[2,3], (1, f32[]), [True], 'a', None, -2.5") == (
-        f64("f64[2,3]"), (1, f64("f32[]")), [True], "a", None, -2.5,
-    )
-    assert parse_arguments("") == ()
-    (made,) = parse_arguments("pair(f64[2])", {"pair": lambda x: (x, x)})
-    assert made[0].shape == (2,)
-    with pytest.raises(typer.BadParameter, match=r"'np\.ones\(3\)' is no literal\n"):
-        parse_arguments("np.ones(3)")
-
-
-def test_argnums_count_from_either_end():
-    assert parse_argnums("0, -1", 3) == (0, -1)
-    with pytest.raises(typer.BadParameter):
-        parse_argnums("3", 3)
-
-
 # ---------------------------------------------------------------- the installation
 
 
@@ -435,19 +412,11 @@ def test_explain_runs_a_script_and_says_why_its_programs_were_new(tmp_path):
     assert "there is no file" in fails("explain", tmp_path / "none.py")
 
 
-def test_the_derivative_of_every_built_in_has_a_file_and_a_line():
-    from autodiff.cli.rules import _derivative, _of_library
-
-    rows = [(name, row) for name, function in _of_library().items() for row in _derivative(function)]
-    assert len(rows) > 200 and "special.gammaln" in dict(rows)
-    assert [pair for pair in rows if not re.search(r"mode  autodiff/[\w/]+\.py:\d+$", pair[1])] == []
-
-
 @pytest.mark.parametrize(
     "name, near", [("special.gamaln", "special.gammaln"), ("linalg.sovle", "linalg.solve"), ("exq", "exp")]
 )
 def test_a_name_that_is_nearly_one_is_answered_with_that(name, near):
-    found = CliRunner().invoke(app, ["rules", name])
+    found = autodiff("rules", name)
     assert found.exit_code == 1 and f"give a name such as {near}," in found.output
 
 

@@ -7,12 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
+from work_done import is_watched
 
 import autodiff as ad
-from autodiff.cli import app
-from autodiff.inspection import STAGES
-from codegen.runtime.observed import observers
 
 USER = '''
 from dataclasses import dataclass
@@ -85,7 +83,7 @@ def user(tmp_path):
 
 
 def run(*arguments):
-    result = CliRunner().invoke(app, ["inspect", *map(str, arguments)])
+    result = autodiff("inspect", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -104,9 +102,9 @@ def test_each_pass_is_a_stage(user):
     assert last == run(f"{user}:loss", *LOSS, "--stage", "optimized")
     seen = ad.inspect(lambda x: ad.sum(x * 1.0), "f64[3]")
     assert {"fold.1", "simplify.1", "by_parts", "prepare"} <= seen.passes.keys()
-    for name in [*seen.passes, "passes", *STAGES]:
+    for name in [*seen.passes, "passes", *ad.inspection.STAGES]:
         assert seen.stage(name)
-    assert "no stage" in CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--stage", "fold.9"]).output
+    assert "no stage" in autodiff("inspect", f"{user}:loss", *LOSS, "--stage", "fold.9").output
 
 
 def test_one_kernel_is_shown_alone(user):
@@ -117,7 +115,7 @@ def test_one_kernel_is_shown_alone(user):
     whole = run(f"{user}:loss", *LOSS, "--stage", "optimized")
     part = run(f"{user}:loss", *LOSS, "--kernel", "1", "--stage", "optimized")
     assert part and set(part.splitlines()) < set(whole.splitlines())
-    failed = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--kernel", "7"])
+    failed = autodiff("inspect", f"{user}:loss", *LOSS, "--kernel", "7")
     assert failed.exit_code == 1 and "3 steps, numbered from 0: there is no kernel 7" in failed.output
 
 
@@ -125,7 +123,7 @@ def test_a_text_is_written_to_a_file(user, tmp_path):
     file = tmp_path / "out.mlir"
     assert run(f"{user}:loss", *LOSS, "--stage", "mlir", "--output", file) == ""
     assert file.read_text() == run(f"{user}:loss", *LOSS, "--stage", "mlir")
-    failed = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--output", str(tmp_path / "no" / "x")])
+    failed = autodiff("inspect", f"{user}:loss", *LOSS, "--output", str(tmp_path / "no" / "x"))
     assert failed.exit_code == 1 and "cannot write" in failed.output
 
 
@@ -155,13 +153,13 @@ def test_arguments_are_structured_values_literals_and_names_of_the_file(user, fu
 
 @pytest.mark.parametrize("args", ["f64[3", "Nothing[3]", "missing", "f64[3], g(x for x in [1])"])
 def test_a_wrong_argument_is_answered_with_the_grammar(user, args):
-    failed = CliRunner().invoke(app, ["inspect", f"{user}:product", "--args", args])
+    failed = autodiff("inspect", f"{user}:product", "--args", args)
     assert failed.exit_code == 2
     assert "Diagonal[3]  Symmetric[f32,4]" in failed.output and "a Python literal" in failed.output
 
 
 def test_a_method_whose_object_cannot_be_made_says_what_to_do(user):
-    failed = CliRunner().invoke(app, ["inspect", f"{user}:Sized.loss", "--args", "f64[3]"])
+    failed = autodiff("inspect", f"{user}:Sized.loss", "--args", "f64[3]")
     assert failed.exit_code == 1 and "let the file have an instance, model = Sized(...)" in failed.output
 
 
@@ -196,9 +194,9 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(user, stage, no_color):
 
 def test_a_page_is_written_beside_what_else_is_asked_for(user, tmp_path):
     page = tmp_path / "page.html"
-    found = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--html", str(page), "--json"])
+    found = autodiff("inspect", f"{user}:loss", *LOSS, "--html", str(page), "--json")
     assert page.is_file() and json.loads(found.stdout)["version"] == 1
-    found = CliRunner().invoke(app, ["inspect", f"{user}:loss", *LOSS, "--html", str(page), "--stage", "tape"])
+    found = autodiff("inspect", f"{user}:loss", *LOSS, "--html", str(page), "--stage", "tape")
     assert "ask " in found.stdout
 
 
@@ -223,4 +221,4 @@ def test_the_list_of_graphs_says_how_often_each_ran_and_what_that_took(tmp_path)
     text = run(script)
     assert re.search(r"loss +loops\.py:7 .* ms, 7 runs in [\d.]+ ms  \(f64\[300\]\)", text)
     assert re.search(r"cos +loops\.py:8 .* ms, 1 run in [\d.]+ ms  \(f64\[9\]\)", text)
-    assert not observers
+    assert not is_watched()

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from autodiff.cli import app
+from command_line import autodiff
 
 ROOT = Path(__file__).parent.parent
 
@@ -177,9 +175,8 @@ def _is_quick(arguments):
     ],
 )
 def test_a_misuse_is_one_message_and_an_exit_code(folder, arguments, code, message):
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == code, (result.output, result.exception)
-    assert isinstance(result.exception, SystemExit)
+    result = autodiff(*arguments)
+    assert result.exit_code == code, result.output
     assert message in result.stderr and result.stdout == ""
     assert "Traceback" not in result.stderr and "an unknown place" not in result.stderr
 

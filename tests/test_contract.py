@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from codegen.ir import DTYPES
 
 #: Of each function the parameters that it is promised to have, in this order, under these names.
 PROMISED = {
@@ -39,6 +38,12 @@ def test_functions_take_what_is_promised(name):
     assert list(found.parameters)[: len(promised)] == promised
     kinds = {found.parameters[p].kind for p in promised}
     assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+
+
+DTYPES = {
+    "bool": np.dtype(bool), "i32": np.dtype(np.int32), "i64": np.dtype(np.int64), "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64), "c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128),
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:Converting")  # NumPy 2.0 to 2.3, of np.dtype("int64") == np.integer

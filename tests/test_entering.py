@@ -13,16 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from natively import is_entered, is_native, left_to, without_python
 
 import autodiff as ad
-from codegen.runtime.launcher import is_native
 
 Pair = namedtuple("Pair", "left right")
 KEY, HOW = "a key that is made here", object()
-
-
-def refused(*_):
-    raise AssertionError("Python was asked")
 
 
 def entered(f, *calls):
@@ -32,8 +28,7 @@ def entered(f, *calls):
         expected = g(*args)
         again = g(*args)
         assert repr(again) == repr(expected)
-    if is_native():
-        g.traced.callers = (refused,)
+    without_python(g)
     return g
 
 
@@ -103,7 +98,7 @@ def test_any_other_call_is_left_to_python(args):
     f = ad.jit(lambda p, s: [p["a"] * s, *p["b"]])
     for _ in range(2):
         f({"a": X, "b": [Y]}, np.float64(1.0))
-    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    left_to(f, lambda args, kwargs: asked.append(args) or "asked")
     if is_native():
         same(f({"a": X, "b": [Y]}, np.float64(2.0)), [X * 2.0, Y])
     assert not asked
@@ -116,7 +111,7 @@ def test_a_number_is_not_taken_for_an_array_of_no_dimensions(given):
     f = ad.jit(lambda x, s: x * s)
     for _ in range(2):
         f(X, np.array(2.0))
-    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    left_to(f, lambda args, kwargs: asked.append(args) or "asked")
     if is_native():
         same(f(X, np.array(3.0)), X * 3.0)
         assert not asked
@@ -128,7 +123,7 @@ def test_an_array_is_not_taken_for_a_number():
     f = ad.jit(lambda x, s: x * s)
     for _ in range(2):
         f(X, 2.0)
-    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    left_to(f, lambda args, kwargs: asked.append(args) or "asked")
     if is_native():
         same(f(X, 3.0), X * 3.0)
     assert f(X, np.array(2.0)) == "asked"
@@ -235,7 +230,7 @@ def test_keywords_are_arguments_by_name_in_their_order():
         assert f(X, s=3.0, p={"b": Y}).tolist() == (X * 3.0 + Y).tolist()
     assert f(X, **{}).tolist() == (X * 2.0).tolist()
     if is_native():
-        f.traced.callers = (lambda args, kwargs: sorted(kwargs),)
+        left_to(f, lambda args, kwargs: sorted(kwargs))
     for _ in range(3):
         assert f(X).tolist() == f(x=X).tolist() == (X * 2.0).tolist()
         assert f(X, s=5.0).tolist() == (X * 5.0).tolist()
@@ -250,7 +245,7 @@ def test_tensors_and_traces_and_eager_mode_are_left_to_python():
     f = ad.jit(lambda x: runs.append(1) or x * x)
     for _ in range(2):
         f(X)
-    assert hasattr(f, "site") == is_native()
+    assert is_entered(f) == is_native()
     x = ad.tensor(X, requires_grad=True)
     f(x).sum().backward()
     assert x.grad.numpy().tolist() == (2 * X).tolist()
@@ -268,7 +263,7 @@ def test_calls_with_tensors_do_not_keep_calls_with_arrays_from_being_known():
     f = ad.jit(lambda x: x * x)
     for x in (X, ad.tensor(X), ad.tensor(X), X):
         f(x)
-    assert hasattr(f, "site") == is_native()
+    assert is_entered(f) == is_native()
     assert type(f(X)) is np.ndarray and isinstance(f(ad.tensor(X)), ad.Tensor)
 
 
@@ -352,7 +347,7 @@ def test_a_function_that_is_gone_frees_what_it_knew():
 def test_a_container_may_change_while_a_call_runs():
     n = 3_000_000
     f = entered(lambda xs: ad.sin(xs[0]).sum() * 0.0 + xs[0].sum(), ([np.ones(n)],))
-    f.traced.callers = (lambda args, kwargs: "it was empty before",)
+    left_to(f, lambda args, kwargs: "it was empty before")
     for _ in range(5):
         xs = [np.ones(n)]
         other = threading.Timer(0.002, xs.clear)

@@ -108,10 +108,3 @@ def test_an_example_draws_its_picture(tmp_path, sharing):
     assert (tmp_path / "flight.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_demo_reports_what_it_saw():
-    from autodiff.demo import run
-
-    report = run(quiet=True)
-    assert report["accuracy"] > 0.95
-    assert report["compiles"] <= 6 < report["hits"]
-    assert set(report["step_s"]) == {"recorded", "jit", "numpy"}

@@ -14,13 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import browser, needs_browser
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
 from autodiff import explorer
-from autodiff.cli import app
 
-ROOT = Path(__file__).parent.parent
 FILES = Path(explorer.__file__).parent
 
 
@@ -393,7 +391,7 @@ def program(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["inspect", *map(str, arguments)])
+    return autodiff("inspect", *arguments)
 
 
 AVALS = ["--args", "f64[4], f64[8,4]", "--pass", "backward"]

@@ -3,28 +3,18 @@
 import ctypes
 import itertools
 import math
-import operator
-import random
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import autodiff
+from exported import linked, needs_gcc
 from mlir_tools import verify_with_mlir_opt
-from typer.testing import CliRunner
 
 import autodiff as ad
-from autodiff.cli import app
-from autodiff.ops.slicing import symbolic_steps
-from codegen.export.sized_numbers import SizedNumbers
-from codegen.runtime import engine
-from codegen.symbols import checked, evaluated, most, symbol, watched
-
-GCC = shutil.which("gcc")
-needs_gcc = pytest.mark.skipif(GCC is None or sys.platform != "linux", reason="needs gcc, on Linux")
 
 SIZES = (1, 2, 3, 7, 64, 1000)
 #: Sizes that `jit` compiles before, so that it has code for any: it has for none that is the first of its shape.
@@ -33,14 +23,6 @@ BEFORE = (257, 50)
 
 def normal(*shape):
     return np.random.default_rng(math.prod(shape)).normal(size=shape)
-
-
-def linked(file, folder):
-    """The functions of an object file."""
-    library = folder / f"{Path(file).stem}.so"
-    command = [GCC, "-shared", "-Wl,--no-undefined", "-o", library, file, "-lm"]
-    subprocess.run(command, check=True, capture_output=True)
-    return ctypes.CDLL(str(library))
 
 
 class Called:
@@ -360,59 +342,6 @@ def test_the_mlir_text_is_accepted_by_mlir(tmp_path):
     verify_with_mlir_opt(ad.export(f, *args, out=tmp_path, name="loss").files[2].read_text())
 
 
-# ---------------------------------------------------------------- numbers
-
-
-OPERATIONS = [operator.add, operator.mul, operator.sub, operator.floordiv, lambda x, y: -(-x // y), most]
-
-
-def number_of(rng, n, m):
-    """A number that follows from two sizes, in a way by chance."""
-    x = rng.choice([n, m, rng.randrange(-5, 50)])
-    for _ in range(rng.randrange(1, 6)):
-        x = rng.choice(OPERATIONS)(x, rng.choice([n, m, n * m, rng.randrange(1, 70)]))
-    return x
-
-
-@needs_gcc
-def test_numbers_are_computed_as_python_does(tmp_path):
-    rng = random.Random(0)
-    n, m = symbol("n", 1009), symbol("m", 17)
-    with watched() as conditions:
-        numbers = [number_of(rng, n, m) for _ in range(200)]
-        _ = [x > rng.randrange(1000) for x in numbers]
-    writer = SizedNumbers({"n": "%n", "m": "%m"})
-    operands = [writer.operand(x) for x in numbers]
-    holds = writer.holds(conditions)
-    stores = [f"%p{k} = getelementptr i64, ptr %out, i64 {k}\nstore i64 {x}, ptr %p{k}" for k, x in enumerate(operands)]
-    declared = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" for op in ("add", "sub", "mul")]
-    text = "\n  ".join(["define i64 @numbers(i64 %n, i64 %m, ptr %out) {", *writer.lines, *stores,
-                        f"%held = zext i1 {holds} to i64", "ret i64 %held"])  # fmt: skip
-    (tmp_path / "numbers.o").write_bytes(
-        engine.object_of("\n".join([*declared, text, "}", ""]), engine.Passes.INLINE)[0])  # fmt: skip
-    function = linked(tmp_path / "numbers.o", tmp_path).numbers
-    function.restype = ctypes.c_int64
-    at, hold = evaluated(numbers, ["n", "m"]), checked(conditions, ["n", "m"])
-    for sizes in [(2, 2), (3, 50), (1009, 17), (64, 64), (100, 3), (4096, 7), (12345, 678)]:
-        out = np.zeros(len(numbers), np.int64)
-        held = function(*map(ctypes.c_int64, sizes), ctypes.c_void_p(out.ctypes.data))
-        assert (out.tolist(), bool(held)) == ([*at(*sizes)], hold(*sizes)), sizes
-
-
-def test_a_slice_of_any_extent_is_that_of_python():
-    rng = random.Random(1)
-    ends = [None, *range(-6, 7), 40, -40]
-    for _ in range(300):
-        s = slice(rng.choice(ends), rng.choice(ends), rng.choice([None, 1, 2, 3, -1, -2]))
-        with watched() as conditions:
-            found = symbolic_steps(s, symbol("n", rng.randrange(2, 60)))
-        is_fit = checked(conditions, ["n"])
-        for n in range(2, 80):
-            if is_fit(n):
-                start, step, count = evaluated([*found], ["n"])(n)
-                assert [start + k * step for k in range(count)] == [*range(*s.indices(n))], (s, n)
-
-
 # ---------------------------------------------------------------- misuse
 
 
@@ -501,9 +430,9 @@ def test_the_command_takes_names_of_sizes(tmp_path):
     body = "    return ad.sum(ad.tanh(x['a'] @ w)) / x['a'].shape[0]\n"
     file.write_text(f"import autodiff as ad\ndef loss(w, x):\n{body}")
     words = ["export", f"{file}:loss", "--args", 'f64[3], {"a": f64[batch,3]}', "-o", str(tmp_path / "out")]
-    found = CliRunner().invoke(app, words)
+    found = autodiff(*words)
     assert "loss(batch, w: f64[3], x_a: f64[batch,3]) -> (value: f64[], grad_w: f64[3])" in found.output
     assert "int64_t batch," in (tmp_path / "out/loss.h").read_text()
-    assert '"sizes": [\n    "batch"\n  ]' in CliRunner().invoke(app, [*words, "--json"]).output
-    refused = CliRunner().invoke(app, ["inspect", f"{file}:loss", "--args", 'f64[3], {"a": f64[batch,3]}'])
+    assert '"sizes": [\n    "batch"\n  ]' in autodiff(*words, "--json").output
+    refused = autodiff("inspect", f"{file}:loss", "--args", 'f64[3], {"a": f64[batch,3]}')
     assert refused.exit_code == 2 and "has no known extents" in refused.output

@@ -10,10 +10,9 @@ import threading
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
-from autodiff.cli import app
 from codegen import compiler, modes
 from codegen.ir import parse
 from codegen.native import Translation
@@ -413,11 +412,11 @@ def test_the_mode_takes_true_or_false_and_is_shown():
     with pytest.raises(ValueError, match=r"config\.flush_subnormals is True or False, not 'no'"):
         ad.config.flush_subnormals = "no"
     assert "flush_subnormals=False" in repr(ad.config)
-    facts = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    facts = json.loads(autodiff("doctor", "--json").stdout)
     assert facts["subnormal numbers"] == "exact"
     ad.config.flush_subnormals = True
     assert "flush_subnormals=True" in repr(ad.config)
-    facts = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    facts = json.loads(autodiff("doctor", "--json").stdout)
     assert facts["subnormal numbers"] == "flushed to zero by compiled code" and facts["ok"]
 
 

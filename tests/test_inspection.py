@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.inspection import STAGES
 from codegen.ir import parse
 
 
@@ -66,8 +65,8 @@ def test_the_drawing_reads_well(golden):
 def test_every_stage_as_a_piece_of_a_page():
     stages = inspected()
     page = Pieces(stages.html)
-    assert page.open == [] and page.summaries == list(STAGES)
-    for name in STAGES:
+    assert page.open == [] and page.summaries == list(ad.inspection.STAGES)
+    for name in ad.inspection.STAGES:
         assert stages.stage(name) in page.text
 
 
@@ -82,7 +81,7 @@ def test_a_notebook_shows_the_explorer_and_the_first_stages_as_text():
 @pytest.mark.smoke
 def test_every_stage_is_text_and_the_same_each_time():
     first, second = inspected(backward=True), inspected(backward=True)
-    for name in STAGES:
+    for name in ad.inspection.STAGES:
         assert isinstance(first.stage(name), str) and first.stage(name) == second.stage(name) != ""
     with pytest.raises(ad.Error, match="no stage 'tap'"):
         first.stage("tap")

@@ -7,14 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
-from autodiff.cli import app
-from codegen import blas, compiler
-from codegen.ir import parse
-from codegen.modes import modes
-from codegen.runtime import kept
 
 X = np.linspace(0.5, 9.5, 1000)
 #: Some elements are another float when they are multiplied by a reciprocal.
@@ -24,7 +19,7 @@ EXACT, LOOSE = X / 3.7, X * (1.0 / 3.7)
 @pytest.fixture(autouse=True)
 def as_before():
     """Whatever a test sets, the next one finds the modes as they were."""
-    was = modes.fast_math, modes.deterministic
+    was = ad.config.fast_math, ad.config.deterministic
     yield
     ad.config.fast_math, ad.config.deterministic = was
 
@@ -84,17 +79,6 @@ def test_llvm_factors_out_what_default_mode_multiplies_twice(fast):
     assert 2 * loose == products()
 
 
-def test_code_of_one_mode_is_not_found_in_the_other_in_memory_or_on_disk(fast):
-    graph = parse("f(x: f64[7], s: f64[]) { b = broadcast_to(s, shape=(7,))  y = div(x, b)  return y }")
-    loose, key = compiler.compile_graph(graph), kept.key_of(graph)
-    ad.config.fast_math = False
-    assert not compiler.is_known(graph)
-    exact = compiler.compile_graph(graph)
-    assert exact is not loose and kept.key_of(graph) != key
-    x, s = X[:7], np.array(3.7)
-    assert (exact.call(x, s)[0] == x / 3.7).all() and (loose.call(x, s)[0] == x * (1 / 3.7)).all()
-
-
 def test_fast_math_keeps_what_is_not_finite(fast):
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e308])
     for f in (lambda x: 1.0 / x, lambda x: x * 0.0, lambda x: x - x, lambda x: x / x, lambda x: 1.0 / ad.sqrt(x),
@@ -148,81 +132,11 @@ def test_programs_err_hardly_more_in_fast_math(fast, rng):
     assert np.max(np.abs(ad.jit(f)(x, y, 3.7) / right - 1)) < 8 * np.finfo(np.float64).eps
 
 
-# ------------------------------------------------------------ deterministic
-
-
-def threads_inside(monkeypatch):
-    """The threads of NumPy's BLAS while an SVD is computed."""
-    found, svd = [], np.linalg.svd
-    monkeypatch.setattr(np.linalg, "svd", lambda *a, **k: found.append(blas.threads_of_blas()) or svd(*a, **k))
-    return found
-
-
-needs_blas = pytest.mark.skipif(not blas.is_settable(), reason="NumPy's BLAS is not one whose threads can be set")
-
-
-@needs_blas
-def test_nested_blocks_have_one_thread_and_leave_the_number_as_it_was():
-    before = blas.threads_of_blas()
-    ad.config.deterministic = True
-    with blas.one_thread():
-        with blas.one_thread():
-            assert set(blas.threads_of_blas()) == {1}
-        assert set(blas.threads_of_blas()) == {1}
-    assert blas.threads_of_blas() == before
-    ad.config.deterministic = False
-    with blas.one_thread():
-        assert blas.threads_of_blas() == before
-
-
-@needs_blas
-def test_an_error_inside_leaves_the_number_as_it_was():
-    before = blas.threads_of_blas()
-    ad.config.deterministic = True
-    with pytest.raises(ad.LinAlgError):
-        ad.jit(lambda a: ad.linalg.eigh(a)[0])(np.full((3, 3), np.nan))
-    assert blas.threads_of_blas() == before
-
-
-DECOMPOSE = """
-import hashlib, numpy as np, autodiff as ad
-from codegen import blas
-for b in blas._found():
-    b.set({threads})
-rng = np.random.default_rng(0)
-a = rng.normal(size=(1100, 300))
-values = ad.jit(lambda a: ad.linalg.svd(a, full_matrices=False)[1])(a)
-product = (ad.tensor(a.T) @ ad.tensor(a)).numpy()
-print(hashlib.sha256(values.tobytes() + product.tobytes()).hexdigest(), ad.config.deterministic, ad.config.patience)
-"""
-
-
-@needs_blas
-def test_decompositions_have_the_same_bits_for_any_number_of_threads(sharing):
-    environment = {**sharing, "AUTODIFF_DETERMINISTIC": "1", "AUTODIFF_PATIENCE": "8"}
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", DECOMPOSE.format(threads=n)],
-            env={**environment, "AUTODIFF_THREADS": str(n)}, check=True, capture_output=True, text=True,
-        ).stdout
-        for n in (1, 2, 3)
-    }  # fmt: skip
-    assert len(found) == 1
-    assert found.pop().split()[1:] == ["True", "0"]  # nothing is evaluated by NumPy first
-
-
 @pytest.mark.parametrize("name", ["fast_math", "deterministic"])
 def test_modes_take_true_or_false_and_say_so(name):
     with pytest.raises(ValueError, match=f"config.{name} is True or False, not 'no'"):
         setattr(ad.config, name, "no")
     assert f"{name}=False" in repr(ad.config)
-
-
-def test_a_blas_that_is_not_known_is_refused_with_a_way_out(monkeypatch):
-    monkeypatch.setattr(blas, "is_settable", lambda: False)
-    with pytest.raises(ValueError, match="OPENBLAS_NUM_THREADS=1"):
-        ad.config.deterministic = True
-    assert not ad.config.deterministic
 
 
 def test_the_environment_sets_modes_and_the_doctor_lists_them():
@@ -232,5 +146,5 @@ def test_the_environment_sets_modes_and_the_doctor_lists_them():
         run = [sys.executable, "-c", program]
         said = subprocess.run(run, env=environment, check=True, capture_output=True, text=True).stdout
         assert said.strip() == wanted
-    facts = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    facts = json.loads(autodiff("doctor", "--json").stdout)
     assert facts["fast math"] == "off" and facts["deterministic"].startswith("off; ")

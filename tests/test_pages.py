@@ -19,14 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
 
 import autodiff as ad
-from autodiff.cli import app
-from autodiff.tape import misses
 
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\S*).*\n((?:(?!```).*\n)*?)```$", re.MULTILINE)
 PEERS = ["torch", "jax"]
@@ -79,7 +76,7 @@ def printed_by(command, folder):
         result = subprocess.run(run, capture_output=True, text=True, timeout=300, cwd=folder, env=environment)
         return result.returncode, result.stdout + result.stderr
     assert program == "autodiff", command
-    result = CliRunner().invoke(app, arguments)
+    result = autodiff(*arguments)
     return result.exit_code, result.output
 
 
@@ -95,10 +92,9 @@ def run_program(text, names, page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
-def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tmp_path, cold):
+def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tmp_path, cold, nothing_to_explain):
     monkeypatch.setattr(ad.config, "patience", 8)  # as users have it
     monkeypatch.chdir(tmp_path)
-    misses.forget()  # what other pages did is nothing that `ad.explain` says on this one
     names = {"__name__": "page"}
     try:
         with np.printoptions(precision=8):
@@ -162,7 +158,7 @@ COMMANDS = [c for _, b in blocks(ROOT / "README.md", "sh") for c in b.splitlines
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_of_the_readme_works(line, monkeypatch):
     monkeypatch.chdir(ROOT)
-    result = CliRunner().invoke(app, shlex.split(line)[1:])
+    result = autodiff(*shlex.split(line)[1:])
     assert result.exit_code == 0, result.output
 
 

@@ -1,19 +1,14 @@
 """Profiles: phases, kernels, lines and rules of known programs; nothing left behind, nothing changed."""
 
-import importlib
 import json
 import threading
-from operator import attrgetter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import autodiff
+from work_done import is_watched, work
 
 import autodiff as ad
-from autodiff.cli import app
-from autodiff.profiling import clock
-from codegen import compiler
-from codegen.runtime.observed import observers
 
 RNG = np.random.default_rng(0)
 
@@ -106,30 +101,15 @@ def test_recorded_programs_are_profiled_and_those_that_numpy_evaluates(monkeypat
     assert "test_profile.py" in next(iter(p.lines))
 
 
-def test_nothing_is_left_behind_and_nothing_costs_when_off():
-    functions = _points()
-    with ad.profile():
-        assert all(f is not g for f, g in zip(functions, _points(), strict=True))
-    assert _points() == functions and not observers
-    with pytest.raises(ZeroDivisionError), ad.profile() as p:
-        1 / 0  # noqa: B018  the error is wanted
-    assert _points() == functions and not observers and p.seconds > 0
-
-
-def _points():
-    """The functions that profiles exchange, as they are now."""
-    return [attrgetter(name)(importlib.import_module(module)) for module, name, _ in clock.POINTS]
-
-
 def test_what_is_compiled_in_a_profile_is_neither_kept_nor_known_after_it():
     f = ad.jit(lambda x: ad.sum(ad.cos(x) * 3.25))
     f(np.ones(7))
     with ad.profile():
-        compiles = compiler.compiled()
+        compiles = work().compiles
         f(np.ones(7))
-        assert compiler.compiled() == compiles + 1
+        assert work().compiles == compiles + 1
     f(np.ones(7))
-    assert compiler.compiled() == compiles + 2
+    assert work().compiles == compiles + 2
 
 
 def test_calls_of_other_threads_count():
@@ -197,7 +177,11 @@ print("done")
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["profile", *words])
+    return autodiff("profile", *words)
+
+
+#: What the time of a script is divided into.
+PHASES = {"tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumPy", "running", "Python"}
 
 
 def test_the_command_runs_a_script(tmp_path):
@@ -208,7 +192,7 @@ def test_the_command_runs_a_script(tmp_path):
     assert "running" in found.stdout and "train.py:6" in found.stdout and "done" not in found.stdout
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     data = json.loads(run(str(file), "--json").stdout)
-    assert data["kernels"][0]["calls"] == 3 and set(data["phases"]) == {*clock.PHASES, "Python"}
+    assert data["kernels"][0]["calls"] == 3 and set(data["phases"]) == PHASES
 
 
 @pytest.mark.parametrize(
@@ -226,4 +210,4 @@ def test_a_wrong_command_is_told(words, code, said, tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(SCRIPT)
     found = run(*[word.format("train.py") for word in words])
     assert found.exit_code == code and said in found.output, found.output
-    assert not observers
+    assert not is_watched()

@@ -6,17 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from natively import without_general_way, without_python
 
 import autodiff as ad
-from codegen.runtime.launcher import is_native
 
 
 def tensor(n=4, **options):
     return ad.tensor(np.arange(1.0, n + 1), **options)
-
-
-def refused(*_):
-    raise AssertionError("the general way was gone")
 
 
 def known(f, *args, **options):
@@ -24,8 +20,7 @@ def known(f, *args, **options):
     g = ad.jit(f, **options)
     for _ in range(3):
         g(*args)
-    if is_native():
-        g.traced.call = refused
+    without_general_way(g)
     return g
 
 
@@ -190,8 +185,8 @@ def test_static_values_are_known_when_they_are_equal(value):
         g = ad.jit(f, **options)
         found = [g(np.ones(2), again())[0] for _ in range(5)]
         assert found == [1.0] * 5 and len(runs) == 1
-        if is_native() and type(value) is not tuple:
-            g.traced.callers, g.traced.call = (), refused
+        if type(value) is not tuple:
+            without_python(g)
             assert g(np.ones(2), again())[0] == 1.0
 
 
@@ -218,8 +213,7 @@ def test_arrays_of_any_layout_stay_on_the_native_path(name):
         g(a, {"y": a})
     x = LAYOUTS[name](a)
     before = x.copy()
-    if is_native():
-        g.traced.callers, g.traced.call = (), refused
+    without_python(g)
     for given in ((x, {"y": a}), (a, {"y": x}), (x, {"y": x})):
         p, s = g(*given)
         np.testing.assert_array_equal(p, given[0] * given[1]["y"])

@@ -18,45 +18,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sharded import (
+    KEYS,
+    TRACES,
+    P,
+    V,
+    compiled_loss,
+    compiled_moments,
+    everything,
+    in_one_process,
+    load,
+    load_even,
+    loss,
+    moments,
+    quotient,
+    same,
+)
 
 import autodiff as ad
-from autodiff.interop import foreign
-from autodiff.workers import rounds, sums, task
-from autodiff.workers.rounds import Sum
-
-KEYS = range(5)
-
-
-def load(key):
-    rng = np.random.default_rng(key)
-    return rng.normal(size=(5 + key, 3)), rng.choice([-1.0, 1.0], size=5 + key)
-
-
-def load_even(key):
-    rng = np.random.default_rng(key)
-    return rng.normal(size=(5, 3)), rng.choice([-1.0, 1.0], size=5)
-
-
-def loss(p, x, y):
-    return ad.sum(ad.log1p(ad.exp(-y * (x @ p["w"] + p["b"])))), len(y)
-
-
-def moments(p, x, y):
-    return {"m": x.T @ ad.tanh(x @ p["w"]), "n": (len(y), ad.sum(y) * p["b"])}
-
-
-@ad.jit
-def compiled_loss(p, x, y):
-    TRACES.append(x.shape)
-    return loss(p, x, y)
-
-
-@ad.jit
-def compiled_moments(p, x, y):
-    return moments(p, x, y)
-
-
-TRACES = []
 
 
 def traces():
@@ -73,22 +52,6 @@ def of_line(line, x, y):
     return Line(ad.sum((x @ line.w + line.b - y) ** 2), ad.sum(x @ line.w))
 
 
-def quotient(total):
-    def mean(p):
-        a, n = total(p)
-        return a / n
-
-    return mean
-
-
-def in_one_process(f):
-    def total(*parameters):
-        results = [f(*parameters, *load(key)) for key in KEYS]
-        return ad.tree.map(lambda *xs: sum(xs[1:], xs[0]), *results)
-
-    return total
-
-
 def spawned(count=2):
     return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
 
@@ -100,61 +63,6 @@ def on(request):
     else:
         with ThreadPoolExecutor(2) if request.param == "threads" else spawned() as pool:
             yield pool
-
-
-@pytest.fixture
-def trips(monkeypatch):
-    seen = []
-
-    def counted(shards, submit):
-        seen.append(len(shards))
-        return rounds.go_round(shards, submit)
-
-    monkeypatch.setattr(sums, "go_round", counted)
-    return seen
-
-
-P = {"w": np.array([0.1, -0.2, 0.3]), "b": 0.5}
-V = {"w": np.array([1.0, 0.5, -0.3]), "b": -1.0}
-
-
-def same(a, b):
-    for x, y in zip(ad.tree.leaves(a), ad.tree.leaves(b), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13)
-
-
-def everything(mean, vector):
-    """What is asked of a function of P that gives a number, and of one that gives a tree."""
-    at = {"w": P["w"], "b": P["b"]}
-
-    def of_w(w):
-        return mean({"w": w, "b": 0.5})
-
-    def backward():
-        w = ad.tensor(P["w"], requires_grad=True)
-        of_w(w).backward()
-        return w.grad.numpy()
-
-    return {
-        "value": lambda: mean(at),
-        "value_and_grad": lambda: ad.value_and_grad(mean)(at),
-        "backward": backward,
-        "jit": lambda: ad.jit(ad.value_and_grad(mean))(at),
-        "hvp": lambda: ad.hvp(mean, (at,), (V,)),
-        "jit hvp": lambda: ad.jit(lambda p: ad.hvp(mean, (p,), (V,)))(at),
-        "jvp": lambda: ad.jvp(mean, (at,), (V,)),
-        "hessian": lambda: ad.hessian(of_w)(P["w"]),
-        "reverse over reverse": lambda: ad.grad(lambda w: ad.sum(ad.grad(of_w)(w) ** 2))(P["w"]),
-        "third": lambda: ad.grad(lambda w: ad.hvp(of_w, (w,), (V["w"],))[0])(P["w"]),
-        "vmap": lambda: ad.vmap(ad.grad(of_w))(np.eye(3)[:2]),
-        "tree": lambda: vector(at),
-        "jacobian": lambda: ad.jacobian(lambda w: vector({"w": w, "b": 0.5})["m"])(P["w"]),
-        "vjp": lambda: ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2) * vector(p)["n"][1])(at),
-        "second of a tree": lambda: ad.hvp(lambda p: ad.sum(vector(p)["m"] ** 3), (at,), (V,)),
-        "jit of a tree": lambda: ad.jit(ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2)))(at),
-        "checkpoint": lambda: ad.grad(lambda w: ad.checkpoint(of_w)(w))(P["w"]),
-        "scan": lambda: ad.jit(lambda w: ad.fori_loop(0, 3, lambda i, w: w - ad.grad(of_w)(w), w))(P["w"]),
-    }
 
 
 NAMES = list(everything(None, None))
@@ -181,24 +89,6 @@ def test_a_jit_function_is_traced_once_for_all_tasks():
             traced = len(pool.submit(traces).result()) - before
             step(), step()
             assert len(pool.submit(traces).result()) - before == traced <= most
-
-
-def test_a_jit_function_is_differentiated_once_for_all_shards_of_one_shape(monkeypatch):
-    calls = []
-    for owner, name in ((task, "vjp"), (foreign, "vjp"), (foreign, "jvp")):
-        step = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *a, step=step: calls.append(step) or step(*a))
-    total = quotient(ad.sum_over(compiled_loss, ad.shards(load_even, KEYS)))
-    vector = ad.sum_over(compiled_moments, ad.shards(load_even, KEYS))
-    for step in (
-        lambda: ad.grad(total)(P), lambda: ad.hvp(total, (P,), (V,)),
-        lambda: ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2))(P),
-    ):  # fmt: skip
-        step()
-        first = len(calls)
-        step(), step()
-        assert len(calls) == first
-        calls.clear()
 
 
 def test_static_arguments_of_a_jit_function_stay_python_values():
@@ -241,30 +131,6 @@ def test_derivatives_agree_with_differences():
     ad.check_gradients(lambda w: vector({"w": w, "b": 0.5})["m"], P["w"], order=2)
 
 
-@pytest.mark.parametrize("name, most", [("value", 1), ("value_and_grad", 1), ("backward", 1), ("jit", 1), ("hvp", 2)])
-def test_value_and_gradient_take_one_round_trip(name, most, trips):
-    calls = everything(quotient(ad.sum_over(loss, ad.shards(load, KEYS))), None)
-    jitted = ad.jit(ad.value_and_grad(quotient(ad.sum_over(loss, ad.shards(load, KEYS)))))
-    if name == "jit":
-        jitted(P)
-    trips.clear()
-    jitted(P) if name == "jit" else calls[name]()
-    assert len(trips) == most
-
-
-def test_no_gradient_is_computed_where_only_the_value_is_asked_for(monkeypatch):
-    chains = []
-    work = task._evaluated
-
-    def seen(f, shard, order, parameters, cotangents):
-        chains.append(order.chain)
-        return work(f, shard, order, parameters, cotangents)
-
-    monkeypatch.setattr(task, "_evaluated", seen)
-    ad.sum_over(loss, ad.shards(load, KEYS))(P)
-    assert set(chains) == {()}
-
-
 def test_integers_are_added_exactly():
     big = 2**53
     total = ad.sum_over(lambda p, x: (p * x, big + 1, x > 1), ad.shards(lambda k: (np.array([1, 2, 3]),), range(3)))
@@ -273,22 +139,6 @@ def test_integers_are_added_exactly():
     assert all(x.dtype == np.int64 for x in (tripled, count, more))
     with pytest.raises(OverflowError, match="does not fit int64"):
         ad.sum_over(lambda p, x: 2**62, ad.shards(lambda k: (k,), range(3)))(1)
-
-
-def test_the_order_of_arrival_changes_no_bit():
-    rng = np.random.default_rng(0)
-    for n in (*range(1, 10), 33):
-        values = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
-        found = set()
-        for _ in range(5):
-            total = Sum(list(range(n)))
-            for place in rng.permutation(n):
-                total.add(int(place), task.Done(values[place], []))
-            ((value,), _, count) = total.result()
-            found.add(float(value))
-            assert count == 1 and not total.missing
-        assert len(found) == 1
-        np.testing.assert_allclose(found.pop(), sum(values), rtol=1e-9)
 
 
 def bits(total):
@@ -316,54 +166,6 @@ def test_optimisers_find_the_same_minimum(on):
         return optimize.minimize(ad.jit(ad.value_and_grad(objective)), np.zeros(3), jac=True, method="L-BFGS-B").x
 
     same(least(ad.sum_over(loss, ad.shards(load, KEYS, on=on))), least(in_one_process(loss)))
-
-
-# ---------------------------------------------------------------- shards stay, and go
-
-
-def test_a_shard_is_loaded_once_and_dropped_at_the_end():
-    loads = []
-
-    def counted(key):
-        loads.append(key)
-        return load(key)
-
-    shards = ad.shards(counted, KEYS)
-    total = ad.sum_over(loss, shards)
-    for _ in range(3):
-        total(P)
-    assert loads == list(KEYS)
-    token = shards.token
-    assert any(place[0] == token for place in task._kept)
-    shards.close()
-    assert not any(place[0] == token for place in task._kept)
-    total(P)
-    assert loads == [*KEYS, *KEYS]
-
-
-def test_a_process_keeps_no_more_bytes_than_it_may():
-    loads = []
-
-    def counted(key):
-        loads.append(key)
-        return (np.zeros(1000),)
-
-    with ad.shards(counted, KEYS, memory=20_000) as shards:
-        total = ad.sum_over(lambda p, x: p + ad.sum(x), shards)
-        assert total(1.0) == 5.0 and total(1.0) == 5.0
-        assert sum(one.nbytes for place, one in task._kept.items() if place[0] == shards.token) <= 20_000
-    assert len(loads) == 10
-
-
-def test_arrays_of_a_shard_are_recorded_without_a_copy():
-    views = np.arange(12.0).reshape(3, 4)
-    (shard,) = task._load(_order(lambda key: (views.T,))).arrays
-    assert not shard.flags.writeable and views.flags.writeable and shard.flags.owndata
-
-
-def _order(load):
-    here = lambda value: task.Sent(value, None)  # noqa: E731  a stand-in
-    return task.Order("t", 0, here(0), here(load), here(None), "f", (), None)
 
 
 # ---------------------------------------------------------------- workers that are lost
@@ -570,58 +372,6 @@ def test_an_executor_needs_nothing_but_submit():
         same(total(P), in_one_process(loss)(P))
 
 
-class Deserted:
-    """A Dask client, as the library sees one, of a cluster that has no worker at the looks named in `alone`."""
-
-    def __init__(self, alone):
-        self.alone, self.looks, self.waiting = alone, 0, []
-
-    def submit(self, f, *args, pure):
-        self.waiting.append((future := Future(), f, args))
-        return future
-
-    def scheduler_info(self):
-        self.looks += 1
-        if self.looks in self.alone:
-            return {"workers": {}}
-        waiting, self.waiting = self.waiting, []
-        for future, f, args in waiting:  # a worker is there again
-            if future.set_running_or_notify_cancel():
-                future.set_result(f(*[a.result() if isinstance(a, Future) else a for a in args]))
-        return {"workers": {"one": {}}}
-
-
-Deserted.__module__ = "distributed.client"
-
-
-def test_a_cluster_without_workers_is_waited_for_once(monkeypatch):
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.2)
-    start = time.monotonic()
-    with pytest.raises(ad.WorkerError, match=r"after 1 attempt: (.|\n)*lost-worker-timeout") as lost:
-        ad.sum_over(loss, ad.shards(load, KEYS, on=Deserted(range(10_000)), retries=1000))(P)
-    assert lost.value.keys == tuple(KEYS) and time.monotonic() - start < 5
-
-
-def test_a_cluster_that_can_be_made_again_is_made_again_when_its_workers_are_gone(monkeypatch):
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.1)
-    made = iter([Deserted(range(10_000)), Deserted(())])
-    with ad.shards(load, KEYS, on=lambda: next(made)) as shards:
-        same(ad.sum_over(loss, shards)(P), in_one_process(loss)(P))
-
-
-def test_only_an_uninterrupted_time_without_workers_counts(monkeypatch):
-    """Nor does one that began in a step before."""
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.2)
-    total = ad.sum_over(loss, ad.shards(load, KEYS, on=(client := Deserted({1, 2, 4, 5})), retries=0))
-    for _ in range(2):
-        same(total(P), in_one_process(loss)(P))
-        time.sleep(0.3)
-    assert client.looks == 6
-
-
 @pytest.mark.parametrize("when", ["at submit", "later"])
 def test_a_lost_task_keeps_nothing_of_the_user_alive(when):
     """Else what is live differs after a worker was lost, and so do the program around the sum and its last bits."""
@@ -704,17 +454,6 @@ def test_a_function_that_no_pickle_takes_is_named():
         ad.sum_over(locked, ad.shards(load, KEYS, on=pool))(np.ones(3))
     with ThreadPoolExecutor(1) as pool:
         same(ad.sum_over(locked, ad.shards(load, KEYS, on=pool))(np.ones(3)), sum([load(k)[0].sum() for k in KEYS]))
-
-
-def test_progress_is_told(capsys, monkeypatch):
-    told = []
-    ad.sum_over(loss, ad.shards(load, KEYS, progress=lambda *x: told.append(x)))(P)
-    assert told == [(i, 5) for i in range(1, 6)]
-    monkeypatch.setattr(rounds, "_SLOW_S", 0.0)
-    ad.sum_over(loss, ad.shards(load, KEYS))(P)
-    assert capsys.readouterr().err == ""
-    ad.sum_over(loss, ad.shards(load, KEYS, progress=True))(P)
-    assert "5 of 5 shards" in capsys.readouterr().err
 
 
 def test_a_worker_error_keeps_its_keys_when_pickled():

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from test_workers import KEYS, P, bits, everything, in_one_process, load, loss, moments, quotient, same, spawned
+from sharded import KEYS, P, everything, in_one_process, load, loss, moments, quotient, same
+from test_workers import bits, spawned
 
 import autodiff as ad
 from autodiff.workers import rounds
@@ -129,7 +130,8 @@ def test_mpi_workers_give_the_same_bits(tmp_path):
         "import sys\n"
         "from mpi4py.futures import MPIPoolExecutor\n"
         "import autodiff as ad\n"
-        "from test_workers import KEYS, bits, load, loss\n"
+        "from sharded import KEYS, load, loss\n"
+        "from test_workers import bits\n"
         "if __name__ == '__main__':\n"
         "    with MPIPoolExecutor() as pool:\n"
         "        total = ad.sum_over(loss, ad.shards(load, KEYS, on=pool))\n"

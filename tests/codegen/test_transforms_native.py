@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.config import config
-from codegen.runtime import fourier, fourier_numbers
 
 #: Of one number, of each radix, of several, long; a prime's pass, one with others, the largest;
 #: no pass.
@@ -99,26 +97,20 @@ def test_a_convolution_errs_by_a_few_last_bits():
     assert np.linalg.norm(found - wanted) <= 4 * np.finfo(float).eps * np.linalg.norm(wanted)
 
 
-def test_long_columns_are_transformed_one_by_one(monkeypatch):
-    monkeypatch.setattr(fourier, "_LONGEST", 100)
-    z = numbers((128, 3), np.float64)
-    is_near(ad.jit(lambda z: ad.fft.ifft(z, axis=0))(z), np.fft.ifft(z, axis=0), np.float64, 128)
-
-
 @pytest.mark.parametrize("n", [5, 256, 20_000, 131, 2003])
 @pytest.mark.parametrize("rows", [2, 100])
 def test_any_number_of_threads_gives_the_same_bits(n, rows):
     z = numbers((rows, n), np.float64)
     f = ad.jit(lambda z: (ad.fft.fft(z), ad.fft.irfft(z)))
-    before = config.threads
+    before = ad.config.threads
     try:
-        config.threads = 1
+        ad.config.threads = 1
         alone = f(z)
-        config.threads = 2
+        ad.config.threads = 2
         for a, b in zip(alone, f(z), strict=True):
             assert a.tobytes() == b.tobytes()
     finally:
-        config.threads = before
+        ad.config.threads = before
 
 
 def test_a_row_has_the_same_bits_beside_any_others():
@@ -166,26 +158,6 @@ def test_transforms_inside_loops():
         c = c + np.fft.fft(row * c)
     np.testing.assert_allclose(state, c, rtol=1e-10)
     np.testing.assert_allclose(stacked, wanted, rtol=1e-10)
-
-
-@pytest.mark.parametrize("n", [7, 4096, 65_536, 100_000])
-def test_factors_are_the_nearest_doubles(n):
-    mpmath = pytest.importorskip("mpmath")
-    j = np.unique([0, 1, n // 8, n // 4, n // 3, n // 2, n - 1, *np.random.default_rng(n).integers(0, n, 50)])
-    found = fourier_numbers.roots(j, n, np.dtype(np.float64))
-    with mpmath.workdps(40):
-        for k, pair in zip(j.tolist(), found, strict=True):
-            root = mpmath.exp(-2j * mpmath.pi * k / n)
-            for part, exact in zip(pair.tolist(), (root.real, root.imag), strict=True):
-                assert abs(part - exact) <= 0.51 * np.spacing(abs(part)) + 1e-18
-
-
-def test_factors_of_long_rows_are_made_part_by_part(monkeypatch):
-    j = np.arange(2, 20_002, 2).reshape(2, -1)
-    together = fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64))
-    monkeypatch.setattr(fourier_numbers, "_AT_ONCE", 1_500)
-    np.testing.assert_allclose(fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64)), together, rtol=0, atol=2e-16)
-    np.testing.assert_allclose(together @ [1, 1j], np.exp(-2j * np.pi * j / (1 << 15)), rtol=0, atol=2e-15)
 
 
 def test_threads_transform_at_once():

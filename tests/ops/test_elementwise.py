@@ -6,10 +6,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from natively import fuses_products
 
 import autodiff as ad
-from autodiff.errors import DispatchError, DTypeError, ShapeError
-from codegen.runtime import engine
 
 from .cases import eager
 
@@ -180,7 +179,8 @@ def test_sums_and_products_of_bool_are_logic():
 
 @pytest.mark.parametrize("f", [lambda: truth - truth, lambda: -truth, lambda: ad.sign(truth)])
 def test_differences_of_bool_are_refused(f):
-    with pytest.raises(DTypeError, match=r"takes float or integer.* arguments, got bool\n  called at test_elementwise"):
+    message = r"takes float or integer.* arguments, got bool\n  called at test_elementwise"
+    with pytest.raises(ad.DTypeError, match=message):
         f()
 
 
@@ -194,12 +194,12 @@ def test_an_int_that_does_not_fit_raises_when_recorded():
 def test_a_complex_number_makes_a_real_array_complex():
     assert (f64 + 1j).dtype == np.complex128
     assert (ad.astype(f64, ad.float32) * 1j).dtype == np.complex64
-    with pytest.raises(DTypeError, match="floor: takes float or integer or bool arguments, got complex128"):
+    with pytest.raises(ad.DTypeError, match="floor: takes float or integer or bool arguments, got complex128"):
         ad.floor(f64 + 1j)
 
 
 def test_bits_of_floats_are_refused():
-    with pytest.raises(DTypeError, match="bitwise_and: takes integer or bool arguments, got float64"):
+    with pytest.raises(ad.DTypeError, match="bitwise_and: takes integer or bool arguments, got float64"):
         f64 & 1
 
 
@@ -208,7 +208,7 @@ def test_bits_of_floats_are_refused():
 
 def test_shapes_that_do_not_broadcast_are_refused_at_the_users_line():
     a, b = ad.zeros((3, 4)), ad.zeros(3)
-    with pytest.raises(ShapeError) as refusal:
+    with pytest.raises(ad.ShapeError) as refusal:
         a + b
     assert str(refusal.value).splitlines()[:2] == [
         "add: shapes do not broadcast: f64[3,4], f64[3]",
@@ -222,19 +222,19 @@ def test_shapes_that_do_not_broadcast_are_refused_at_the_users_line():
     ("x", "named"), [(None, "None"), ("1", "a str"), (object(), "an object"), ({"a": 1}, "a dict")]
 )
 def test_what_is_no_tensor_is_refused_by_name(x, named):
-    with pytest.raises(DispatchError, match=f"exp: argument 'x' is {named}, not a tensor"):
+    with pytest.raises(ad.DispatchError, match=f"exp: argument 'x' is {named}, not a tensor"):
         ad.exp(x)
 
 
 def test_a_list_of_tensors_is_taken_if_it_makes_an_array():
     np.testing.assert_array_equal(ad.exp([f64, f64]), ad.exp(ad.stack([f64, f64])))
-    with pytest.raises(DispatchError, match="differ in length or depth"):
+    with pytest.raises(ad.DispatchError, match="differ in length or depth"):
         ad.exp([[f64], f64[0]])
 
 
 @pytest.mark.parametrize("name", ["float16", "uint8", "int8", "<U1", "object", "datetime64[s]"])
 def test_dtypes_that_are_not_ours_are_refused_by_name(name):
-    with pytest.raises(DTypeError, match=r"add: argument 'x2' has dtype"):
+    with pytest.raises(ad.DTypeError, match=r"add: argument 'x2' has dtype"):
         ad.add(f64, np.zeros(1, name))
 
 
@@ -376,7 +376,7 @@ def test_a_cross_entropy_loses_no_digits_where_the_sigmoid_is_nearly_one(dtype):
     assert np.all(np.abs(slopes / expected - 1) <= eps / (1 - expected))
 
 
-@pytest.mark.skipif("+fma" not in engine.target_features(), reason="a product is rounded by itself here")
+@pytest.mark.skipif(not fuses_products(), reason="a product is rounded by itself here")
 @pytest.mark.parametrize(
     "f",
     [

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.errors import Error
 from autodiff.ops import recorder
 from autodiff.tape import machine, program
 from autodiff.tape.program import program_of
@@ -88,7 +87,7 @@ def test_random_programs_have_the_same_values(dtype, size):
         for _ in range(rng.randrange(2, 40)):
             try:
                 y = rng.choice(BINARY)(rng.choice(made[-6:]), rng.choice(made[-6:]))
-            except (Error, IndexError):  # not for this dtype, or nothing to take
+            except (ad.Error, IndexError):  # not for this dtype, or nothing to take
                 continue
             if y.shape == (size,) and y.dtype.kind != "b":
                 made.append(y)

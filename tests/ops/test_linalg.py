@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops.linalg.matrices import substituted
-from codegen import compiler
-from codegen.passes.pipeline import optimize
 
 la = ad.linalg
 
@@ -137,21 +134,6 @@ def test_the_gradient_of_cholesky_is_symmetric():
     np.testing.assert_allclose(g, g.T)
 
 
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-def test_substitution_by_blocks_solves_and_reads_one_triangle(n, lower):
-    rng = np.random.default_rng(n)
-    a, b = rng.normal(size=(n, n)) + 2 * np.sqrt(n) * np.eye(n), rng.normal(size=(n, 3))
-    triangle = np.tril(a) if lower else np.triu(a)
-    np.testing.assert_allclose(triangle @ substituted(a, b, lower=lower), b, atol=1e-12)
-
-
-def test_substitution_is_exact_where_elimination_with_pivots_would_not_be():
-    # Rows of very different size: a pivot found below the diagonal would mix them.
-    a = np.array([[1e-10, 0.0], [1.0, 1.0]])
-    np.testing.assert_array_equal(substituted(a, np.array([[1e-10], [2.0]]), lower=True), [[1.0], [1.0]])
-
-
 def test_eigenvectors_are_orthonormal_and_make_the_symmetric_part_again(rng):
     x = rng.normal(size=(2, 4, 4))
     a = (x + x.mT) / 2
@@ -274,22 +256,6 @@ def test_a_jitted_gradient_of_a_factorisation_equals_the_recorded_one():
     f = ad.grad(lambda a: la.slogdet(a).logabsdet + (la.cholesky(a) ** 2).sum() + la.inv(a).sum())
     np.testing.assert_allclose(ad.jit(f)(a), f(a), rtol=1e-15)
     np.testing.assert_allclose(f(a), np.linalg.inv(a) + np.eye(2) - np.outer(*[np.linalg.inv(a).sum(0)] * 2))
-
-
-def test_one_factorisation_serves_a_system_its_gradients_and_its_determinant(rng):
-    """The value, both gradients and a Hessian times a vector: one LU of the matrix, whatever is asked of it."""
-    a, b = rng.normal(size=(20, 20)) + 5 * np.eye(20), rng.normal(size=(20, 2))
-
-    def f(a, b):
-        return ad.sum(ad.sin(la.solve(a, b))) + la.slogdet(a).logabsdet
-
-    for run, args in (
-        (ad.value_and_grad(f, argnums=(0, 1)), (a, b)),
-        (lambda a, b: ad.hvp(f, (a, b), (b @ b.T, b)), (a, b)),
-    ):
-        with compiler.recorded() as graphs:
-            ad.jit(run)(*args)
-        assert [n.op.name for n in optimize(graphs[-1]).nodes].count("lu") == 1
 
 
 @pytest.mark.parametrize("n", [9, 33, 70])

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from codegen import compiler
-from codegen.ir import parse
-from codegen.runtime.sort_networks import merged_pairs, sorted_pairs
 
 #: Rows that one network sorts, that are cut apart first, of all axes; rows that threads share; nothing at all.
 SHAPES = [
@@ -90,32 +87,6 @@ def test_elements_that_only_their_last_bits_tell_apart_are_in_order(moved, dtype
     for axis, rows in ((0, x), (1, np.stack([x, x[::-1]])), (0, np.stack([x, x[::-1]], axis=1))):
         order = ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis))(rows)
         np.testing.assert_array_equal(order, np.argsort(rows, axis, kind="stable"))
-
-
-def test_a_network_orders_all_rows_of_zeros_and_ones():
-    """Then it orders all rows: the zero-one principle."""
-    n = 16
-    bits = np.arange(1 << n)[:, None] >> np.arange(n) & 1
-    for a, b in sorted_pairs(n):
-        bits[:, [a, b]] = np.sort(bits[:, [a, b]], axis=1)
-    assert (np.diff(bits, axis=1) >= 0).all()
-
-
-def test_a_network_of_a_turned_half_orders_what_falls_then_rises():
-    n = 16
-    for begin in range(n + 1):
-        for end in range(begin, n + 1):
-            for inside in (0, 1):
-                x = np.full(n, 1 - inside)
-                x[begin:end] = inside
-                for a, b in merged_pairs(n):
-                    x[[a, b]] = np.sort(x[[a, b]])
-                assert (np.diff(x) >= 0).all()
-
-
-def test_an_order_takes_no_python():
-    graph = parse("f(x: f64[300]) { y = argsort(x, axis=0, descending=False) return y }")
-    assert compiler.compile_graph(graph).plan
 
 
 def test_an_order_in_a_loop_is_that_of_each_step(rng):

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.errors import DispatchError, GradientError
-from autodiff.ops.protocols import UFUNCS
 
 from .cases import eager
 
@@ -14,23 +12,6 @@ X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 
 def tracking(x=X):
     return ad.tensor(x, requires_grad=True)
-
-
-@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda f: f.__name__)
-def test_every_universal_function_we_serve_gives_numpys_values(ufunc):
-    whole = "d" not in {types[0] for types in ufunc.types}
-    x = np.array([1, 2, 3]) if whole else np.array([1.0, 1.5, 2.0] if ufunc is np.arccosh else [0.25, 0.5, 0.75])
-    inputs = [x] * ufunc.nin
-    if ufunc is np.ldexp:
-        inputs[1] = np.array([2, -1, 0])
-    elif ufunc.__name__ in ("matvec", "vecmat"):
-        inputs[ufunc.__name__ == "vecmat"] = np.outer(x, x)
-    with eager():
-        found = ufunc(*map(ad.tensor, inputs))
-        wanted = ufunc(*inputs)
-        for one, other in zip(found, wanted, strict=True) if ufunc.nout > 1 else [(found, wanted)]:
-            assert isinstance(one, ad.Tensor)
-            np.testing.assert_allclose(np.asarray(one), other, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +58,7 @@ def test_numpys_functions_record_and_keep_the_gradient(f):
 
 @pytest.mark.smoke
 def test_a_function_without_counterpart_raises_where_a_gradient_would_be_lost():
-    with pytest.raises(GradientError, match=r"np.partition has no counterpart here") as refusal:
+    with pytest.raises(ad.GradientError, match=r"np.partition has no counterpart here") as refusal:
         np.partition(tracking(), 1)
     assert "called at test_protocols.py:" in str(refusal.value)
     assert "t.detach().numpy()" in str(refusal.value)
@@ -148,13 +129,13 @@ def test_what_numpy_takes_and_we_do_not_is_numpys_where_no_gradient_is_lost(f, n
     found = f(ad.tensor(X))
     assert not isinstance(found, ad.Tensor)
     np.testing.assert_array_equal(found, f(X))
-    with pytest.raises(GradientError, match=name):
+    with pytest.raises(ad.GradientError, match=name):
         f(tracking())
 
 
 def test_an_array_that_is_written_to_gets_no_gradient_silently():
     array = np.ones((2, 3))
-    with pytest.raises(GradientError, match=r"np.add with out= writes an array"):
+    with pytest.raises(ad.GradientError, match=r"np.add with out= writes an array"):
         array += tracking()
     array += ad.tensor(X)
     np.testing.assert_array_equal(array, X + 1)
@@ -163,7 +144,7 @@ def test_an_array_that_is_written_to_gets_no_gradient_silently():
 
 
 def test_a_tensor_cannot_be_written_to():
-    with pytest.raises(DispatchError, match="a tensor is a value"):
+    with pytest.raises(ad.DispatchError, match="a tensor is a value"):
         np.exp(X, out=ad.tensor(X))
 
 

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops import as_tensor
-from autodiff.tape.walk import needed
-from codegen.ir import OPS, aval_of
 
 from .cases import Case, all_cases, eager, law, rng_of, taking_turns
 
@@ -69,21 +66,12 @@ def test_the_value_equals_numpys(case: Case):
 
 
 @law(CASES)
-def test_infer_tells_the_aval(case: Case):
-    point = case.point(rng_of(case))
-    recorded = case.f(*tensors(point)).aval
-    with eager():
-        y = case.f(*tensors(point))
-    assert y.aval == recorded == aval_of(y.node.value)
-
-
-@law(CASES)
 def test_layout_does_not_matter(case: Case):
     point = case.point(rng_of(case))
     with eager():
         y = value(case.f(*tensors(point)))
         for rearranged in (by_columns, backwards, every_second):
-            z = value(case.f(*[as_tensor(rearranged(x)) for x in point]))
+            z = value(case.f(*[ad.asarray(rearranged(x)) for x in point]))
             close(z, y, rounding(y.dtype))
 
 
@@ -324,17 +312,3 @@ def test_every_public_operation_has_a_case(namespace):
     public = {name: getattr(namespace, name) for name in names if callable(getattr(namespace, name))}
     missing = [n for n, f in public.items() if n not in named and not any(f is g for g in direct)]
     assert missing == []
-
-
-def test_every_operation_has_a_case():
-    tried = set()
-    for c in CASES:
-        point = c.point(rng_of(c))
-        y = c.f(*tensors(point))
-        found = [y]
-        if c in SMOOTH:
-            _, pullback = ad.vjp(moved(c, point, c.f), *tensors([point[i] for i in c.wrt]))
-            found += gradients(pullback, np.ones(y.shape, y.dtype))
-        tried |= {node.kind.op.name for node in needed([t.node for t in found])}
-    ours = {name for name, op in OPS.items() if type(op).__module__.startswith("autodiff")}
-    assert ours - tried == set()

@@ -4,33 +4,18 @@ Every row of the table in `tails` is compared with many digits: both float types
 reverse and forward mode, natively and by the references.
 """
 
-import importlib
-import pkgutil
 
 import mpmath
 import numpy as np
 import pytest
 
 import autodiff as ad
-from codegen.ir import OPS
 
 from .cases import eager
 from .tails import TABLE, exact
 
 #: Subnormal numbers on the way to a result lose digits: so many of the smallest number are forgiven.
 _FORGIVEN = 1024
-
-#: Why an elementwise operation that has a derivative is in no row.
-OTHERS = {
-    "steps, whose derivative is zero, in test_kinks": {"ceil", "floor", "floor_divide", "rint", "sign", "trunc"},
-    "complex numbers, in test_complex": {"abs_complex", "conj", "imag", "real"},
-    "what is chosen is passed on as it is, in test_elementwise": {"clip", "maximum", "minimum", "share"},
-    "slopes of 1, 0 or a power of two, in test_edges and test_sweep": {
-        "cast", "copysign", "fmod", "frexp_mantissa", "heaviside", "ldexp", "mod", "nextafter",
-    },
-    "a part of reductions, in test_reductions and test_summaries": {"log_of_sum", "root"},
-    "the identity of ad.checkpoint, in tests/control": {"barrier"},
-}  # fmt: skip
 
 
 def derivatives(row):
@@ -131,46 +116,6 @@ def test_values_and_derivatives_keep_their_digits_everywhere(row, dtype, rng):
     beside = beside * rng.uniform(0.99, 1, beside.shape)
     more = [tuple(p) for p in beside.tolist()] if row.arity == 2 else beside.tolist()
     check(row, np.dtype(dtype), [*row.points, *more], dense=True)
-
-
-def operations_of(row):
-    """The names of the operations that the function and its first two derivatives record."""
-    _, xs = points_of(row, np.dtype(np.float64), row.points[:1])
-    names, seen = set(), set()
-
-    def walk(t):
-        nodes = [t.node]
-        while nodes:
-            node = nodes.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
-                if node.kind is not None and node.kind.op is not None:
-                    names.add(node.kind.op.name)
-                nodes += [i for i in node.inputs or () if i is not None]
-
-    leaves = [ad.tensor(x, requires_grad=True) for x in xs]
-    y = row.f(*leaves)
-    walk(y)
-    for _ in range(2):
-        found = ad.grad(ad.sum(y), leaves, create_graph=True, allow_unused=True)
-        found = [g for g in found if g is not None and g.requires_grad]
-        for g in found:
-            walk(g)
-        if not found:
-            break
-        y = sum(ad.sum(g) for g in found)
-    return names
-
-
-def test_every_elementwise_operation_is_compared_or_said_why_not():
-    for module in pkgutil.iter_modules(ad.ops.__path__, "autodiff.ops."):
-        importlib.import_module(module.name)
-    importlib.import_module("autodiff.control.checkpoint")
-    met = set().union(*map(operations_of, TABLE))
-    differentiable = {name for name, op in OPS.items() if "elementwise" in op.traits and not op.discrete}
-    spared = set().union(*OTHERS.values())
-    assert differentiable - met - spared == set()
-    assert spared <= differentiable
 
 
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops import template
-from autodiff.ops.template import remembered
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 
@@ -42,21 +40,6 @@ def test_starts_of_slices_are_run_time_arguments():
         np.testing.assert_array_equal(x[i].numpy(), X[i])
     with pytest.raises(IndexError, match="outside of axis 0"):
         x[4]
-
-
-def test_a_body_runs_twice_and_then_no_more():
-    runs = []
-
-    @remembered(1)
-    def twice(x, k=2):
-        runs.append(k)
-        return x * 2.0 + ad.tensor(float(k))
-
-    for k in (3, 3, 3, 3):
-        assert twice(ad.tensor(1.0), k).item() == 5.0
-    assert runs == [3, 3]
-    assert twice(ad.tensor(1.0), 4).item() == 6.0
-    assert runs == [3, 3, 4]
 
 
 def test_static_arguments_of_another_class_are_others():
@@ -135,25 +118,3 @@ def test_the_same_tensor_twice_is_right():
         np.testing.assert_allclose((x @ ad.tensor(X[:3] * 2)).numpy(), X[:3] @ X[:3] * 2)
 
 
-def test_templates_beyond_the_limit_go_with_what_machine_code_knows_of_them(monkeypatch):
-    """Dropped to make room, a template is also forgotten where it was learnt: a later method counts all the same."""
-    monkeypatch.setattr(template, "LIMIT", 1)
-    x = ad.tensor(X)
-    for _ in range(4):
-        before = ad.softmax(x, axis=1).numpy()
-    ad.softmax(ad.tensor(np.ones((5, 3))), axis=1)  # none is left
-    doubled = ad.exp.method(ad.Tensor[ad.float64, 2])(lambda x: ad.power(4.0, x))
-    try:
-        expected = 4.0 ** (X - X.max(axis=1, keepdims=True))
-        np.testing.assert_allclose(ad.softmax(x, axis=1).numpy(), expected / expected.sum(axis=1, keepdims=True))
-    finally:
-        doubled.delete()
-    np.testing.assert_array_equal(ad.softmax(x, axis=1).numpy(), before)
-
-
-def test_who_learns_a_template_again_and_again_is_told_once():
-    kept = template.Template([], None)
-    told = []
-    for _ in range(3):
-        kept.tell(told.clear)
-    assert len(kept.holders) == 1

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from custom_functions import mul_constant_function, parameter
 from regression import RNG, squared_error
+from work_done import work
 
 import autodiff as ad
-from autodiff.tape.plan import COUNTS
 
 DATA = RNG.normal(size=(203, 6))
 TARGET = DATA @ RNG.normal(size=6) + 0.5
@@ -60,8 +60,8 @@ def test_a_training_loop_compiles_and_runs_rules_in_its_first_two_iterations_onl
     for i in range(1000):
         loss = model.step(x, y, 0.1)
         if i == 1:
-            known, rules = compiles(), COUNTS.rules
-    assert (compiles(), COUNTS.rules) == (known, rules)
+            known, rules = compiles(), work().rules
+    assert (compiles(), work().rules) == (known, rules)
     assert loss.item() < 1e-6
     np.testing.assert_allclose(model.b.detach(), 0.5, atol=1e-3)
     assert compiles() - known <= 1  # the final ask
@@ -73,8 +73,8 @@ def test_another_learning_rate_compiles_nothing_and_runs_no_rule():
     for i in range(50):
         model.step(x, y, 0.1 / (1 + i))
         if i == 1:
-            known = compiles(), COUNTS.rules
-    assert (compiles(), COUNTS.rules) == known
+            known = compiles(), work().rules
+    assert (compiles(), work().rules) == known
 
 
 def test_mini_batches_are_one_compile_plus_one_for_a_shorter_last_one():
@@ -82,15 +82,15 @@ def test_mini_batches_are_one_compile_plus_one_for_a_shorter_last_one():
     x, y = ad.tensor(DATA), ad.tensor(TARGET)
     for i in range(0, 96, 32):
         model.step(x[i : i + 32], y[i : i + 32], 0.05)
-    known, rules = compiles(), COUNTS.rules
+    known, rules = compiles(), work().rules
     for epoch in range(6):
         for i in range(0, 192, 32):
             model.step(x[i : i + 32], y[i : i + 32], 0.05)
         model.step(x[192:], y[192:], 0.05)  # the shorter last one
         if epoch == 1:
-            last, last_rules = compiles(), COUNTS.rules
+            last, last_rules = compiles(), work().rules
     assert last - known <= 2, "the shorter batch, and the update that runs with it"
-    assert (compiles(), COUNTS.rules) == (last, last_rules)
+    assert (compiles(), work().rules) == (last, last_rules)
     assert last_rules - rules <= rules
 
 
@@ -120,12 +120,12 @@ def test_a_running_total_of_detached_losses_stays_flat():
         if i % 500 == 0:
             by_hand = total.item()
         if i == 3:
-            known, rules = compiles(), COUNTS.rules
+            known, rules = compiles(), work().rules
         if i == 600:
             gc.collect()
             before = len(gc.get_objects())
     gc.collect()
-    assert (COUNTS.rules - rules, compiles() - known) <= (40, 2)
+    assert (work().rules - rules, compiles() - known) <= (40, 2)
     assert len(gc.get_objects()) - before < 200
     assert total.item() >= by_hand > 0
 
@@ -136,11 +136,11 @@ def test_item_after_backward_runs_nothing():
     for _ in range(3):
         loss = model.loss(x, y)
         loss.backward()
-        runs = COUNTS.runs
+        runs = work().runs
         loss.item()
         float(loss)
         str(loss)
-        assert COUNTS.runs == runs
+        assert work().runs == runs
 
 
 def test_item_before_backward_is_known_the_second_time():
@@ -152,8 +152,8 @@ def test_item_before_backward_is_known_the_second_time():
         loss.backward()
         model.w.grad = model.b.grad = None
         if i == 1:
-            known = compiles(), COUNTS.rules
-    assert (compiles(), COUNTS.rules) == known
+            known = compiles(), work().rules
+    assert (compiles(), work().rules) == known
 
 
 def test_resident_memory_of_a_loop_stays_flat_without_the_collector():
@@ -267,8 +267,8 @@ def test_a_rule_made_anew_with_equal_constants_hits():
         f(x).sum().backward()
         assert x.grad.item() == 3.0
         if i == 1:
-            known = compiles(), COUNTS.rules
-    assert (compiles(), COUNTS.rules) == known
+            known = compiles(), work().rules
+    assert (compiles(), work().rules) == known
 
 
 # ---------------------------------------------------------------- run-time arguments

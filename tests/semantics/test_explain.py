@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import misses, progress
-from codegen.runtime import disk
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(nothing_to_explain):
     """Every test begins with empty caches, and with nothing noted."""
     ad.clear_cache()
-    misses.forget()
 
 
 def parameter(value):
@@ -166,13 +161,6 @@ def test_the_text_is_what_a_person_reads():
     assert str(ad.explain()) == f"{line}: value, 1 compiled\n    nothing like it was seen before"
 
 
-def test_only_the_latest_misses_are_remembered():
-    for i in range(2 * misses.LIMIT):
-        misses.note("value", f"reason {i}")
-    assert len(ad.explain()) == misses.LIMIT
-    assert last().reason == f"reason {2 * misses.LIMIT - 1}"
-
-
 # ---------------------------------------------------------------- rules that ask
 
 
@@ -291,46 +279,3 @@ def test_a_reason_names_static_values():
     assert reason == "argument k is the static value 3, before it was the static value 2"
 
 
-def test_machine_code_on_disk_is_logged(caplog, tmp_path):
-    kept = disk.DiskCache(tmp_path / "code")
-    with caplog.at_level("DEBUG", logger="autodiff.cache"):
-        assert kept.load("key") is None
-        kept.store(["key"], b"code", ["f"])
-        assert kept.load("key")
-    said = [r.getMessage() for r in caplog.records if r.levelname == "DEBUG"]
-    assert [text.partition(":")[0] for text in said] == ["not on disk", "kept on disk", "found on disk"]
-    assert "4 bytes of machine code" in said[2]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def unrolled(x):
-    for _ in range(300):
-        x = ad.sin(x) * 0.5
-    return x
-
-
-def test_a_long_compile_is_shown_on_a_terminal_and_names_an_unrolled_loop(monkeypatch):
-    monkeypatch.setattr(progress, "AFTER_S", 0.001)
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    ad.jit(unrolled)(np.ones(3))
-    told, _, shown = terminal.getvalue().partition("\n")
-    line = unrolled.__code__.co_firstlineno + 2
-    assert told.startswith(f"autodiff: test_explain.py:{line}, in unrolled recorded 600 operations: a Python loop was")
-    assert "ad.scan" in told
-    assert shown.startswith("\rautodiff: compiling unrolled, ") and shown.endswith(" \r")
-
-
-def test_a_short_compile_and_one_without_a_terminal_show_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    ad.jit(lambda x: x * 5.25)(np.ones(3))
-    assert terminal.getvalue() == ""
-    monkeypatch.setattr(progress, "AFTER_S", 0.001)
-    monkeypatch.setattr(sys, "stderr", piped := io.StringIO())
-    ad.jit(unrolled)(np.ones(5))
-    monkeypatch.setattr(sys, "stderr", None)  # pythonw has none
-    ad.jit(unrolled)(np.ones(6))
-    assert piped.getvalue() == ""

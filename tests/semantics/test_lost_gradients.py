@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -38,10 +37,6 @@ def mapped(w):
         return w.sum() * x
 
     return ad.vmap(f)
-
-
-def slope(w):
-    return ad.jit(ad.grad(lambda x: (w * x * x).sum()))
 
 
 def value_and_slope(w):
@@ -116,22 +111,3 @@ def test_what_requires_no_grad_in_the_end_is_no_loss():
     (w * y * z * k).sum().backward()
 
 
-def test_the_line_is_warned_of_once_and_arrays_are_not_kept():
-    from autodiff.tape.lost import LOST as noted
-
-    w = parameter()
-    f = product(w)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("default")
-        for _ in range(5):
-            f(X) + w
-    assert len(told) == 1
-    before = len(noted)
-    g = product(w)
-    y = g(X)
-    assert len(noted) == before + 1
-    del y
-    assert len(noted) == before
-    for _ in range(100):
-        summed(w)(X)
-    assert len(noted) <= 64

@@ -4,62 +4,9 @@ import threading
 
 import numpy as np
 import pytest
+from known_derivatives import VS, WAYS, A, B, program
 
 import autodiff as ad
-from autodiff.tape import behind
-from autodiff.transforms import emitted
-
-A = np.linspace(-1.5, 1.7, 100)
-B = np.linspace(0.3, 2.1, 100)
-
-
-def program(x):
-    a = ad.sin(x) * x + 2.0
-    b = ad.exp(-a * a) + x
-    return (ad.tanh(b * a) * b + ad.where(x > 0, ad.log(ad.abs(x) + 0.1), x)).sum()
-
-
-def slope(x, h=1e-6):
-    """The derivative of the program for each entry, by differences of higher order."""
-    def f(x):
-        a = np.sin(x) * x + 2.0
-        b = np.exp(-a * a) + x
-        return np.tanh(b * a) * b + np.where(x > 0, np.log(np.abs(x) + 0.1), x)
-    return (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
-
-
-def bend(x, v, h=1e-5):
-    return (slope(x + h * v) - slope(x - h * v)) / (2 * h)
-
-
-def with_create_graph(x):
-    t = ad.tensor(x, requires_grad=True)
-    g = ad.grad(program(t), t, create_graph=True)
-    return ad.grad((g * g).sum(), t).numpy()
-
-
-def with_backward(x):
-    t = ad.tensor(x, requires_grad=True)
-    program(t).backward(create_graph=True)
-    g, t.grad = t.grad, None
-    (g * g).sum().backward()
-    return t.grad.numpy()
-
-
-WAYS = {
-    "grad of tensors": (lambda x: ad.grad(program)(ad.tensor(x)).numpy(), slope),
-    "value and grad inside": (lambda x: ad.jvp(lambda x: ad.value_and_grad(program)(x)[1], (x,), (B,))[1],
-                              lambda x: bend(x, B)),
-    "jvp": (lambda x: ad.jvp(program, (x,), (B,))[1], lambda x: slope(x) @ B),
-    "jvp of tensors": (lambda x: ad.jvp(program, (ad.tensor(x),), (ad.tensor(B),))[1].numpy(), lambda x: slope(x) @ B),
-    "hvp": (lambda x: ad.hvp(program, x, B), lambda x: bend(x, B)),
-    "grad of grad": (lambda x: ad.grad(lambda x: (ad.grad(program)(x) ** 2).sum())(x),
-                     lambda x: 2 * bend(x, slope(x))),
-    "pullback of tensors": (lambda x: ad.vjp(program, ad.tensor(x))[1](ad.tensor(3.0))[0].numpy(),
-                            lambda x: 3 * slope(x)),
-    "create_graph": (with_create_graph, lambda x: 2 * bend(x, slope(x))),
-    "backward with create_graph": (with_backward, lambda x: 2 * bend(x, slope(x))),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -68,43 +15,6 @@ def test_it_is_right_the_first_time_and_when_it_is_known(way):
     for k in range(5):
         x = A * (1 + 0.1 * k)
         np.testing.assert_allclose(run(x), expected(x), rtol=2e-4, atol=2e-4)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_no_rule_runs_for_what_is_known(way, monkeypatch):
-    from autodiff.transforms import forward, reverse
-
-    run, _ = WAYS[way]
-    for _ in range(4):
-        known = run(A)
-    monkeypatch.setattr(reverse, "_pulled", None)
-    monkeypatch.setattr(forward, "_tangent_by_rule", None)
-    np.testing.assert_array_equal(run(A), known)
-
-
-def test_python_puts_down_the_same_where_nothing_does_it_natively(monkeypatch):
-    monkeypatch.setattr(emitted, "native_put", lambda *_: None)
-
-    def f(x):
-        return (ad.sin(x) ** 3 * 1.25).sum()
-
-    for _ in range(4):
-        found = ad.hvp(f, A, B)
-    s, c = np.sin(A), np.cos(A)
-    np.testing.assert_allclose(found, 1.25 * (6 * s * c * c - 3 * s**3) * B, rtol=1e-12, atol=1e-12)
-
-
-def test_what_was_forgotten_is_recorded_again(monkeypatch):
-    def f(x):
-        return (ad.cos(x) * ad.exp(-x)).sum()
-
-    for _ in range(4):
-        known = ad.hvp(f, A, B)
-    behind.clear_emissions()
-    for _ in range(2):
-        np.testing.assert_array_equal(ad.hvp(f, A, B), known)
-    monkeypatch.setattr(emitted, "_learnt", None)
-    np.testing.assert_array_equal(ad.hvp(f, A, B), known)
 
 
 def test_one_operand_in_place_of_two_alike_is_another_recording():
@@ -309,23 +219,6 @@ def test_a_jacobian_is_right_the_first_time_and_when_it_is_known(mode, given):
         np.testing.assert_allclose(np.asarray(ad.jacobian(curve, mode=mode)(given(x))), curve_slopes(x), rtol=1e-12)
 
 
-def test_a_hessian_runs_no_rule_when_it_is_known(monkeypatch):
-    from autodiff.transforms import reverse
-
-    def f(x):
-        return (ad.exp(x) * x[::-1]).sum()
-
-    def expected(x):
-        cross = np.diag(np.exp(x))[::-1]
-        return np.diag(np.exp(x) * x[::-1]) + cross + cross.T
-
-    for k in range(4):
-        x = np.linspace(0, 1, 5) + k
-        np.testing.assert_allclose(ad.hessian(f)(x), expected(x), rtol=1e-12)
-    monkeypatch.setattr(reverse, "_pulled", None)
-    np.testing.assert_allclose(ad.hessian(f)(-x), expected(-x), rtol=1e-12)
-
-
 @pytest.mark.parametrize("f", [lambda x: x, lambda x: (x, x), lambda x: (x * 2.0, x + 1.0, 3.0)])
 def test_matrices_of_derivatives_are_the_callers_own(f):
     for _ in range(5):
@@ -373,9 +266,6 @@ def test_a_rule_that_asks_for_values_is_found_out_in_a_jacobian_each_time():
         np.testing.assert_allclose(ad.jacobian(looked)(np.array([-1.0, -2.0])), np.diag([1.0, 2.0]))
 
 
-VS = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
-
-
 def test_many_examples_are_right_the_first_time_and_when_they_are_known():
     w = np.array([0.5, -1.0, 2.0, 0.1])
 
@@ -389,20 +279,6 @@ def test_many_examples_are_right_the_first_time_and_when_they_are_known():
         total, found = ad.vmap(f, (0, None))(x, np.array(c))
         np.testing.assert_allclose(found, y, rtol=1e-14)
         np.testing.assert_allclose(total, (np.where(y > 0, y * x, 2.0) ** 2).sum(1), rtol=1e-13)
-
-
-def test_the_gradient_of_each_example_runs_no_rule_when_it_is_known(monkeypatch):
-    from autodiff.transforms import reverse
-
-    def f(x):
-        return (ad.exp(x) * x * x).sum()
-
-    for _ in range(5):
-        known = ad.vmap(ad.grad(f))(VS)
-    np.testing.assert_allclose(known, np.exp(VS) * (VS * VS + 2 * VS), rtol=1e-13)
-    monkeypatch.setattr(reverse, "_pulled", None)
-    monkeypatch.setattr(emitted, "_learnt", None)
-    np.testing.assert_allclose(ad.vmap(ad.grad(f))(-VS), np.exp(-VS) * (VS * VS - 2 * VS), rtol=1e-13)
 
 
 def test_what_is_captured_is_told_from_what_is_made_of_an_example():

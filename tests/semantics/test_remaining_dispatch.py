@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape.misses import forget
 
 X = np.array([1.0, -2.0, 3.0])
 
@@ -31,7 +30,7 @@ def test_which_says_that_dense_converts_for_a_users_function():
     assert not ad.which(f, ad.Diagonal(X)).converted
 
 
-def test_explain_says_what_dense_writes_out_and_where():
+def test_explain_says_what_dense_writes_out_and_where(nothing_to_explain):
     @ad.function
     def f(x): ...
 
@@ -41,7 +40,7 @@ def test_explain_says_what_dense_writes_out_and_where():
         lambda: (ad.exp(ad.Diagonal(leaf)).sum() + f(ad.Diagonal(leaf)).sum()).backward(),
         lambda: ad.jit(ad.grad(lambda d: ad.exp(ad.Diagonal(d)).sum() + f(ad.Diagonal(d)).sum()))(X),
     ):
-        forget()
+        nothing_to_explain()
         ask()
         told = [str(miss) for miss in ad.explain() if miss.what == "dense"]
         assert len(told) == 2
@@ -50,8 +49,7 @@ def test_explain_says_what_dense_writes_out_and_where():
         assert all("test_remaining_dispatch.py" in text for text in told)
 
 
-def test_what_is_not_converted_is_not_told():
-    forget()
+def test_what_is_not_converted_is_not_told(nothing_to_explain):
     d = ad.Diagonal(X)
     np.asarray((d @ np.ones((3, 2)) + 1.0).sum())
     ad.which(ad.exp, d)

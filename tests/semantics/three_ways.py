@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from work_done import work
 
 import autodiff as ad
-from autodiff.tape.plan import COUNTS
 
 
 def done():
     """(rules run, graphs compiled) so far: what a known shape must not change."""
-    return COUNTS.rules, ad.cache_info().compiles
+    return work()[:2]
 
 
 def recorded(f, *arrays, inputs=None):

@@ -5,8 +5,6 @@ import pytest
 from spied import tell_of_exact_keys, uncompared
 
 import autodiff as ad
-from autodiff.tape import lengths, parts
-from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -72,10 +70,10 @@ def test_a_loop_of_fixed_length_compiles_in_its_first_steps_only(taken_apart, lo
     step = loop()
     for _ in range(4):
         step()
-    before = compiler.counts().compiles
+    before = ad.cache_info().compiles
     for _ in range(12):
         step()
-    assert compiler.counts().compiles == before
+    assert ad.cache_info().compiles == before
     assert taken_apart == []
 
 
@@ -98,9 +96,9 @@ def test_a_loop_of_many_operations_is_compiled_whole_when_it_comes_again(taken_a
     step = recurrent(120)
     found = [step() for _ in range(6)]
     assert not taken_apart  # nor the first time: it is evaluated as it is
-    before = compiler.counts().compiles
+    before = ad.cache_info().compiles
     step()
-    assert compiler.counts().compiles == before
+    assert ad.cache_info().compiles == before
     for f in found:
         np.testing.assert_allclose(f, found[0], rtol=1e-12)
 
@@ -113,49 +111,6 @@ def test_from_the_second_length_on_a_loop_is_run_in_parts(taken_apart):
         np.testing.assert_allclose(found, step(steps), rtol=1e-12)
         ad.config.eager = False
     assert len(taken_apart) == 5
-
-
-def test_what_never_falls_into_stretches_is_tried_less_and_less_often(monkeypatch):
-    """Sums of different functions, in an order that never repeats."""
-    tried = []
-    peel = parts.peel
-    monkeypatch.setattr(parts, "peel", lambda *what: tried.append(1) or peel(*what))
-    x = ad.tensor(np.linspace(0.1, 1.0, 5))
-    functions = [ad.sin, ad.cos, ad.tanh, ad.exp, ad.sqrt, ad.log1p, ad.arctan, ad.abs]
-    rng = np.random.default_rng(0)
-    for length in range(15, 115):
-        y = x
-        for k in rng.integers(len(functions), size=length):
-            y = functions[k](y)
-        y.sum().numpy()
-    assert 3 <= len(tried) < 30
-
-
-@pytest.mark.parametrize("put_together", [lambda ys: [y.item() for y in ys][-1], lambda ys: ad.stack(ys).numpy()[-1]])
-def test_values_of_a_list_are_run_in_parts_from_the_second_length_on(taken_apart, put_together):
-    w = ad.tensor(np.linspace(0.0, 1.0, 16).reshape(4, 4))
-    for length in (24, 31, 47):
-        ys = [ad.sin(w @ np.full(4, 0.1 * t)).sum() for t in range(length)]
-        expected = np.sin(w.numpy() @ np.full(4, 0.1 * (length - 1))).sum()
-        np.testing.assert_allclose(put_together(ys), expected, rtol=1e-12)
-    assert [parts >= 30 for parts in taken_apart] == [True, True]
-
-
-def test_only_recordings_as_long_as_one_that_is_compiled_whole_are_measured(monkeypatch):
-    x = ad.tensor(1.0, requires_grad=True)
-    short, long = ad.sin(x) * x, ad.sin(ad.cos(x)) * x
-    ending = lengths.Ending(2)
-    ending.varies = True
-    ending.compiled((short.node,), True, 50)
-    assert not ending.is_to_be_tried((short.node,), True, 50)
-    assert ending.is_to_be_tried((long.node,), True, 50)  # as many nodes were made, but others than these
-    assert not ending.is_to_be_tried((short.node,), True, -5)  # an earlier recording: nobody knows how long it was
-    monkeypatch.setattr(lengths, "size_of", None)
-    assert ending.is_to_be_tried((short.node,), True, 51)
-    monkeypatch.undo()
-    for length in range(2 * lengths.LENGTHS):
-        ending.compiled((short.node,), True, length)
-    assert len(ending.lengths) <= lengths.LENGTHS
 
 
 def test_what_an_earlier_recording_left_is_computed_whatever_its_length():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("at_the_first_time")
 
@@ -132,29 +131,13 @@ def test_a_new_length_makes_nothing_new(monkeypatch, taken_apart, play):
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     quiet = 0
     for length in range(40, 90):
-        before = compiler.counts().compiles
+        before = ad.cache_info().compiles
         play(length)
-        quiet = quiet + 1 if compiler.counts().compiles == before else 0
+        quiet = quiet + 1 if ad.cache_info().compiles == before else 0
         if quiet == 4:
             break
     assert quiet == 4  # of a graph for each length every one would compile
     assert max(taken_apart) >= 40
-
-
-def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apart):
-    from autodiff.tape import peel
-
-    lengths = range(20, 20 + 2 * peel.TRIED)
-    for length in lengths:
-        stacked(length)
-    made, taken = [], len(taken_apart)
-    with pytest.MonkeyPatch.context() as patch:
-        make = peel._Peeling._make
-        patch.setattr(peel._Peeling, "_make", lambda self, *what: (made.append(what), make(self, *what)))
-        for length in lengths:
-            stacked(length)
-    assert not made
-    assert len(taken_apart) - taken == len(lengths)
 
 
 def test_what_the_list_holds_has_its_value_after_a_backward(taken_apart):

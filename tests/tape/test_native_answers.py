@@ -8,23 +8,6 @@ import pytest
 from spied import tell_of_exact_keys, uncompared
 
 import autodiff as ad
-from autodiff.tape import ask
-from autodiff.tape.plan import COUNTS
-from autodiff.tape.record import state
-
-
-@pytest.fixture
-def by_python(monkeypatch):
-    """How often Python looked for a plan."""
-    found = []
-    planned = ask._planned
-
-    def noted(*given):
-        found.append(given)
-        return planned(*given)
-
-    monkeypatch.setattr(ask, "_planned", noted)
-    return found
 
 
 def steps(read, count=12, w=None):
@@ -40,28 +23,6 @@ def steps(read, count=12, w=None):
     return found, gradient
 
 
-READS = {
-    "float": float, "item": lambda z: z.item(), "bool": bool, "if": lambda z: 1 if z > 0.4 else 0,
-    "numpy": lambda z: z.detach().numpy().tolist(), "array": lambda z: np.asarray(z.detach()).tolist(),
-    "int": int, "format": lambda z: f"{z:.6f}", "list": lambda z: z.tolist(),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("read", READS)
-def test_what_is_read_in_a_loop_is_right(way, read, by_python):
-    z = [np.linspace(-1.0, 1.0, 5).sum() * (0.1 * i + 1.0) + 0.5 for i in range(12)]
-    expected = [READS[read](ad.tensor(v)) for v in z]
-    for _ in range(4):
-        by_python.clear()
-        found, gradient = steps(READS[read])
-        assert found == expected
-        np.testing.assert_allclose(gradient, np.full(5, sum(np.exp(v) * (0.1 * i + 1.0) for i, v in enumerate(z))))
-    if way == "native":
-        assert not by_python  # not once in the last round
-    else:
-        assert by_python
-
-
 def test_without_gradients_other_answers_are_kept(way):
     w = ad.tensor(np.ones(3), requires_grad=True)
     for i in range(12):
@@ -70,17 +31,6 @@ def test_without_gradients_other_answers_are_kept(way):
         with ad.no_grad():
             z = ad.sum(w * float(i))
             assert float(z) == 3.0 * i and not z.requires_grad and not z.node.inputs
-
-
-def test_what_is_alive_is_computed_along(way):
-    for i in range(10):
-        x = ad.tensor(np.full(4, float(i)))
-        metric = ad.sum(x * x)
-        loss = ad.sum(x) + 1.0
-        ad.sum(x * 3.0)  # nobody has this one
-        assert float(loss) == 4.0 * i + 1.0
-        assert metric.node.value is not None and float(metric) == 4.0 * i * i
-        assert state.now.small == []
 
 
 def test_any_number_of_live_results(way):
@@ -141,42 +91,6 @@ def test_a_method_that_is_defined_later_counts(way):
     f.method(ad.Vector)(lambda x: x * 3.0)
     for _ in range(3):
         assert float(ad.sum(f(x))) == 9.0
-
-
-def test_asks_are_counted(way):
-    steps(float)
-    steps(float)
-    before, asked = (COUNTS.hits, COUNTS.runs), state.now.asked
-    steps(float)
-    assert (COUNTS.hits - before[0], COUNTS.runs - before[1]) == (13, 13)  # with the backward
-    assert state.now.asked - asked == 26  # the gradient is read, too
-
-
-def test_eagerly_nothing_is_answered(way, monkeypatch):
-    steps(float)
-    steps(float)
-    by_python, evaluate = [], ask._evaluate_by_reference
-    monkeypatch.setattr(ask, "_evaluate_by_reference", lambda roots: by_python.append(roots) or evaluate(roots))
-    ad.config.eager = True
-    try:
-        found, _ = steps(float, count=3)
-    finally:
-        ad.config.eager = False
-    assert len(by_python) >= 3
-    np.testing.assert_allclose(found, [0.5] * 3)
-
-
-def test_no_array_or_node_is_left_behind(way):
-    steps(float), steps(float)
-    w = ad.tensor(np.ones(5), requires_grad=True)
-    steps(float, w=w)
-    z = ad.sum(w * 2.0)
-    float(z)
-    values = [sys.getrefcount(o) for o in (w.node, w.node.value, w.node.kind, state.now)]
-    for _ in range(50):
-        z = ad.sum(w * 2.0)
-        float(z)
-    assert [sys.getrefcount(o) for o in (w.node, w.node.value, w.node.kind, state.now)] == values
 
 
 @uncompared

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape.leaves import copied_natively
 
 RNG = np.random.default_rng(0)
 ARRAYS = {
@@ -30,15 +29,6 @@ def test_a_constant_is_a_copy(way, name):
         assert value.flags.owndata and not np.shares_memory(value, array)
         np.testing.assert_array_equal(value, array)
         assert t.node.kind.out is ad.tensor(array, requires_grad=False).node.kind.out
-
-
-def test_natively_from_the_second_time_on(native):
-    array = RNG.normal(size=(3, 1013))  # extents that no other test has met: what is known once is known to the process
-    assert copied_natively(array) is None
-    ad.tensor(array)
-    assert copied_natively(array * 2.0).shape == (3, 1013)
-    assert copied_natively(array.astype(np.float32)) is None
-    assert copied_natively(array[:, :1009]) is None
 
 
 def test_more_shapes_than_the_table_holds(way):

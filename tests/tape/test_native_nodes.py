@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape.node import Node, data_node, leaf_kind, out_of
+from autodiff.tape.node import Node, RichNode, data_node, leaf_kind, out_of, rich_node
 
 
-def leaf(n=100):
-    return ad.tensor(np.arange(1.0, n + 1), requires_grad=True)
+def leaf(n=100, requires_grad=True):
+    return ad.tensor(np.arange(1.0, n + 1), requires_grad=requires_grad)
 
 
 def three(x):
@@ -141,3 +141,67 @@ def test_a_fork_amid_the_freeing_of_nodes_frees_on(native):
     """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], env=dict(os.environ))
     assert done.returncode == 0
+
+
+def recorded(x, steps):
+    y = x
+    for _ in range(steps):
+        y = y * 0.5 + x
+    return y
+
+
+def test_a_long_chain_is_freed_without_recursion(native):
+    x = leaf()
+    for length in (1000, 200_000):
+        with ad.no_grad():
+            y = recorded_pending(x, length)
+        gone = weakref.ref(y)
+        del y
+        assert gone() is None
+
+
+def recorded_pending(x, steps):
+    """A chain of nodes that nothing has evaluated (a recording evaluates itself before it gets that long)."""
+    y = recorded(x, 10)
+    node = y.node
+    for _ in range(steps):
+        made = Node.__new__(Node)
+        made.kind, made.value, made.number, made.inputs = node.kind, None, node.number, (node,)
+        node = made
+    y.node = node
+    return y
+
+
+def test_what_is_used_again_is_as_new(native):
+    x, plain = leaf(), object()
+    for _ in range(3):
+        recorded(x, 200)
+    for _ in range(100):
+        y = x * 2.0
+        assert type(y.node) is Node and y.node.value is None and y.masked is False
+        assert weakref.getweakrefcount(y) == 0 and sys.getrefcount(y) == sys.getrefcount(plain)
+        assert y.node.inputs[0] is x.node
+
+
+def test_nodes_of_the_class_below_are_freed_as_usual(native):
+    x = leaf()
+    before = sum(type(o) is RichNode for o in gc.get_objects())
+    for _ in range(100):
+        node = rich_node(x.node.kind, (x.node,))
+        gone = weakref.ref(node)
+        del node
+        assert gone() is None
+    assert sum(type(o) is RichNode for o in gc.get_objects()) == before
+
+
+def test_classes_and_values_are_let_go(native):
+    x, value = leaf(), np.ones(100)
+    recorded(x, 50)
+    kept = [type(x), Node, x.node.kind, x.node, value]
+    before = [sys.getrefcount(k) for k in kept]
+    for _ in range(300):
+        y = recorded(x, 20)
+        y.node.value = value
+        del y
+    after = [sys.getrefcount(k) for k in kept]
+    assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 20

@@ -1,17 +1,12 @@
 """What handles are asked natively is what Python says: see `codegen.runtime.recorder_reads`."""
 
-import contextlib
-import copy
 import gc
-import sys
 import threading
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops import recorder
-from autodiff.tape.record import state
 
 
 def leaf(n=5, requires_grad=True):
@@ -85,16 +80,6 @@ def test_a_pending_value_is_computed(way):
         assert float(ad.sum(t * 2.0)) == ad.sum(t * 2.0).item() == 30.0
         np.testing.assert_array_equal((t + 1.0).numpy(), [2, 3, 4, 5, 6])
         np.testing.assert_array_equal(np.asarray(t + 1.0), [2, 3, 4, 5, 6])
-
-
-def test_a_look_is_counted(way):
-    """Rules that look at values are found out by it."""
-    now, t, n = state.now, leaf(requires_grad=False), ad.tensor(3)
-    for read, looks in ((t.numpy, 1), (n.item, 0), (lambda: float(n), 0), (lambda: np.asarray(t), 1)):
-        asked, looked = now.asked, now.looked
-        read()
-        assert now.asked > asked
-        assert now.looked - looked == looks
 
 
 def test_what_was_lent_is_given_back(way, lending):
@@ -212,34 +197,3 @@ def test_other_threads_are_answered(way):
     assert found == [([2, 4, 6, 8, 10], [1, 2, 3, 4, 5], 30.0)] and x.grad is None
 
 
-def test_references_are_counted_right(way):
-    x, t, s = leaf(100), leaf(100, requires_grad=False), ad.tensor(2.0)
-    ad.sum(x * x).backward()
-    g = x.grad
-
-    def all_of_it():
-        t.numpy(), np.asarray(t), s.item(), float(s), t.detach(), x.detach().numpy(), x.grad
-        x.grad = None
-        x.grad = g
-        with contextlib.suppress(ad.GradientError):
-            x.numpy()
-
-    for _ in range(10):
-        all_of_it()
-    gc.collect()
-    kept = [x, t, s, g, x.node, t.node, x.node.value, t.node.value, x.node.leaf, t.node.kind, None, True, state.now]
-    before = [sys.getrefcount(k) for k in kept]
-    for _ in range(500):
-        all_of_it()
-    gc.collect()
-    after = [sys.getrefcount(k) for k in kept]
-    assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 50
-
-
-def test_what_is_in_front_has_the_documentation_of_what_is_behind(native):
-    front = {name: vars(ad.Tensor)[name].__doc__ for name in ("numpy", "item", "detach", "grad")}
-    recorder.uninstall()
-    behind = {name: vars(ad.Tensor)[name].__doc__ for name in front}
-    recorder.install()
-    assert front == behind and all(front.values())
-    assert copy.copy(ad.tensor(1.0)).item() == 1.0

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
+from work_done import work
 
 import autodiff as ad
 from autodiff.tape import machine, walk
 from autodiff.tape.node import data_node
-from autodiff.tape.plan import COUNTS
 from autodiff.tape.program import placed
 from autodiff.tape.walk import history
 from autodiff.transforms import rule_programs
@@ -66,7 +66,7 @@ def recording(seed):
 def recorded(past, results, targets, masked, tracks):
     """What a pass records, as a program of its own, and for which targets; masked or not; how many rules ran."""
     seeds = [data_node(ad.tensor(np.ones(n.kind.out.shape)).node.kind, np.ones(n.kind.out.shape)) for n in results]
-    before = COUNTS.rules
+    before = work().rules
     with recording_rules(tracks):
         found = pull_back_masked(past, [(n, Cotangent(s, m)) for n, s, m in zip(results, seeds, masked, strict=True)],
                                  targets)
@@ -74,7 +74,7 @@ def recorded(past, results, targets, masked, tracks):
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
-    return program.key, known, {n: c.masked for n, c in found.items()}, COUNTS.rules - before
+    return program.key, known, {n: c.masked for n, c in found.items()}, work().rules - before
 
 
 @pytest.mark.parametrize("tracks", [False, True])

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 from spied import GRADIENT, RNG, W0, X0, counts, parameter, step
+from work_done import WAITING
 
 import autodiff as ad
-from autodiff.tape.record import PENDING_LIMIT
 
 # ---------------------------------------------------------------- errors leave nothing behind
 
@@ -312,11 +312,11 @@ def test_a_very_long_known_recording_gives_the_gradient_of_its_own_data(monkeypa
 
     def long(x):
         y = x
-        for _ in range(3 * PENDING_LIMIT // 2):
+        for _ in range(3 * WAITING // 2):
             y = y * 0.9999
         return (y * y).sum()
 
-    factor = 2 * 0.9999 ** (3 * PENDING_LIMIT)
+    factor = 2 * 0.9999 ** (3 * WAITING)
     for k in (1.0, 2.0, 3.0):
         x = ad.tensor(np.full(3, k), requires_grad=True)
         long(x).backward()
@@ -325,9 +325,9 @@ def test_a_very_long_known_recording_gives_the_gradient_of_its_own_data(monkeypa
 
 def test_a_very_long_trace_evaluates_nothing():
     def long(x):
-        for _ in range(3 * PENDING_LIMIT // 2):
+        for _ in range(3 * WAITING // 2):
             x = -x  # nothing is left of it to be compiled
         return x
 
-    assert PENDING_LIMIT % 4 == 0
+    assert WAITING % 4 == 0
     assert ad.jit(long)(np.array([1.0, -2.0])).tolist() == [1.0, -2.0]

@@ -4,47 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from episodes import assert_all_close, policy, step_by_step
 
 import autodiff as ad
-from autodiff.tape import lengths, peel, tier
-from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("at_the_first_time")
-
-
-def step_by_step(play, *given):
-    """What it gives where every operation is evaluated at once, and every rule runs."""
-    ad.config.eager = True
-    try:
-        return play(*given)
-    finally:
-        ad.config.eager = False
-
-
-def policy(length, seed, asks=True, dtype=np.float64, keeps=False):
-    """One episode of a two-layer policy: gradients, and what was kept on the way."""
-    rng = np.random.default_rng(seed)
-    w = ad.tensor((rng.normal(size=(5, 3)) / 2).astype(dtype), requires_grad=True)
-    b = ad.tensor(np.zeros(5, dtype), requires_grad=True)
-    v = ad.tensor((rng.normal(size=(2, 5)) / 2).astype(dtype), requires_grad=True)
-    state, loss, kept = np.ones(3, dtype), 0.0, []
-    for t in range(length):
-        hidden = ad.tanh(w @ state + b)
-        z = v @ hidden
-        log_p = z - ad.logsumexp(z)
-        action = int(rng.random() > np.exp(log_p.detach().numpy()[0])) if asks else t % 2
-        loss = loss - log_p[action] * 0.99**t
-        state = (np.roll(state, 1) * 0.9 + 0.1 * action).astype(dtype)
-        if keeps:
-            kept += [hidden, log_p]
-    loss.backward()
-    return [w.grad.numpy(), b.grad.numpy(), v.grad.numpy(), *[k.detach().numpy() for k in kept]]
-
-
-def assert_all_close(found, expected, rtol=1e-12):
-    for x, y in zip(found, expected, strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * np.abs(y).max())
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -63,10 +27,10 @@ def test_gradients_are_those_of_the_whole_graph(taken_apart, asks, dtype, keeps)
 def test_a_new_length_compiles_nothing(taken_apart):
     for seed in range(30):
         policy(40 + seed, seed)
-    before = compiler.counts().compiles
+    before = ad.cache_info().compiles
     for seed in range(20):
         policy(100 + seed, seed)
-    assert compiler.counts().compiles == before
+    assert ad.cache_info().compiles == before
     assert len(taken_apart) == 50
 
 
@@ -150,17 +114,6 @@ def test_a_leaf_that_early_steps_read_gets_their_gradient_only(taken_apart):
     for steps in (40, 35, 44):
         assert_all_close(play(steps), step_by_step(play, steps))
     assert len(taken_apart) == 3
-
-
-def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
-    for seed, length in enumerate((40, 23, 57, 31)):
-        policy(length, seed)
-    pulls = [pull for known in peel.stretches.ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
-    assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
-    assert len({pull.code.run for pull in pulls}) == 1
-    assert all([pull.code.run.compiled is not None for pull in pulls])
-    assert len(taken_apart) == 4
 
 
 def test_what_is_the_same_in_every_step_is_gone_back_through_once(taken_apart):
@@ -368,38 +321,3 @@ def test_a_metric_beside_the_loss_is_computed_in_the_same_run(taken_apart):
     assert taken_apart
 
 
-class _Varied(lengths.Ending):
-    """Recordings of which it is known that their lengths are varied."""
-
-    __slots__ = ()
-
-    def __init__(self, size):
-        super().__init__(size)
-        self.varies = True
-
-
-def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", tier.prices.of(1000) / 300)
-    monkeypatch.setattr(lengths, "Ending", _Varied)
-    for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
-        assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
-    assert taken_apart[0] >= 60
-    assert taken_apart[-1] < 40
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9, raising=False)
-    policy(90, 0)
-    before = compiler.counts().compiles
-    policy(91, 0)
-    assert compiler.counts().compiles == before
-
-
-def test_memory_stays_flat_over_many_lengths_and_sorts_of_steps():
-    from autodiff.tape import peel
-
-    for size in range(2, 120):
-        w = ad.tensor(np.linspace(0.1, 0.9, size), requires_grad=True)
-        total = 0.0
-        for t in range(24):
-            total = total + ad.sin(w * float(t)).sum()
-        total.backward()
-    assert sum(map(len, peel.stretches.ending.values())) <= peel.LIMIT

@@ -1,0 +1,47 @@
+"""Factors of Fourier transforms, and the order in which long ones are done."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen.runtime import fourier, fourier_numbers
+
+COMPLEX = {np.float32: np.complex64, np.float64: np.complex128}
+
+
+def numbers(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(COMPLEX[dtype])
+
+
+def is_near(found, wanted, dtype, n):
+    """Of sums of n numbers, each rounded a few times for each factor of n."""
+    assert found.dtype in (dtype, COMPLEX[dtype])
+    size = np.linalg.norm(wanted) / max(1, wanted.size) ** 0.5
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=8 * (1 + np.log2(n)) * np.finfo(dtype).eps * (size + 1e-30))
+
+
+def test_long_columns_are_transformed_one_by_one(monkeypatch):
+    monkeypatch.setattr(fourier, "_LONGEST", 100)
+    z = numbers((128, 3), np.float64)
+    is_near(ad.jit(lambda z: ad.fft.ifft(z, axis=0))(z), np.fft.ifft(z, axis=0), np.float64, 128)
+
+
+@pytest.mark.parametrize("n", [7, 4096, 65_536, 100_000])
+def test_factors_are_the_nearest_doubles(n):
+    mpmath = pytest.importorskip("mpmath")
+    j = np.unique([0, 1, n // 8, n // 4, n // 3, n // 2, n - 1, *np.random.default_rng(n).integers(0, n, 50)])
+    found = fourier_numbers.roots(j, n, np.dtype(np.float64))
+    with mpmath.workdps(40):
+        for k, pair in zip(j.tolist(), found, strict=True):
+            root = mpmath.exp(-2j * mpmath.pi * k / n)
+            for part, exact in zip(pair.tolist(), (root.real, root.imag), strict=True):
+                assert abs(part - exact) <= 0.51 * np.spacing(abs(part)) + 1e-18
+
+
+def test_factors_of_long_rows_are_made_part_by_part(monkeypatch):
+    j = np.arange(2, 20_002, 2).reshape(2, -1)
+    together = fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64))
+    monkeypatch.setattr(fourier_numbers, "_AT_ONCE", 1_500)
+    np.testing.assert_allclose(fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64)), together, rtol=0, atol=2e-16)
+    np.testing.assert_allclose(together @ [1, 1j], np.exp(-2j * np.pi * j / (1 << 15)), rtol=0, atol=2e-15)

@@ -1,0 +1,158 @@
+"""The tables of what the recorder has learnt of keys, arrays, static values and bodies: from when on, until when."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import indexing, recorder, template
+from autodiff.ops.template import remembered
+from autodiff.tape.leaves import copied_natively
+
+RNG = np.random.default_rng(11)
+
+
+def cube():
+    return ad.tensor(RNG.normal(size=(3, 4, 2)), requires_grad=True)
+
+
+def test_natively_from_the_fourth_time_on(native, monkeypatch):
+    x, rows, v = cube(), np.array([0, 2]), np.ones((2, 4, 2))
+
+    def run():
+        y = x * 1.0
+        y[rows] = v
+        y[1] = 2.0
+        return y[rows], x[:, rows], ad.take(x, rows, axis=1)
+
+    for _ in range(4):
+        run()
+    monkeypatch.setattr(indexing.Patterned, "record", None)
+    monkeypatch.setattr(ad.take, "_call", None)
+    assert [y.shape for y in run()] == [(2, 4, 2), (3, 2, 2), (3, 2, 2)]
+
+
+def test_a_method_registered_later_is_taken(way):
+    x, rows = cube(), np.array([0, 1])
+    for _ in range(4):
+        x[rows], x[1:]
+
+    @indexing.getitem.method(ad.Tensor, np.ndarray)
+    def own(x, key):
+        return -x
+
+    try:
+        for _ in range(3):
+            np.testing.assert_array_equal(x[rows].detach().numpy(), -x.detach().numpy())
+    finally:
+        own.delete()
+    assert x[rows].shape == (2, 4, 2)
+
+    @indexing.getitem.method(ad.Tensor, slice)
+    def other(x, key):
+        return x * 2.0
+
+    try:
+        for _ in range(3):
+            assert x[1:].shape == (3, 4, 2) and x[rows].shape == (2, 4, 2)
+    finally:
+        other.delete()
+    assert x[1:].shape == (2, 4, 2)
+
+
+def test_nothing_is_left_behind(way):
+    x, rows, v = cube(), np.array([0, 2]), np.ones((2, 4, 2))
+
+    def run():
+        y = x * 1.0
+        y[rows] = v
+        y[1] = 2.0
+        return y[:, rows]
+
+    for _ in range(5):
+        run()
+    held = x.node, rows, v, x.node.kind, indexing.getitem, None
+    gc.collect()
+    counts = [sys.getrefcount(h) for h in held[:-1]]
+    for _ in range(500):
+        run()
+    gc.collect()
+    assert [sys.getrefcount(h) for h in held[:-1]] == counts
+
+
+def test_natively_from_the_second_time_on(native):
+    # Extents that no other test has met: what is known once is known to the process.
+    array = np.random.default_rng(0).normal(size=(3, 1013))
+    assert copied_natively(array) is None
+    ad.tensor(array)
+    assert copied_natively(array * 2.0).shape == (3, 1013)
+    assert copied_natively(array.astype(np.float32)) is None
+    assert copied_natively(array[:, :1009]) is None
+
+
+def matrix():
+    return ad.tensor(np.arange(1.0, 13.0).reshape(3, 4), requires_grad=True)
+
+
+@pytest.mark.parametrize("value", [0.1, -0.0, 300, 2**62, 2**70, (1, 300), (0.5, 2), "text", None, True, (1, (2, 3))])
+def test_a_static_value_is_recognised_when_it_is_made_anew(value, native):
+    """Numbers and tuples by value, all else by identity."""
+    runs = []
+
+    @ad.function
+    @remembered(1)
+    def scaled(x, by):
+        runs.append(by)
+        return x * float(len(runs))
+
+    x = matrix()
+    made_anew = {float: lambda: value + 0.0, int: lambda: int(str(value)), tuple: lambda: tuple(list(value))}
+    make = made_anew.get(type(value), lambda: value)
+    recorder.uninstall()
+    recorder.install()
+    found = [float(scaled(x, make())[0, 1].detach()) for _ in range(6)]
+    assert found[2:] == [found[2]] * 4 and len(runs) <= 3
+
+
+X = np.random.default_rng(0).normal(size=(4, 3))
+
+
+def test_a_body_runs_twice_and_then_no_more():
+    runs = []
+
+    @remembered(1)
+    def twice(x, k=2):
+        runs.append(k)
+        return x * 2.0 + ad.tensor(float(k))
+
+    for k in (3, 3, 3, 3):
+        assert twice(ad.tensor(1.0), k).item() == 5.0
+    assert runs == [3, 3]
+    assert twice(ad.tensor(1.0), 4).item() == 6.0
+    assert runs == [3, 3, 4]
+
+
+def test_templates_beyond_the_limit_go_with_what_machine_code_knows_of_them(monkeypatch):
+    """Dropped to make room, a template is also forgotten where it was learnt: a later method counts all the same."""
+    monkeypatch.setattr(template, "LIMIT", 1)
+    x = ad.tensor(X)
+    for _ in range(4):
+        before = ad.softmax(x, axis=1).numpy()
+    ad.softmax(ad.tensor(np.ones((5, 3))), axis=1)  # none is left
+    doubled = ad.exp.method(ad.Tensor[ad.float64, 2])(lambda x: ad.power(4.0, x))
+    try:
+        expected = 4.0 ** (X - X.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(ad.softmax(x, axis=1).numpy(), expected / expected.sum(axis=1, keepdims=True))
+    finally:
+        doubled.delete()
+    np.testing.assert_array_equal(ad.softmax(x, axis=1).numpy(), before)
+
+
+def test_who_learns_a_template_again_and_again_is_told_once():
+    kept = template.Template([], None)
+    told = []
+    for _ in range(3):
+        kept.tell(told.clear)
+    assert len(kept.holders) == 1
