@@ -31,7 +31,8 @@ tested against itself.  The language:
   way out.  An `own[T]` is counted the same way in places, while a value that is read from one is a plain pointer.
   A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the caller's.
   In plain Python locals of type `own` are not counted, and memory is freed when the outermost function ends.
-- Words of `routines`: static, constants, local, put, take, likely, select, shuffle, masked_load, the atomic operations, fence.
+- Words of `routines`: static, constants, local, put, take, likely, select, shuffle, masked_load, the atomic operations,
+  fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `ways`.
@@ -80,6 +81,7 @@ __all__ = [
     "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
     "atomic_store", "atomic_swap", "bit", "bit_cast", "borrowed", "compare_exchange", "constants", "extern",
     "external", "f32", "f64", "fence", "fn", "given", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local",
-    "masked_load", "masked_store", "native", "obj", "overlay", "own", "ptr", "put", "python_type", "select", "shuffle", "static", "status", "take",
+    "masked_load", "masked_store", "native", "obj", "overlay", "own", "ptr", "put", "python_type", "select",
+    "shuffle", "static", "status", "take",
     "u8", "u16", "u32", "u64", "u128", "unlikely", "vector", "void",
 ]  # fmt: skip

@@ -44,7 +44,8 @@ from .structs import Pointer, array, evaluated, obj, running, zero
 __all__ = [
     "INTRINSICS", "External", "Routine", "are_constants", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
     "atomic_swap", "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source",
-    "lane_bits", "likely", "local", "masked_load", "masked_store", "native", "of_static", "put", "select", "shuffle", "static", "status", "take",
+    "lane_bits", "likely", "local", "masked_load", "masked_store", "native", "of_static", "put", "select",
+    "shuffle", "static", "status", "take",
     "unlikely", "void",
 ]  # fmt: skip
 
@@ -371,7 +372,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, take, put, fence, atomic_load, atomic_store,
-        atomic_add, atomic_max, atomic_swap, compare_exchange,
+        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, take, put,
+        fence, atomic_load, atomic_store, atomic_add, atomic_max, atomic_swap, compare_exchange,
     )
 }  # fmt: skip

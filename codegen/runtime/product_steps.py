@@ -2,12 +2,12 @@
 
     i32 product(pointers, extents)      pointers (a, b, c) and the words of `Extents`
 
-op(a)[i, l] lies at i * a_row + l * a_col and op(b)[l, j] at l * b_row + j * b_col; one of each pair of distances
+op(a)[i, t] lies at i * a_row + t * a_col and op(b)[t, j] at t * b_row + j * b_col; one of each pair of distances
 is 1, and c[i, j] lies at i * c_row + j * c_col: packed, or its transpose is.  The products of a batch are cut into
 tiles of rows and columns, numbered through; a call does those from `begin` to `end`, whole sums, so that threads may
 share them.
 
-    for `panel_depth` rows l of b at a time                    what they add to c is added to what is there
+    for `panel_depth` rows of b at a time                         what they add to c is added to what is there
       for one or two vectors of columns j                      packed into a panel that stays in the cache nearest
         for all rows i, a few at a time                        `multiply` of `product_tiles`
 
@@ -110,10 +110,10 @@ def product(pointers: ptr[ptr], e: ptr[Extents]) -> i32:
             continue
         if e.k == 0:
             clear(c, rows, columns, e)
-        l = i64(0)
-        while l < e.k:
-            add_panels(a, b, c, rows, columns, l, memory, block, e)
-            l += e.panel_depth
+        term = i64(0)
+        while term < e.k:
+            add_panels(a, b, c, rows, columns, term, memory, block, e)
+            term += e.panel_depth
     _freed(block)
     return i32(0)
 
@@ -123,18 +123,20 @@ def clear(c: ptr, rows: i64, columns: i64, e: ptr[Extents]) -> void:
     """Zeros, which are so many bytes of zeros."""
     size = e.tile.size
     for i in range(rows):
-        for j in range(columns * size):
-            ptr[u8](c + i * e.c_row * size)[j] = u8(0)
+        for j in range(columns):
+            element = c + (i * e.c_row + j * e.c_col) * size
+            for place in range(size):
+                ptr[u8](element)[place] = u8(0)
 
 
 @native(inline=True)
 def add_panels(
-    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, l: i64, memory: ptr[u8], block: ptr, e: ptr[Extents]
+    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], block: ptr, e: ptr[Extents]
 ) -> void:  # fmt: skip
-    """To a tile of c what rows of b from l on add to it."""
+    """Add to a tile of c what the rows of b from a term on give."""
     tile = e.tile
-    depths = least(e.panel_depth, e.k - l)
-    a_from = a + l * e.a_col * tile.size
+    depths = least(e.panel_depth, e.k - term)
+    a_from = a + term * e.a_col * tile.size
     a_row = e.a_row
     a_col = e.a_col
     a_tile = e.a_row
@@ -151,7 +153,7 @@ def add_panels(
         width = 2 * tile.lanes if is_wide else tile.lanes
         used = least(left, width)
         multiply = tile.wide if is_wide else tile.narrow
-        panel = b + (l * e.b_row + j * e.b_col) * tile.size
+        panel = b + (term * e.b_row + j * e.b_col) * tile.size
         b_row = e.b_row
         if e.b_col != 1 or used < width or (rows > FEW and b_row != width):
             tile.pack(memory, width, panel, e.b_row if e.b_col == 1 else e.b_col, depths, used)
@@ -159,7 +161,7 @@ def add_panels(
             b_row = width
         c_at = c + j * e.c_col * tile.size
         if e.c_col == 1 and used == width:
-            multiply(a_from, a_row, a_col, a_tile, panel, b_row, depths, c_at, e.c_row, rows, l != 0)
+            multiply(a_from, a_row, a_col, a_tile, panel, b_row, depths, c_at, e.c_row, rows, term != 0)
         else:
             corner = memory + tile.depth * width * tile.size
             i = i64(0)
@@ -167,7 +169,7 @@ def add_panels(
                 count = least(rows - i, tile.rows)
                 a_at = a_from + i * a_tile * tile.size
                 multiply(a_at, a_row, a_col, a_tile, panel, b_row, depths, corner, width, count, False)
-                tile.put(c_at + i * e.c_row * tile.size, e.c_row, e.c_col, corner, width, count, used, l != 0)
+                tile.put(c_at + i * e.c_row * tile.size, e.c_row, e.c_col, corner, width, count, used, term != 0)
                 i += tile.rows
         j += width
 

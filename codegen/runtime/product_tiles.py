@@ -1,18 +1,18 @@
 """The innermost loops of matrix products in native Python (`codegen.native`): a few rows and columns of c, kept in
 registers, and the copying that these need.
 
-    multiply        c[i, j] = sum over l of a[i, l] * b[l, j], for all rows i and a vector of columns j
+    multiply        c[i, j] = sum over t of a[i, t] * b[t, j], for all rows i and a vector of columns j
     pack            rows of b to rows of a panel, which lie one after the other     pack_columns    columns to rows
     put             a tile of c to its place, whose columns end within a vector, or lie across
     pack_across     what lies side by side of a, a tile's rows of it, one after the other
 
-A vector of columns is one or two of the processor's.  A step of the loop loads one of b's row l, and multiplies it by
-a[i, l] for every row i of a tile: the sums of all rows stay in registers, and each element that is loaded is used
+A vector of columns is one or two of the processor's.  A step of the loop loads one of b's row t, and multiplies it by
+a[i, t] for every row i of a tile: the sums of all rows stay in registers, and each element that is loaded is used
 often.  A processor that multiplies vectors once or twice a cycle is kept busy by that (one thread, GFLOP/s, this /
 OpenBLAS 0.3.31, Zen 4 at a peak of about 115 and 58):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103;
 f64  52 / 51, 57 / 52, 51 / 52.
 
-Elements are added in the order of l, from zero on in each panel, and panels in their order, whichever tile they are
+Elements are added in the order of t, from zero on in each panel, and panels in their order, whichever tile they are
 in: how a product is cut up never shows in its bits, and a long sum errs like its panels (logistic regression
 256 x 784 x 10 f32: the gradient's largest error 4.9e-7 of the largest element, with one running total 7.4e-7).
 """
@@ -46,9 +46,9 @@ FLOATS = {"f32": f32, "f64": f64}
 def multiply_of(number, width, height):
     """`multiply` for vectors of so many columns and tiles of so many rows.
 
-    a, a_row, a_col    a[i, l] is at a + i * a_row + l * a_col        k, at least 1, is how many l there are
+    a, a_row, a_col    a[i, t] is at a + i * a_row + t * a_col        k, at least 1, is the number of terms
     a_tile             but rows of another tile start at a + i * a_tile
-    b, b_row           rows of b start at b + l * b_row
+    b, b_row           rows of b start at b + t * b_row
     c, c_row, rows     so many rows of c, tile after tile
     is_more            True: the sums are added to what c holds
     """
@@ -107,9 +107,9 @@ def pack_of(number, lanes):
     def pack(to: ptr[number], width: i64, b: ptr[number], b_row: i64, depths: i64, columns: i64) -> void:
         last = i64(lanes) if columns > lanes else i64(0)
         mask = first_lanes(columns - last)
-        for l in range(depths):
-            row = b + l * b_row
-            at = to + l * width
+        for term in range(depths):
+            row = b + term * b_row
+            at = to + term * width
             if last != 0:
                 ptr[V](at)[0] = ptr[V](row)[0]
             from_last = ptr[V](row + last)
@@ -142,8 +142,8 @@ def pack_columns_of(number, lanes):
         for j in range(0, columns, size):
             for i in numbers:
                 at[i] = b + (j + i if j + i < columns else columns - 1) * b_col
-            for l in range(0, depths, size):
-                first = l if l + size <= depths else depths - size
+            for term in range(0, depths, size):
+                first = term if term + size <= depths else depths - size
                 for i in numbers:
                     x[i] = ptr[V](at[i] + first)[0]
                 for one, other, lefts, rights in turns:
@@ -195,17 +195,17 @@ def put_across_of(number):
 
 
 def pack_across_of(number, height, depth):
-    """`pack_across`: of each tile's rows element l, then l + 1, up to `depth`; of the last tile, what rows there are."""
+    """`pack_across`: of each tile's rows element t, then t + 1, up to `depth`; the last tile has the rest."""
     V = vector[number, height]
 
     @native
     def pack_across(to: ptr[number], a: ptr[number], a_col: i64, rows: i64, depths: i64) -> void:
         whole = rows - rows % height
-        for l in range(depths):
-            column = a + l * a_col
+        for term in range(depths):
+            column = a + term * a_col
             for i in range(0, whole, height):
-                ptr[V](to + i * depth + l * height)[0] = ptr[V](column + i)[0]
+                ptr[V](to + i * depth + term * height)[0] = ptr[V](column + i)[0]
             for r in range(whole, rows):
-                to[whole * depth + l * height + r - whole] = column[r]
+                to[whole * depth + term * height + r - whole] = column[r]
 
     return pack_across

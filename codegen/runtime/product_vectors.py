@@ -1,6 +1,6 @@
 """Products of a vector and a matrix in native Python (`codegen.native`): a is one packed row.
 
-    rows    c = sum over l of a[l] * b[l]      for b_col = 1: along rows of b and c, of eight rows at once
+    rows    c = sum over t of a[t] * b[t]      for b_col = 1: along rows of b and c, of eight rows at once
     dots    c[j] = a . b[j]                    for b_row = 1: along the sum, for four columns at once
 
 They are bound by memory: every element of b is used once, so there is nothing to keep in registers but sums.
@@ -28,8 +28,8 @@ def rows_of(number, lanes):
     @native
     def rows(c: ptr[number], a: ptr[number], b: ptr[number], b_row: i64, b_col: i64, k: i64, columns: i64) -> void:
         whole = k - k % ROWS
-        for l in range(0, whole, ROWS):
-            add_many(c, a + l, b + l * b_row, b_row, columns, l != 0)
+        for term in range(0, whole, ROWS):
+            add_many(c, a + term, b + term * b_row, b_row, columns, term != 0)
         for r in range(whole, k):
             add_one(c, a + r, b + r * b_row, b_row, columns, r != 0)
 
@@ -88,10 +88,10 @@ def dots_of(number, width, count):
                 column = first + j if first + j < columns else columns - 1
                 at[j] = b + column * b_col
                 sums[j] = V(0.0)
-            for l in range(0, whole, width):
-                x = ptr[V](a + l)[0]
+            for term in range(0, whole, width):
+                x = ptr[V](a + term)[0]
                 for j in numbers:
-                    sums[j] = x * ptr[V](at[j] + l)[0] + sums[j]
+                    sums[j] = x * ptr[V](at[j] + term)[0] + sums[j]
             if whole < k:
                 last = masked_load(ptr[V](a + whole), mask)
                 for j in numbers:

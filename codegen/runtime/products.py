@@ -224,7 +224,8 @@ NARROW, NARROW_BYTES = (2, 4, 8), 16
 #: moves the result there and back.
 ACROSS_GAIN, ACROSS_LEAST = 1.25, 64
 
-#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `product_tiles`.
+#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us as fast as
+#: `product_tiles` is.
 SHARED = 1 << 22
 #: A product with a vector reads each element once: so many bytes take 20 us from the third cache.
 READ = 3 << 19
@@ -287,7 +288,7 @@ def _depth(extents: tuple[int, ...], tile: Tile) -> int:
     return _even(k, SHORT if m * n * tile.size <= NEAR_RESULT else tile.depth, 1)
 
 
-def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:
+def _is_across(extents: Sequence[int], tile: Tile) -> bool:
     """True if a lies so that it is worth packing."""
     m, n, k, _, a_col = extents[:5]
     return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
@@ -341,21 +342,32 @@ def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Code, 
     found = _loaded.get((tile, names))
     if found is None:
         needs = [(tile, name) for name in names]
-        codes = [ahead and ahead.result()[name] for ahead, name in zip(_codes_of(needs), names, strict=True)]
-        addresses = [code.address(name) if code else 0 for code, name in zip(codes, names, strict=True)]
+        codes = [
+            None if ahead is None else ahead.result()[name]
+            for ahead, name in zip(_codes_of(needs), names, strict=True)
+        ]
+        addresses = [0 if code is None else code.address(name) for code, name in zip(codes, names, strict=True)]
         words = (*addresses, *_words(tile))
-        found = _loaded[tile, names] = tuple(filter(None, codes)), (ctypes.c_int64 * len(words))(*words)
+        found = _loaded[tile, names] = (
+            tuple([code for code in codes if code is not None]), (ctypes.c_int64 * len(words))(*words),
+        )  # fmt: skip
     return found
 
 
 def _step() -> Ahead[dict[str, engine.Code]]:
     """The code of the function of all steps."""
-    text = lambda _: objects.native_module().text([product_steps.product])
+
+    def text(_: object) -> str:
+        return objects.native_module().text([product_steps.product])
+
     return objects.begun({"product": "the step of products"}, text)
 
 
 def _codes_of(needs: Sequence[tuple[Tile, str]]) -> list[Ahead[dict[str, engine.Code]] | None]:
-    """The code that is needed, None where nothing is; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
+    """The code that is needed, None where nothing is.
+
+    It is made once, in one module for each tile: by itself a module takes LLVM a millisecond.
+    """
     with _lock:
         missing: dict[Tile, dict[str, None]] = {}
         for tile, name in needs:

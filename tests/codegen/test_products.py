@@ -2,7 +2,6 @@
 
 import ctypes
 import itertools
-import random
 from collections import Counter
 from importlib import import_module
 

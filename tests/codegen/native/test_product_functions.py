@@ -73,7 +73,8 @@ def test_plain_python_and_machine_code_agree_with_numpy(few, rng, dtype, transpo
 
 
 @pytest.mark.parametrize(
-    "sizes", [(3, 4, 0), (1, 5, 0), (1, 37, 18), (1, 5, 40), (1, 1, 70), (17, 1, 9), (26, 19, 9), (26, 5, 9), (13, 40, 11)]
+    "sizes",
+    [(3, 4, 0), (1, 5, 0), (1, 37, 18), (1, 5, 40), (1, 1, 70), (17, 1, 9), (26, 19, 9), (26, 5, 9), (13, 40, 11)],
 )
 def test_empty_sums_vectors_and_blocks_too(few, rng, sizes):
     for dtype, transpose_a, transpose_b in itertools.product(DTYPES, (False, True), (False, True)):
