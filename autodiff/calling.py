@@ -32,7 +32,7 @@ from .signature import has_key
 from .tape.node import Node
 from .tensor import Tensor
 
-__all__ = ["MISS", "Writer", "write_caller"]
+__all__ = ["MISS", "CallerWriter", "write_caller"]
 
 #: What a caller returns when a call is not the one it was written for.
 MISS: Any = object()
@@ -62,7 +62,7 @@ def write_caller(
     meets       whether the trace met tensors: while a function is differentiated a call may have to track them
     fits        whether what decided the trace still has its values; None: nothing did
     """
-    writer = Writer(fits)
+    writer = CallerWriter(fits)
     if not writer.take_apart(signature):
         return None
     if meets:
@@ -80,7 +80,7 @@ def write_caller(
     return writer.caller(f"return {writer.put_together(result, iter(names))}")
 
 
-class Writer:
+class CallerWriter:
     """Lines of a caller, and the objects that they name."""
 
     def __init__(self, fits: Callable[[], bool] | None) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from codegen.runtime.entered import Call
-from codegen.runtime.entered import Entry as Native
+from codegen.runtime.entered import CallForm
+from codegen.runtime.entered import EnteredCall as Native
 
 from . import tree
 from .tape.node import Node
@@ -37,7 +37,7 @@ def native_entry(
     given, put = _Arguments(args, kwargs), _Result(leaves)
     if not (given.take_apart(kinds) and put.together(result)):
         return None
-    return executable.entry(Call(
+    return executable.entry(CallForm(
         given=len(args.children), has_keywords=bool(kwargs.children),
         registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
         arrays=frozenset(given.arrays),

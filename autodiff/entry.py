@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
-from codegen.runtime.entered import Entry as Native
+from codegen.runtime.entered import EnteredCall as Native
 
 from . import tree
 from .calling import write_caller
@@ -24,7 +24,7 @@ from .dispatch import Choices
 from .entering import native_entry
 from .mode import MODE
 from .ops import as_tensor
-from .signature import Leaf, kind_of
+from .signature import ArgumentLeaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.lines import belonging
@@ -36,10 +36,10 @@ from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
-__all__ = ["Entry", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
+__all__ = ["SignatureEntry", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
 
 
-class Entry:
+class SignatureEntry:
     """The entry of one call signature.
 
     executable   None when nothing is computed
@@ -123,13 +123,13 @@ class Entry:
 
 def frozen(
     arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0, compiles: bool = True
-) -> Entry:
+) -> SignatureEntry:
     """Freeze what was traced.
 
     since    a number: pending nodes that were made before it belong to a trace around this one
     compiles   False: the graph alone is wanted
     """
-    entry = Entry()
+    entry = SignatureEntry()
     entry.lines = state.now.lines
     entry.caller, entry.native, entry.of_tensors, entry.is_repeated, entry.missed = None, None, None, False, 0
     leaves, entry.structure = tree.flatten(result)
@@ -195,7 +195,7 @@ def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
     return wanted, places
 
 
-def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+def caller_of(entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> Callable | None:
     """The function that plain code calls for this entry, if its arguments are of classes that can be written out."""
     if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
         return None
@@ -206,14 +206,16 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
     return write_caller(launch, *_written(entry, structure, parts, leaves), avals, entry.tensors != [], entry.has_fixed)
 
 
-def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
+def native_of(entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> Native | None:
     """The machine code of a call, for an entry that has a caller."""
     if entry.has_fixed is not None or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
         return None  # it takes the values of all that count, and looks at none; some only have a history
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 
 
-def _written(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
+def _written(
+    entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]
+) -> tuple[Any, Any, Any, Any, Any]:
     """Properties of a call for the functions that write it out."""
     kinds = [kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
     results = list(zip(entry.outputs, entry.leaves, strict=True))
@@ -235,14 +237,14 @@ def present(hidden: Any) -> Any:
     return hidden
 
 
-def run(entry: Entry, values: Sequence[Any]) -> tuple:
+def run(entry: SignatureEntry, values: Sequence[Any]) -> tuple:
     """The executable's results on these values, and on the present contents of what is hidden."""
     if entry.executable is None:
         return ()
     return entry.executable.call(*arguments_of(entry, values))
 
 
-def arguments_of(entry: Entry, values: Sequence[Any]) -> list[Any]:
+def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
     """The arguments of the executable: these values, and the present contents of hidden inputs."""
     evaluate([v.node for v in values if isinstance(v, Tensor)])
     arrays = [data(v.node) if isinstance(v, Tensor) else v for v in values]
@@ -258,7 +260,7 @@ def _present_node(hidden: Any) -> Node:
     return as_tensor(hidden).node
 
 
-def replayed(entry: Entry, values: Sequence[Any]) -> Any:
+def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     """Put the traced nodes onto the tape again, with these values as the arguments.
 
     What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
@@ -267,7 +269,7 @@ def replayed(entry: Entry, values: Sequence[Any]) -> Any:
         return _replayed(entry, values)
 
 
-def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
+def _replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
     for node, value in zip(entry.arguments, values, strict=True):
         now[node] = as_tensor(value).node

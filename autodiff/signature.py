@@ -37,7 +37,8 @@ from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "SCALAR", "Leaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key", "kind_of",
+    "SCALAR", "ArgumentLeaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key",
+    "kind_of",
     "leaves_of", "names_of_leaves", "tells_arrays", "watch", "why_traced",
 ]
 
@@ -49,7 +50,7 @@ _KNOWN = dict.fromkeys(DTYPES.values())
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
 
 
-class Leaf:
+class ArgumentLeaf:
     """One argument leaf as it enters a trace: the part of the signature it makes, and its value."""
 
     __slots__ = ("key", "value")
@@ -119,7 +120,7 @@ def _no_parameter(f: Callable, wish: str) -> DispatchError:
     return DispatchError(f"jit: {wish}, but {name}{inspect.signature(f)} has no such parameter\n  called at {caller()}")
 
 
-def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> list[Leaf]:
+def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> list[ArgumentLeaf]:
     """The leaves of the arguments of a call of f, taken apart as (args, kwargs).
 
     Raises DTypeError for an array of a dtype that the library does not have, DispatchError for an object that may
@@ -159,7 +160,7 @@ def names_of_leaves(f: Callable, structure: tree.Structure, are_given: Sequence[
     return [n for n, is_given in zip(argument_names(f, structure), are_given, strict=True) if is_given]
 
 
-def _leaf_of(x: Any) -> Leaf:
+def _leaf_of(x: Any) -> ArgumentLeaf:
     """The leaf of an argument: arrays and tensors enter by aval, numbers weakly, the rest by value."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -172,20 +173,20 @@ def _leaf_of(x: Any) -> Leaf:
                 f"  called at {caller()}\n"
                 f"  dtypes are {', '.join(d.name for d in _KNOWN)}"
             )
-        return Leaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
+        return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out
         stands = dispatched(type(x))
         named = stands.__name__ if stands in _WEAK else SCALAR if issubclass(stands, np.generic) else "array"
-        return Leaf((named, out.shape, out.aval.dtype, out.requires_grad), x)
+        return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x)
     if kind in _WEAK:
-        return Leaf((kind.__name__, (), _WEAK[kind], False), x)
+        return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x)
     if isinstance(x, AbstractTensor):
         return _leaf_of(as_tensor(x))
     if kind in WATCHED:
         return _leaf_of(plain(x))
     try:
-        return Leaf(("static", key_of_static(_stripped(x), is_named=kind is Static)), None)
+        return ArgumentLeaf(("static", key_of_static(_stripped(x), is_named=kind is Static)), None)
     except _RefusedError as refused:
         refused.leaf = _stripped(x)
         raise
@@ -209,7 +210,7 @@ class Same:
     def watch(self, key: Any, gone: list) -> None:
         """Put a `Watch` of the key there when the argument is gone.  No Python runs then, to be interrupted."""
         if isinstance(self.held, ref):
-            self._gone = Watch(self.held(), gone.append)
+            self._gone = StaticReference(self.held(), gone.append)
             self._gone.key = key
 
     def __eq__(self, other: object) -> bool:
@@ -222,7 +223,7 @@ class Same:
         return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
-class Watch(ref):
+class StaticReference(ref):
     """A weak reference to a static argument, with the key of the signature that it is in."""
 
     __slots__ = ("key",)
@@ -336,7 +337,7 @@ def _is_unchanging(value: Any) -> bool:
     return isinstance(value, Enum) or _is_empty(value) or (is_frozen and not _is_by_identity(value))
 
 
-def as_value(part: Leaf, x: Any) -> Any:
+def as_value(part: ArgumentLeaf, x: Any) -> Any:
     """An argument for a run outside of a trace: of the same types as in one."""
     if part.value is None:
         return _stripped(x)
@@ -345,7 +346,7 @@ def as_value(part: Leaf, x: Any) -> Any:
     return standing(as_tensor(x), x)
 
 
-def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
+def kind_of(part: ArgumentLeaf, x: Any) -> tuple[str, Any]:
     """The form of an argument for a straight-line caller: an array of a rank, a number of a class, a static value.
 
     A static value that may change is compared by its key ("keyed"), another one is the same object ("static").

@@ -39,13 +39,13 @@ def number_class(aval: Aval, weak: bool) -> type:
     return found
 
 
-class _Named:
+class _ArrayMethods:
     """Tells whether a method of any function names NumPy's arrays."""
 
     arrays = False
 
 
-named = _Named()
+named = _ArrayMethods()
 
 
 class StandsForArray:

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from . import tree
-from .calling import Writer
+from .calling import CallerWriter
 from .dispatch import include
-from .entry import Entry
+from .entry import SignatureEntry
 from .mode import MODE
 from .ops.template import Template
-from .signature import Leaf, kind_of
+from .signature import ArgumentLeaf, kind_of
 from .tape.leaves import leaf
 from .tape.record import state
 from .tensor import AbstractTensor, Tensor, handle
@@ -30,7 +30,9 @@ from .tensor import AbstractTensor, Tensor, handle
 __all__ = ["tensor_caller"]
 
 
-def tensor_caller(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+def tensor_caller(
+    entry: SignatureEntry, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]
+) -> Callable | None:
     """The caller for tensors like these; None where only the general way will do."""
     given = [x for x in leaves if isinstance(x, AbstractTensor)]
     if not all([type(x) is x.node.kind.out.cls and not x.masked for x in given if isinstance(x, Tensor)]):
@@ -42,10 +44,12 @@ def tensor_caller(entry: Entry, structure: tree.Structure, parts: list[Leaf], le
     return _running(entry, structure, parts, leaves)
 
 
-def _running(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+def _running(
+    entry: SignatureEntry, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]
+) -> Callable | None:
     """Nothing is tracked: the values go to the executable."""
     launch = None if entry.executable is None else entry.executable.launcher(_miss)
-    writer = Writer(entry.has_fixed)
+    writer = CallerWriter(entry.has_fixed)
     if launch is None or not writer.take_apart(structure):
         return None
     kinds = [
@@ -66,7 +70,7 @@ def _running(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves:
     return writer.caller("include(choices)", f"return {writer.put_together(entry.structure, iter(names))}")
 
 
-def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) -> Callable | None:
+def _recording(entry: SignatureEntry, structure: tree.Structure, leaves: list[Tensor]) -> Callable | None:
     """Gradients are tracked: what was traced is recorded."""
     arguments, (result, *others) = entry.arguments, entry.results or (None,)
     met = entry.captures
@@ -76,7 +80,7 @@ def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) ->
         return None  # what an array holds counts at each call
     fits = [a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]
     template = Template.of(handle(result), arguments, 0, entry.choices) if all(fits) and MODE.get().tracks else None
-    writer = Writer(entry.has_fixed)
+    writer = CallerWriter(entry.has_fixed)
     if template is None or not writer.take_apart(structure):
         return None
     writer.lines.append("now = state.now")

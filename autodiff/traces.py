@@ -39,14 +39,14 @@ from .transforms.arguments import applied, copied_constant, own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
-    from codegen.runtime.entered import Entry as Native
+    from codegen.runtime.entered import EnteredCall as Native
 
     from . import entry as entries
     from . import signature as signatures
     from . import tensor_calls
     from .custom import host
-    from .entry import Entry
-    from .signature import Leaf, Statics
+    from .entry import SignatureEntry
+    from .signature import ArgumentLeaf, Statics
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
@@ -104,10 +104,10 @@ class Traces:
         self.statics = statics
         self.entries = LRU(ENTRIES)
         self.function: Callable[[], Any] = lambda: None
-        self.front: dict[Any, Entry] = {}
+        self.front: dict[Any, SignatureEntry] = {}
         self.callers: tuple[Callable, ...] = ()
         self.natives: tuple[Native, ...] = ()
-        self.gone: list[signatures.Watch] = []
+        self.gone: list[signatures.StaticReference] = []
         self.traced_last: tuple | None = None
         self.tells_arrays = False
         self.lock = threading.RLock()
@@ -135,7 +135,7 @@ class Traces:
             leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
 
-    def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
+    def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
@@ -171,19 +171,19 @@ class Traces:
                 self._put_first(key, entry)
         return entry, values
 
-    def _key(self, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> tuple:
+    def _key(self, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]) -> tuple:
         """The signature of a call."""
         arrays = signatures.arrays_among(leaves) if self.tells_arrays else ()
         return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
 
-    def _forgotten(self, key: Any) -> Entry | None:
+    def _forgotten(self, key: Any) -> SignatureEntry | None:
         """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
         entry = self.front.get(key)
         if entry is not None:
             self.entries.put(key, entry)
         return entry
 
-    def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
+    def _repeat(self, entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into the launcher.
 
         Whether its callers are new, or to be put first again.
@@ -199,7 +199,9 @@ class Traces:
                 entry.native = entries.native_of(entry, structure, parts, leaves)
             return entry.caller is not None
 
-    def _repeat_tensors(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
+    def _repeat_tensors(
+        self, entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]
+    ) -> bool:
         """Another call of an entry, with tensors."""
         with self.lock:
             if entry.of_tensors is not None:
@@ -209,14 +211,14 @@ class Traces:
             entry.of_tensors = tensor_calls.tensor_caller(entry, structure, parts, leaves) or False
             return bool(entry.of_tensors)
 
-    def _is_missed(self, entry: Entry, caller: Callable) -> bool:
+    def _is_missed(self, entry: SignatureEntry, caller: Callable) -> bool:
         """True if a caller that is not tried any more would have served several calls by now."""
         if caller in self.callers:
             return False
         entry.missed = (entry.missed + 1) % MISSED
         return not entry.missed
 
-    def _put_first(self, key: Any, entry: Entry) -> None:
+    def _put_first(self, key: Any, entry: SignatureEntry) -> None:
         """Try the callers of an entry before all others."""
         with self.lock:
             self.front.pop(key, None)
@@ -249,7 +251,9 @@ class Traces:
         elif function is not None and hasattr(function, "site"):
             del function.site
 
-    def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool = True) -> Entry:
+    def _trace(
+        self, parts: list[ArgumentLeaf], leaves: list[Any], structure: Any, compiles: bool = True
+    ) -> SignatureEntry:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""
         try:
             return self._traced(parts, leaves, structure, compiles)
@@ -261,13 +265,15 @@ class Traces:
         applied(self.f, args, kwargs)
         return self._traced(parts, leaves, structure, compiles)
 
-    def frozen(self, avals: Sequence[Aval]) -> Entry:
+    def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:
         """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
         leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
-        parts = [signatures.Leaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)]
+        parts = [
+            signatures.ArgumentLeaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)
+        ]
         return self._trace(parts, leaves, tree.flatten((tuple(leaves), {}))[1], compiles=False)
 
-    def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any, compiles: bool) -> Entry:
+    def _traced(self, parts: list[ArgumentLeaf], leaves: list[Any], structure: Any, compiles: bool) -> SignatureEntry:
         """Run the function once on arguments without values."""
         now = state.now
         before = new_number()

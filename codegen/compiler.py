@@ -35,14 +35,15 @@ from .runtime.observed import observers
 
 if TYPE_CHECKING:
     from .families import Families
-    from .program import Gemm, HostCall, Program
+    from .program import BufferProgram, Gemm, HostCall
     from .runtime.executable import Executable
     from .runtime.stages import Stages
     from .sized import SizedGraph
     from .sized_code import SizedCode
 
 __all__ = [
-    "Counts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "lock",
+    "CompilerCounts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known",
+    "lock",
     "make_program", "recorded", "set_mode", "stages", "step_times", "store",
 ]  # fmt: skip
 
@@ -193,12 +194,12 @@ def is_known(graph: Graph) -> bool:
     return _key_of(graph) in store.executables
 
 
-def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> Program:
+def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> BufferProgram:
     """The program of a graph, as data: the passes, then fusion and storage.
 
     begin   is given the products, orders and transforms among its steps, as soon as they are known
     """
-    made: Program = _making("passes.plan").plan(_making("passes").optimize(graph), begin=begin)
+    made: BufferProgram = _making("passes.plan").plan(_making("passes").optimize(graph), begin=begin)
     return made
 
 
@@ -215,14 +216,14 @@ def stages(graph: Graph) -> Stages:
     return Stages(graph, make_program)
 
 
-def step_times(program: Program, arguments: Sequence[Any]) -> list[float]:
+def step_times(program: BufferProgram, arguments: Sequence[Any]) -> list[float]:
     """Measured seconds of each step of a program, run on these arrays and numbers."""
     from .runtime.timed import step_times  # for those who look
 
     return step_times(program, arguments, _kernels)
 
 
-class Counts(NamedTuple):
+class CompilerCounts(NamedTuple):
     """Counts of the compiler's work in this process.
 
     compiles        graphs compiled, for their size or for any
@@ -247,9 +248,9 @@ def compiled() -> int:
     return store.compiles
 
 
-def counts() -> Counts:
+def counts() -> CompilerCounts:
     """Counts of the compiler's work so far."""
-    return Counts(
+    return CompilerCounts(
         compiles=store.compiles,
         hits=store.executables.hits,
         misses=store.executables.misses,

@@ -25,7 +25,7 @@ from .lazily import later
 from .lowering import Reduce
 from .modes import modes
 from .numbers import Apart, apart, with_numbers
-from .program import Program
+from .program import BufferProgram
 from .records import record
 from .runtime.cache import LRU
 from .runtime.executable import Pieces
@@ -56,7 +56,7 @@ class Families:
         self._kernels = kernels
         self._table = LRU(256)
 
-    def find(self, graph: Graph) -> tuple[Program, Pieces] | None:
+    def find(self, graph: Graph) -> tuple[BufferProgram, Pieces] | None:
         """The program of a graph with its kernels, if its family has one for any extents."""
         try:
             found = apart(graph)
@@ -79,7 +79,7 @@ class _Family:
         self.samples = [first]
         self.general: _General | None = None
 
-    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> tuple[Program, Pieces] | None:
+    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> tuple[BufferProgram, Pieces] | None:
         """The program of a graph that was taken apart."""
         numbers = taken.numbers
         if self.general is not None:
@@ -153,7 +153,7 @@ class _General:
     program: SizedProgram
     native: Callable[[], dict[int, NativeKernel]]
 
-    def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[Program, Pieces] | None:
+    def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[BufferProgram, Pieces] | None:
         """The program for these numbers; None where it would be wrong."""
         values = [numbers[p] for p in self.unknowns.positions]
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):

@@ -15,7 +15,7 @@ from typing import Any
 from .ir import Aval, Graph
 from .records import record
 
-__all__ = ["Choice", "Nested", "Recurrence", "Repetition", "Retreat"]
+__all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "Retreat"]
 
 
 class Nested:
@@ -71,7 +71,7 @@ class Recurrence(Nested):
 
 
 @record(frozen=True)
-class Choice(Nested):
+class NestedBranch(Nested):
     """`yes(*hidden)` or `no(*hidden)`.   Inputs are the bool to choose by, then what either reads."""
 
     yes: Graph

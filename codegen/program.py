@@ -10,13 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .ir import Aval, Graph, Node
-from .kernel.nest import Function
+from .kernel.nest import NestFunction
 from .records import field, record
 from .symbols import most
 
 __all__ = [
-    "UNKNOWN_TRIPS", "Branch", "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Run", "Step",
-    "While", "aligned", "bodies", "bytes_moved", "every_step",
+    "UNKNOWN_TRIPS",
+    "Branch",
+    "Buffer",
+    "BufferProgram",
+    "Gemm",
+    "HostCall",
+    "Kernel",
+    "Loop",
+    "Place",
+    "Run",
+    "Step",
+    "While",
+    "aligned",
+    "bodies",
+    "bytes_moved",
+    "every_step",
 ]  # fmt: skip
 
 
@@ -41,7 +55,7 @@ class Kernel:
     that it computes, also those that another kernel computes again.
     """
 
-    function: Function
+    function: NestFunction
     extents: tuple[int, ...] = ()
     updates: frozenset[int] = frozenset()
     members: tuple[Node, ...] = ()
@@ -96,7 +110,7 @@ class Loop:
     """
 
     reads: int
-    body: Program
+    body: BufferProgram
     length: int
     is_reversed: bool
     firsts: tuple[Place, ...]
@@ -143,7 +157,7 @@ class Loop:
 class Run:
     """One run of a body: where its inputs and its outputs lie."""
 
-    body: Program
+    body: BufferProgram
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
 
@@ -173,8 +187,8 @@ class While:
     """
 
     reads: int
-    condition: Program
-    step: Program
+    condition: BufferProgram
+    step: BufferProgram
     firsts: tuple[Place, ...]
     hidden: tuple[Place, ...]
     lasts: tuple[Place | None, ...]
@@ -226,7 +240,7 @@ class Step:
 
 
 @record()
-class Program:
+class BufferProgram:
     """Buffers, steps in order.  `inputs` and `outputs` are the graph's avals.
 
     Every output has its own buffer, written by some step (an output that is an input, or that
@@ -246,7 +260,7 @@ class Program:
     shares: dict[Node, Node] = field(default_factory=dict)
 
 
-def bodies(work: object) -> list[tuple[str, Program, int]]:
+def bodies(work: object) -> list[tuple[str, BufferProgram, int]]:
     """The programs that a step runs inside: what each is for, and how often it runs (at most, or roughly)."""
     match work:
         case Loop(body=body, length=length):
@@ -259,7 +273,7 @@ def bodies(work: object) -> list[tuple[str, Program, int]]:
     return []
 
 
-def every_step(program: Program) -> Iterator[tuple[Step, Program, int]]:
+def every_step(program: BufferProgram) -> Iterator[tuple[Step, BufferProgram, int]]:
     """All steps, those of loops and branches in place of them; the program that each stands in; how often it runs."""
     for step in program.steps:
         inside = bodies(step.work)
@@ -270,7 +284,7 @@ def every_step(program: Program) -> Iterator[tuple[Step, Program, int]]:
                 yield inner, where, times * runs
 
 
-def bytes_moved(program: Program) -> int:
+def bytes_moved(program: BufferProgram) -> int:
     """The bytes that the steps read and write, each array once; one that a step writes in place, twice."""
     total = 0
     for step, where, times in every_step(program):

@@ -25,9 +25,9 @@ from .program import Gemm, Kernel, bodies
 from .records import record
 from .runtime import native
 from .runtime.cost import LONG, operations_of
-from .runtime.executable import Layout
+from .runtime.executable import SlotLayout
 from .runtime.kernels import KernelTable
-from .runtime.launcher import Block, NativeStep, Plan, Share, StepTable, builtin_of
+from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTable, builtin_of
 from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.share import SHARED, chunk_of, load
 from .sized import SizedGraph
@@ -130,13 +130,13 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     bind = defined("bind", f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)
 
     def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
-        block = Block(template.plan, StepTable(template.plan.steps, is_long=False), slow)
+        block = PlanBlock(template.plan, StepTable(template.plan.steps, is_long=False), slow)
         return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
 
     return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])
 
 
-def _arrays_of(block: Block) -> list[ctypes.Array]:
+def _arrays_of(block: PlanBlock) -> list[ctypes.Array]:
     """The arrays that are written into, in the order of a template's names for them."""
     fixed = [block.words, block.output_specs.table, block.offsets, block.steps.table]
     return [*fixed, *block.input_specs.shapes, *block.output_specs.shapes, *block.steps.numbers]
@@ -149,7 +149,7 @@ class _SizedPlan:
     places   lines of code that is run once for those arrays
     """
 
-    plan: Plan
+    plan: LaunchPlan
     lines: list[str]
     places: list[str]
     count: int
@@ -162,7 +162,7 @@ _WORDS, _OUTPUTS, _OFFSETS, _STEPS, _FIXED = range(5)
 def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
     program = sized.program
     inputs, outputs = program.inputs, program.outputs
-    layout = Layout(program)
+    layout = SlotLayout(program)
     lines: list[str] = []
     for k, aval in enumerate((*inputs, *outputs), _FIXED):
         lines += [f"a{k}[{axis}] = {formula(n)}" for axis, n in enumerate(aval.shape) if type(n) is Symbol]
@@ -172,7 +172,7 @@ def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
     lines += _placed(layout.offsets, program.workspace_bytes)
     steps, places, more, constants, owns = _steps(sized, code, layout, _FIXED + len(inputs) + len(outputs))
     offsets = (0,) * len(layout.offsets)
-    plan = Plan(program.name, _plain(inputs), _plain(outputs), offsets, 0, tuple(steps), False, owns)
+    plan = LaunchPlan(program.name, _plain(inputs), _plain(outputs), offsets, 0, tuple(steps), False, owns)
     more.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations_of(program))}) >= LONG")
     count = _FIXED + len(inputs) + len(outputs) + 2 * len(steps)
     return _SizedPlan(plan, [*lines, *more], places, count, constants)
@@ -195,7 +195,7 @@ def _placed(offsets: Sequence[int], size: int) -> list[str]:
 
 
 def _steps(
-    sized: SizedProgram, code: dict[int, Any], layout: Layout, first: int
+    sized: SizedProgram, code: dict[int, Any], layout: SlotLayout, first: int
 ) -> tuple[list[NativeStep], list[str], list[str], dict[str, Any], tuple]:
     """Steps, the lines that say where products are and that write numbers, what these name, owners of machine code."""
     steps: list[NativeStep] = []

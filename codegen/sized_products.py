@@ -19,7 +19,7 @@ from .program import Gemm
 from .records import NamedTuple
 from .runtime.launcher import Share
 from .runtime.plan_words import STEP_WORDS
-from .runtime.products import Product, product_step
+from .runtime.products import ProductStep, product_step
 from .runtime.threads import sharing
 from .symbols import LEAST, Symbol, checked, formula, symbol, watched
 from .written import defined
@@ -45,7 +45,7 @@ Write = Callable[..., bool]
 class _SizedCut(NamedTuple):
     """A product, with zeros for extents that depend on the size, and what writes those."""
 
-    product: Product
+    product: ProductStep
     write: Write
 
 
@@ -65,13 +65,13 @@ class SizedProduct:
         #: Of each number which of the unknown ones it is, or -1, and itself.
         self._numbers = [(self.given.index(formula(n)), 0) if type(n) is Symbol else (-1, n) for n in numbers]
         self._cuts: list[_SizedCut] = []
-        self._known: dict[tuple[int, ...], Product] = {}
+        self._known: dict[tuple[int, ...], ProductStep] = {}
 
     def place(self, table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array) -> _Placed:
         """Its step in memory: the words of all steps, and where its own begin; its slots; its extents."""
         return _Placed(self, table, at, slots, extents)
 
-    def found(self, extents: ctypes.Array, values: tuple[int, ...]) -> tuple[Product, Write]:
+    def found(self, extents: ctypes.Array, values: tuple[int, ...]) -> tuple[ProductStep, Write]:
         """The product's step for these sizes, and what writes its extents for others that are cut alike."""
         if not values:
             return product_step(self._gemm(values)), _always
@@ -96,7 +96,7 @@ class SizedProduct:
         dtype, transpose_a, transpose_b = self._sort
         return Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a, b, c))
 
-    def _cut(self, values: tuple[int, ...], product: Product) -> _SizedCut | None:
+    def _cut(self, values: tuple[int, ...], product: ProductStep) -> _SizedCut | None:
         """The product for these sizes, by formulas; None where they do not say it."""
         if product.share is not None or min(values) < LEAST:
             return None

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 from .emit import Emitted
 from .emit.nests import kernels_in
 from .ir import Aval, Graph
-from .kernel.nest import Function
+from .kernel.nest import NestFunction
 from .passes import optimize, plan
 from .passes.caches import is_beyond_caches
 from .passes.storage import in_chains
-from .program import Branch, Buffer, Gemm, Kernel, Loop, Program, Run, Step, While, bodies
+from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While, bodies
 from .records import record, replace
 from .runtime import whole
 from .runtime.executable import Pieces
 from .runtime.kernels import NativeKernel, text_of
-from .runtime.share import Piece, is_shared, shared, sized
+from .runtime.share import KernelPiece, is_shared, shared, sized
 from .symbols import Conditions, NotSymbolic, Symbol, formula, watched
 
 __all__ = ["SizedProgram", "sized_program"]
@@ -42,7 +42,7 @@ _FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
 Made = Callable[[Iterator[int]], Any] | None
 
 #: Records that numbers may be in; fields that are only looked at, or that pieces say.
-_RECORDS = frozenset((Loop, While, Branch, Run, Program, Buffer, Step, Kernel, Gemm))
+_RECORDS = frozenset((Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm))
 _LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
 
 #: Classes of values whose text says all.
@@ -52,12 +52,12 @@ _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 class _OneFunction(NamedTuple):
     """A nest that is one function, and its kernels' pieces, which no threads share."""
 
-    function: whole.Nest
-    pieces: list[list[Piece]]
+    function: whole.NestText
+    pieces: list[list[KernelPiece]]
 
 
 #: What runs, in order: pieces of kernels, nests that are one function; None for another nest, whose parts follow.
-_Parts = list["_OneFunction | list[Piece] | None"]
+_Parts = list["_OneFunction | list[KernelPiece] | None"]
 
 
 @record(frozen=True)
@@ -69,16 +69,16 @@ class SizedProgram:
     text      all that is no number
     """
 
-    program: Program
+    program: BufferProgram
     made: Made
     numbers: list[int]
     parts: _Parts
     text: Hashable
 
     @property
-    def functions(self) -> list[Function | Emitted]:
+    def functions(self) -> list[NestFunction | Emitted]:
         """All that has to be compiled."""
-        found: list[Function | Emitted] = []
+        found: list[NestFunction | Emitted] = []
         for part in self.parts:
             if isinstance(part, _OneFunction):
                 found.append(part.function.emitted)
@@ -88,10 +88,10 @@ class SizedProgram:
 
     def at(
         self, numbers: Iterator[int], graph: Graph, native: Mapping[int, NativeKernel]
-    ) -> tuple[Program, Pieces] | None:
+    ) -> tuple[BufferProgram, Pieces] | None:
         """The program of this graph, which has these numbers, and its code; None where it would be planned otherwise.
         """
-        program: Program = self.made(numbers) if self.made else replace(self.program)
+        program: BufferProgram = self.made(numbers) if self.made else replace(self.program)
         program.graph = graph
         found = Pieces({}, dict(native), {})
         for step in program.steps:
@@ -120,7 +120,7 @@ def _settle(steps: Sequence[Step], parts: Iterator[Any], numbers: Iterator[int],
     return True
 
 
-def _sized(kernel: Kernel, pieces: Sequence[Piece]) -> list[Piece]:
+def _sized(kernel: Kernel, pieces: Sequence[KernelPiece]) -> list[KernelPiece]:
     return [sized(piece, kernel.function, kernel.extents) for piece in pieces]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.kernel.instructions import INSTRUCTIONS
-from codegen.kernel.nest import Block, Function, MemRef, Operation, ScalarType, Value
+from codegen.kernel.nest import Block, MemRef, NestFunction, Operation, ScalarType, Value
 
 __all__ = ["interpret"]
 
@@ -31,7 +31,7 @@ _RELATIONS: dict[str, Callable] = {
 }
 
 
-def interpret(function: Function, arguments: Sequence[Any]) -> int:
+def interpret(function: NestFunction, arguments: Sequence[Any]) -> int:
     """Run a kernel on packed arrays, which it writes to; gives its status."""
     values: dict[Value, Any] = {}
     for formal, actual in zip(function.arguments, arguments, strict=True):

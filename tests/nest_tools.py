@@ -8,7 +8,7 @@
 
 from contextlib import contextmanager
 
-from codegen.kernel.nest import I1, I32, INDEX, Block, Function, MemRef, Operation, Value
+from codegen.kernel.nest import I1, I32, INDEX, Block, MemRef, NestFunction, Operation, Value
 
 #: Casts give their type as `to`; comparisons i1; all others the type of their last operand.
 COMPARISONS = ("arith.cmpf", "arith.cmpi")
@@ -98,9 +98,9 @@ class Nest:
         self.calls[callee] = tuple(v.type for v in operands)
         return self.op("func.call", *operands, to=to, callee=callee)
 
-    def function(self, writes: str = "", status: Value | None = None) -> Function:
+    def function(self, writes: str = "", status: Value | None = None) -> NestFunction:
         """The function, ended by its status (0 unless given); `writes` names its results."""
         with self.inside(self.top):
             self.emit("func.return", [status or self.constant(0, I32)])
         numbers = frozenset(self.names.index(name) for name in writes.split())
-        return Function(self.name, self.top, self.names, numbers, self.calls)
+        return NestFunction(self.name, self.top, self.names, numbers, self.calls)

@@ -29,8 +29,8 @@ from codegen.kernel.nest import (
     INDEX,
     Block,
     Extent,
-    Function,
     MemRef,
+    NestFunction,
     Operation,
     ScalarType,
     Type,
@@ -48,7 +48,7 @@ class _Broken(Exception):
     """Why, before it is known where."""
 
 
-def verify_function(function: Function) -> None:
+def verify_function(function: NestFunction) -> None:
     """Return if `function` keeps every rule of `nest`.  Raises InvalidFunction otherwise."""
     _Verifier(function).run()
 
@@ -275,7 +275,7 @@ _RULES: dict[str, Rule] = {
 class _Verifier:
     """One function: its signature, then every block with the values that are visible there."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: NestFunction) -> None:
         self.function = function
         self.names = name_values(function)
         self.visible: set[Value] = set()

@@ -81,7 +81,7 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def user_errors(file: str) -> Iterator[None]:
-    """What the user's own code raises becomes an Error that says what, and where in the file it was.
+    """Turn an exception of the user's own code into an Error that says its line in the file.
 
     What it prints goes to stderr.
     """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.nested import Choice
+from codegen.nested import NestedBranch
 
 from .. import tree
 from ..custom import function
@@ -39,12 +39,12 @@ class Branches(NamedTuple):
     no: Body
 
     @property
-    def nested(self) -> Choice:
+    def nested(self) -> NestedBranch:
         """The same, as the compiler has it."""
-        return Choice(self.yes.graph, self.no.graph)
+        return NestedBranch(self.yes.graph, self.no.graph)
 
 
-def _run(choice: Choice, chosen: np.ndarray, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+def _run(choice: NestedBranch, chosen: np.ndarray, *arrays: np.ndarray) -> Sequence[np.ndarray]:
     """Run the choice.  (Compiled, it is native where both branches are.)"""
     return run_of(choice.yes if chosen else choice.no)(*arrays)
 

@@ -105,7 +105,7 @@ def _computed(body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def checkpoint(f: Callable) -> Callable:
-    """The same function, whose intermediate values are computed again in the backward pass instead of kept.
+    """A function like `f`, whose intermediate values are computed again in the backward pass instead of kept.
 
     f   a function of any nestings of tensors, arrays and numbers, also by keyword; other arguments are static, and
         other leaves of its result come back as they are.  It may not evaluate

@@ -18,7 +18,7 @@ import numpy as np
 
 from codegen.symbols import is_watched
 
-from ..custom.call import Call
+from ..custom.call import CustomCall
 from ..custom.reads import is_fixed
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
@@ -92,7 +92,7 @@ def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
     return None if None in rules else (purpose, MODE.get().tracks, avals, rules)
 
 
-def _is_users(call: Call) -> bool:
+def _is_users(call: CustomCall) -> bool:
     """True if a rule of a call may read what a program changes."""
     rules = [rule.implementation for rule in map(call.rule, _RULES) if rule is not None]
     return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])

@@ -42,7 +42,7 @@ _MOVES = frozenset(("transpose", "reshape", "neg", "identity"))
 _OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozenset(("reshape", "identity"))
 
 
-class Term(NamedTuple):
+class SummedTerm(NamedTuple):
     """A term that each step adds to a state, added up after the loop: `moves` of a sum of stacked values over steps.
 
     values      one, which a step may sum over axes; or two, of which a step has the product left.T @ right
@@ -74,7 +74,7 @@ class Split(NamedTuple):
     states: list[int]
     elements: list[int]
     hidden: list[int]
-    sums: dict[int, list[Term]]
+    sums: dict[int, list[SummedTerm]]
     stacked: list[Node]
     early_nodes: list[Node]
 
@@ -109,7 +109,7 @@ def in_parts(
     return found, given[: len(body.results) - len(states)]
 
 
-def _total(term: Term, values: Sequence[Tensor]) -> Tensor:
+def _total(term: SummedTerm, values: Sequence[Tensor]) -> Tensor:
     """The sum of a term over all steps."""
     if len(values) == 1:
         total = sum(values[0], axis=(0, *[1 + a for a in term.axes]))
@@ -253,7 +253,7 @@ def _size_of(*nodes: Node) -> float:
     return fsum([n.kind.out.aval.nbytes for n in nodes])
 
 
-def _sums_of(looked: Looked) -> dict[int, tuple[list[Term], list[Node]]]:
+def _sums_of(looked: Looked) -> dict[int, tuple[list[SummedTerm], list[Node]]]:
     """The states to which each step adds products, and nobody reads meanwhile.
 
     For each the terms that are added up after the loop, and the nodes that stay in it.
@@ -267,7 +267,7 @@ def _sums_of(looked: Looked) -> dict[int, tuple[list[Term], list[Node]]]:
             candidates[k] = terms
     products = {t: p for terms in candidates.values() for t in terms if (p := _product(looked, t)) is not None}
     stacked = {n for p in products.values() for n in p.values}
-    found: dict[int, tuple[list[Term], list[Node]]] = {}
+    found: dict[int, tuple[list[SummedTerm], list[Node]]] = {}
     for k, terms in candidates.items():
         moved = {t: products.get(t) or _plain(t, stacked) for t in terms}
         after = [term for term in moved.values() if term is not None]
@@ -308,7 +308,7 @@ def _stripped(
     return tuple(found), node
 
 
-def _product(looked: Looked, term: Node) -> Term | None:
+def _product(looked: Looked, term: Node) -> SummedTerm | None:
     """A term as a product whose operands may be stacked."""
     moves, node = _stripped(term)
     if len(node.inputs) != 2:
@@ -328,7 +328,7 @@ def _product(looked: Looked, term: Node) -> Term | None:
     if any(n in looked.again or not (n in looked.of_states or n in looked.of_elements) for n in (left, right)):
         return None
     stacked = {n for n in (left, right) if n not in looked.elements}
-    return Term(moves, (left, right), (), rows, is_turned) if _size_of(*stacked) <= _size_of(node) else None
+    return SummedTerm(moves, (left, right), (), rows, is_turned) if _size_of(*stacked) <= _size_of(node) else None
 
 
 def _itself(node: Node) -> Node:
@@ -338,11 +338,11 @@ def _itself(node: Node) -> Node:
     return node
 
 
-def _plain(term: Node, stacked: set[Node]) -> Term | None:
+def _plain(term: Node, stacked: set[Node]) -> SummedTerm | None:
     """A term as the sum of something that is stacked anyway."""
     moves, node = _stripped(term, stacked)
     axes: tuple[int, ...] = ()
     if node not in stacked and node.kind.op.name == "sum":
         (axes,) = node.kind.params
         node = _itself(node.inputs[0])
-    return Term(moves, (node,), axes) if node in stacked else None
+    return SummedTerm(moves, (node,), axes) if node in stacked else None

@@ -40,7 +40,7 @@ from .trace import as_written
 __all__ = ["by_hand", "looped"]
 
 
-class Loop(NamedTuple):
+class StaticLoop(NamedTuple):
     """The static part of a loop.
 
     carried, scanned   numbers of states, and of inputs that a step gets an element of
@@ -73,7 +73,7 @@ def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
     return [*states, *stacks]
 
 
-def _of_all(size: int, loop: Loop, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+def _of_all(size: int, loop: StaticLoop, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
     """One loop whose body does a step of every example."""
     carried, split = loop.carried, loop.carried + loop.scanned
     flags = until_stable(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
@@ -103,7 +103,7 @@ def _loop(loop, inputs): ...
 
 
 _loop.__name__ = "scan"  # in messages
-_scan = Regions("scan", Loop, _run, _of_all, _loop)
+_scan = Regions("scan", StaticLoop, _run, _of_all, _loop)
 CALLS[_loop] = lambda size, values, differ: tuple(_of_all(size, values["loop"], values["inputs"], differ["inputs"]))
 
 
@@ -205,7 +205,7 @@ def _(ctx, _loop, dots):
 
 
 def _derived_loop(
-    loop: Loop, purpose: tuple, step: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor],
+    loop: StaticLoop, purpose: tuple, step: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor],
     hidden: Sequence[Tensor], turned: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and what steps gave, by a loop whose step is made of the body's.
@@ -248,7 +248,7 @@ def looped(
 
     def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
         carried = len(groups[0])
-        loop = Loop(carried, len(groups[1]), length, reverse, False, body)
+        loop = StaticLoop(carried, len(groups[1]), length, reverse, False, body)
         # A loop without results has no effect, so it is left out.
         found = _loop(loop, tuple([t for group in groups for t in group])) if body.results else ()
         return _groups(found, (carried, len(body.results) - carried))[:2]

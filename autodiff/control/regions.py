@@ -24,7 +24,7 @@ from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
 from codegen.lowering import Move, Nest
 
 from ..ops import pad, reshape
-from ..ops.batching import Parts
+from ..ops.batching import BatchedParts
 from ..ops.primitive import linear, primitive
 from ..ops.slicing import part
 from ..tape.record import record
@@ -52,7 +52,9 @@ class Regions:
         def pulled(y_bar: Tensor, _y: Tensor, *xs: Tensor, dtype: str, **of: Any) -> tuple:
             return self._pulled(y_bar, xs, dtype, static(**of))
 
-        def batch(_op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any) -> Parts:
+        def batch(
+            _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
+        ) -> BatchedParts:
             made = static(**of)
             return _parts(of_all(size, made, xs, mapped), made.nested.results, DTYPES[dtype])
 
@@ -128,11 +130,11 @@ def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
 
 
-def _parts(results: Sequence[Tensor], avals: Sequence[Aval], dtype: np.dtype) -> Parts:
+def _parts(results: Sequence[Tensor], avals: Sequence[Aval], dtype: np.dtype) -> BatchedParts:
     """A stand-in for the vector of one dtype of every example, given the results of all and the avals of one's."""
     pairs = [(t, a) for t, a in zip(results, avals, strict=False) if a.dtype == dtype]
     starts = itertools.accumulate([a.size for _, a in pairs], initial=0)
-    return Parts({(start, a.shape): t for start, (t, a) in zip(starts, pairs, strict=False)})
+    return BatchedParts({(start, a.shape): t for start, (t, a) in zip(starts, pairs, strict=False)})
 
 
 def _part_of(k: Any, index: Sequence[Any], vector: Any, *, start: int, shape: tuple[int, ...]) -> Any:
@@ -149,7 +151,7 @@ def _put_back(y_bar: Tensor, _y: Tensor, vector: Tensor, *, start: int, shape: t
 
 def _unpack_batch(op: Any, size: int, xs: Sequence[Any], mapped: Any, *, start: int, shape: tuple[int, ...]) -> Tensor:
     (packed,) = xs
-    if isinstance(packed, Parts):
+    if isinstance(packed, BatchedParts):
         return packed.results[start, shape]
     return reshape(part(packed, 1, start, start + math.prod(shape)), (size, *shape))
 

@@ -44,7 +44,7 @@ class Like:
         self.number = issubclass(cls, np.generic)
 
     def value(self, t: Tensor) -> Tensor:
-        """The same for a run outside of a trace, on a tensor with a value."""
+        """Run it outside of a trace, on a tensor with a value."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
             return standing(own(t), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
@@ -118,7 +118,7 @@ class Nesting:
     __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
     def __repr__(self) -> str:
-        """As the structure's, with None where nothing is."""
+        """The structure's own text, with None where nothing is."""
         there = iter(self._there)
         return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
 

@@ -30,7 +30,7 @@ from codegen.ir import Aval
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .call import Call
+from .call import CustomCall
 
 __all__ = ["MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of"]
 
@@ -41,7 +41,7 @@ _TOKEN_KIND = leaf_kind(out_of(Aval((), np.int64)))
 _KINDS: dict[Out, Kind] = {}
 
 _next_token = itertools.count(1).__next__
-_calls: dict[int, ref[Call]] = {}
+_calls: dict[int, ref[CustomCall]] = {}
 
 
 def boundary_kind(out: Out) -> Kind:
@@ -53,7 +53,7 @@ def boundary_kind(out: Out) -> Kind:
     return found
 
 
-class MappedCall(Call):
+class MappedCall(CustomCall):
     """The calls of a custom function for many examples (`vmap`): the rule of one is applied to each.
 
     inner    the call of one example;  size: how many there are
@@ -66,8 +66,8 @@ class MappedCall(Call):
     pull_each: ClassVar[Callable[..., list[Tensor | None]]]
     push_each: ClassVar[Callable[..., dict[Any, Tensor]]]
 
-    def __init__(self, inner: Call, size: int, mapped: tuple[bool, ...]) -> None:
-        for name in Call.__slots__:
+    def __init__(self, inner: CustomCall, size: int, mapped: tuple[bool, ...]) -> None:
+        for name in CustomCall.__slots__:
             if name != "__weakref__":
                 setattr(self, name, getattr(inner, name))
         self.inner = inner
@@ -99,7 +99,7 @@ class MappedCall(Call):
         return _boundary_node(self.inner, inputs, flow)
 
 
-def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
+def _boundary_node(call: CustomCall, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
     is_one = call.shape.first
     node = rich_node(boundary_kind(inputs[0].kind.out) if is_one else _CALL_KIND, tuple(inputs), call=call)
@@ -108,13 +108,13 @@ def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
     return node
 
 
-def call_of(token: int) -> Call:
+def call_of(token: int) -> CustomCall:
     """The call that a token stands for, as long as its boundary is alive."""
     return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
 def outputs_of(
-    call: Call, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
+    call: CustomCall, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
 ) -> list[Tensor]:
     """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
     n, is_transparent = len(inputs), call.site.transparent
@@ -126,7 +126,7 @@ def outputs_of(
     return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
-def token_of(call: Call) -> Node:
+def token_of(call: CustomCall) -> Node:
     """A number that finds the call again, as an input of the graph: not part of any key."""
     number = _next_token()
     _calls[number] = ref(call, partial(_calls.pop, number))

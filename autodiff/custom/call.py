@@ -26,9 +26,9 @@ from ..tape.node import Alive, kept
 from ..tree import Structure
 from .closures import Path, standing
 from .packed import Packed
-from .reads import Walk, is_fixed, static_key
+from .reads import ReadsWalk, is_fixed, static_key
 
-__all__ = ["LOOKS", "Call", "Shape", "Site", "key_of", "note_looks", "shape_of"]
+__all__ = ["LOOKS", "CallShape", "CustomCall", "Site", "key_of", "note_looks", "shape_of"]
 
 
 class Site(NamedTuple):
@@ -48,7 +48,7 @@ class Site(NamedTuple):
 Part = tuple[str | None, Any, tuple[int | None, ...]]
 
 
-class Shape:
+class CallShape:
     """Everything about a call but its site, its avals and the values that are no tensors.
 
     parts                  arguments by name, saved, attributes by name, the outputs, in order: each a Packed that
@@ -83,7 +83,7 @@ def _classes_of(structure: Structure | None) -> Iterator[type]:
             yield from _classes_of(child)
 
 
-_SHAPES: dict[Any, Shape] = {}
+_SHAPES: dict[Any, CallShape] = {}
 #: All that are alive: keys of plans compare them, and this table may have been emptied since.
 _ALIVE = Alive()
 
@@ -91,13 +91,13 @@ _ALIVE = Alive()
 def shape_of(
     parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
     closed: tuple[str, ...] = (), closed_at: int = 0,
-) -> Shape:  # fmt: skip
+) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
     key = (tuple(parts), n_arguments, n_saved, materialize, first, closed, closed_at)
-    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, Shape, *key))
+    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, CallShape, *key))
 
 
-class Call:
+class CustomCall:
     """The call of a custom function that a boundary stands for.
 
     site, shape  what it shares with others: see above
@@ -117,7 +117,7 @@ class Call:
     )  # fmt: skip
 
     def __init__(
-        self, site: Site, shape: Shape, statics: tuple[Any, ...], avals: tuple[Aval, ...], opaque: bool,
+        self, site: Site, shape: CallShape, statics: tuple[Any, ...], avals: tuple[Aval, ...], opaque: bool,
         token: int | None, line: UserLine | None,
     ) -> None:  # fmt: skip
         self.site = site
@@ -132,9 +132,9 @@ class Call:
         self.numbers: list[Any] = _NONE
         self.structure: Any = None
 
-    def with_statics(self, statics: Sequence[Any]) -> Call:
+    def with_statics(self, statics: Sequence[Any]) -> CustomCall:
         """A copy of the call with other values."""
-        other = Call(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
+        other = CustomCall(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
         other.reads = self.reads
         return other
 
@@ -200,7 +200,7 @@ class Call:
         """
         found = None if met is None else met.get(id(self.site))
         if found is None:
-            rule, walk = self.rule(), Walk([])
+            rule, walk = self.rule(), ReadsWalk([])
             code = None if rule is None or (rule.host and self.token is not None) else self._key_of(rule, walk)
             found = rule, code, walk
             if met is not None:
@@ -212,7 +212,7 @@ class Call:
             return (rule, self.shape)
         numbers, parts, is_whole = [*(of_rule.numbers or ())], (), of_rule.is_whole
         if self.statics or self.shape.classes:
-            walk = Walk(numbers)
+            walk = ReadsWalk(numbers)
             parts = self._parts(walk)
             is_whole = is_whole and walk.is_whole
         self.numbers = numbers
@@ -228,7 +228,7 @@ class Call:
 
     def rules_key(self, *kinds: str) -> Any:
         """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
-        rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], Walk()
+        rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], ReadsWalk()
         if rules[0] is not None and rules[0].host and self.token is not None:
             keys: list[Any] = [rules[0], *[None if r is None else self._key_of(r, walk) for r in rules[1:]]]
         else:
@@ -248,14 +248,14 @@ class Call:
         key = self.rules_key()
         return (key, self.transparent) if self.is_pure else None
 
-    def _key_of(self, rule: Any, walk: Walk) -> Any:
+    def _key_of(self, rule: Any, walk: ReadsWalk) -> Any:
         """The key of a rule; of what it reads of a trace, the places."""
         if not self.reads:
             return walk.key(rule.implementation)
         with standing(rule, self.reads, _Place):
             return walk.key(rule.implementation)
 
-    def _parts(self, walk: Walk) -> tuple:
+    def _parts(self, walk: ReadsWalk) -> tuple:
         """The keys of what its rules may read of the call."""
         return (*[walk.key(x) for x in self.statics], *[walk.of_class(cls) for cls in self.shape.classes])
 

@@ -14,10 +14,10 @@ from ..errors import GradientError, caller
 from ..tensor import Tensor
 from .fields import Fields
 
-__all__ = ["BackwardContext", "ForwardContext", "Said", "attributes", "said", "wanted"]
+__all__ = ["BackwardContext", "Declared", "ForwardContext", "attributes", "said", "wanted"]
 
 
-class Said:
+class Declared:
     """Declarations that a forward method has made to its context.
 
     saved        (name or None, value) in order; None before save_for_backward
@@ -67,7 +67,7 @@ class ForwardContext(_Own):
         self.__names = names
         self.__needs = needs
         self.__inputs = inputs
-        self.__said = Said()
+        self.__said = Declared()
 
     @property
     def needs_input_grad(self) -> Fields:
@@ -193,7 +193,7 @@ class ForwardContext(_Own):
 _said_of = attrgetter(_SAID)
 
 
-def said(ctx: ForwardContext) -> Said:
+def said(ctx: ForwardContext) -> Declared:
     """The declarations of forward so far."""
     return _said_of(ctx)
 

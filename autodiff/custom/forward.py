@@ -16,7 +16,7 @@ from ..tape.node import Node, new_number
 from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
 from .boundary import outputs_of, token_of
-from .call import Call, Site, shape_of
+from .call import CustomCall, Site, shape_of
 from .closures import Path, closed_over, held_by, names_of
 from .context import ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
@@ -95,7 +95,7 @@ class Entered:
         return closed_over([*[t.node for t in outputs.tracked], *asked], mine, self.since)
 
     def visit(self) -> Visit:
-        """The same for a host forward."""
+        """Visit a host forward."""
         avals = tuple([n.kind.out.aval for n in self.inputs])
         return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, avals)
 
@@ -235,7 +235,7 @@ def _bounded(
     parts = [(n, p.structure, p.places) for n, p in named]
     shape = shape_of(parts, len(arguments), len(saved), told.materialize, first, *names)
     statics = tuple([x for _, p in named for x in p.statics])
-    call = Call(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
+    call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
     if has_token:
@@ -245,7 +245,7 @@ def _bounded(
     return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]
 
 
-def _traced_reads(call: Call, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
+def _traced_reads(call: CustomCall, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
     """The values of this trace, and of those around it, that the rules of a call close over: where they are now."""
     outside = state.now.outside
     rules = [rule for rule in (call.rule(), call.rule("jvp")) if rule is not None]

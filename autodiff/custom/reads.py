@@ -51,7 +51,8 @@ from ..tensor import AbstractTensor, Tensor
 from .code_facts import facts_of
 
 __all__ = [
-    "Walk", "can_be_watched", "class_parts", "is_fixed", "is_library_function", "is_object", "reads_of", "static_key",
+    "ReadsWalk", "can_be_watched", "class_parts", "is_fixed", "is_library_function", "is_object", "reads_of",
+    "static_key",
 ]  # fmt: skip
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
@@ -79,11 +80,11 @@ _last = namespace("object")
 
 def static_key(value: Any) -> tuple[Any, bool]:
     """(key, whether the key says everything that can be read from the value)."""
-    walk = Walk()
+    walk = ReadsWalk()
     return walk.key(value), walk.is_whole
 
 
-class Walk:
+class ReadsWalk:
     """One walk over what a value holds, and what functions in it read, which makes keys.
 
     numbers    where numbers and arrays are put, instead of into the key; None: they count by value

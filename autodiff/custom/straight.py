@@ -39,9 +39,9 @@ from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
 from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
-from .call import Call, Shape, Site, shape_of
+from .call import CallShape, CustomCall, Site, shape_of
 from .closures import closed_over, holder
-from .context import ForwardContext, Said, attributes, said
+from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
 from .packed import own_copy
 
@@ -105,7 +105,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
     return call
 """
 
-_NOTHING = Said()  # what no context was told
+_NOTHING = Declared()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
@@ -147,7 +147,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
-        "Call": Call,
+        "Call": CustomCall,
         "ForwardContext": ForwardContext,
         "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
@@ -232,7 +232,7 @@ def straight_call(
         return general
     names = tuple(names)
     tensors, others = [[k for k, t in enumerate(is_tensor) if t is which] for which in (True, False)]
-    shapes: dict[tuple, Shape] = {}
+    shapes: dict[tuple, CallShape] = {}
 
     def finish(
         arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, asked: int, looked: int, covered: int,
@@ -279,11 +279,11 @@ def straight_call(
         if ctx is not None:
             attributes(ctx)  # refuses names that are its own
         shape = shapes.get(key) or new_shape(key)
-        call = Call(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
+        call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
         found = outputs_of(call, inputs, extras, nodes, masked)
         return found[0] if structure is None else tree.unflatten(structure, found)
 
-    def new_shape(key: tuple) -> Shape:
+    def new_shape(key: tuple) -> CallShape:
         """key: materialize, numbers of attributes and outputs, the container; name and place of all that is kept."""
         materialize, n_attributes, count, structure, *pairs = key
         first = int(count == 1)

@@ -20,7 +20,7 @@ import numpy as np
 from codegen.records import NamedTuple
 
 from ..tape.watched import Watch
-from .call import Call
+from .call import CustomCall
 from .code_facts import facts_of
 from .reads import can_be_watched, class_parts, is_library_function, is_object, reads_of
 
@@ -34,11 +34,11 @@ class Watching(NamedTuple):
     """
 
     watch: Watch
-    call: Call
+    call: CustomCall
     rule: Callable
 
 
-def watched(call: Call) -> Watching | None:
+def watched(call: CustomCall) -> Watching | None:
     """The rule of a call and what it reads, with watched numbers; None where it has to get plain ones.
 
     `call.numbers` holds what `call.key` found just now.

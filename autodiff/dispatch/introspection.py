@@ -9,7 +9,7 @@ from ..errors import DispatchError, caller, in_short
 from .generic import GenericFunction, all_functions
 from .late import complete
 from .method import Method
-from .resolution import Ambiguity, Table, not_found
+from .resolution import Ambiguity, MethodTable, not_found
 from .signature import type_name
 
 __all__ = [
@@ -255,7 +255,7 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     return gaps
 
 
-def _unreachable(table: Table) -> list[Unreachable]:
+def _unreachable(table: MethodTable) -> list[Unreachable]:
     """The methods of a table that more specific ones replace in every call they would take."""
     found = []
     ordered = table.ordered()

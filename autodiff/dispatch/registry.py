@@ -23,7 +23,7 @@ from ..frames import user_line
 from .declaration import Declaration, place_of
 from .late import complete, is_own
 from .method import RULES, Method
-from .resolution import Table, most_specific
+from .resolution import MethodTable, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
 __all__ = ["Registry", "epoch"]
@@ -71,8 +71,8 @@ class Registry(_WithSite):
     def __init__(self, declaration: Declaration) -> None:
         self.__name__ = declaration.name
         self.declaration = declaration
-        self.table = Table()
-        self.rules = {kind: Table() for kind in RULES}
+        self.table = MethodTable()
+        self.rules = {kind: MethodTable() for kind in RULES}
         self._listeners: list[Listener] = []
         #: True if some type is an abstract base class: a class may be registered with it at any time.
         self.is_abstract = False

@@ -24,13 +24,13 @@ from .signature import Choice, Signature, dispatched, type_name
 if TYPE_CHECKING:
     from .registry import Registry
 
-__all__ = ["Ambiguity", "Table", "ambiguity_error", "most_specific", "not_found", "types_of_call"]
+__all__ = ["Ambiguity", "MethodTable", "ambiguity_error", "most_specific", "not_found", "types_of_call"]
 
 #: How many near misses an error shows.
 _SHOWN = 3
 
 
-class Table:
+class MethodTable:
     """The methods of one function, one for each signature, in the order of registration."""
 
     def __init__(self) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from codegen import compiler
-from codegen.export import Disagreement, Exported, NotExportable, Recorded, exported, exported_sized
+from codegen.export import Disagreement, Exported, ExportedSizes, NotExportable, exported, exported_sized
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.records import NamedTuple
 from codegen.symbols import NotSymbolic, Symbol, SymbolicFloat, formula, symbol, watched
 
 from ..custom.host import Unlearnt
-from ..entry import Entry, present
+from ..entry import SignatureEntry, present
 from ..errors import Error
 from ..frames import UserLine, is_ours
 from ..jit import jit
@@ -134,9 +134,9 @@ def sized_program(
     Raises NotExportable, Error with the line that needs the very size, what f raises.
     """
 
-    def record(sizes: Sequence[int]) -> Recorded:
+    def record(sizes: Sequence[int]) -> ExportedSizes:
         entry = _entry_at(f, avals, dict(zip(names, sizes, strict=True)))
-        return Recorded(entry.graph, [_contents(h) for h in entry.hidden], (tuple(entry.outputs), tuple(results)))
+        return ExportedSizes(entry.graph, [_contents(h) for h in entry.hidden], (tuple(entry.outputs), tuple(results)))
 
     try:
         found = exported_sized(name, names, record)
@@ -154,10 +154,10 @@ def sized_program(
     return BuiltProgram(found.made, found.mlir, outputs, result_avals, found.tried, found.sizes)
 
 
-def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> Entry:
+def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> SignatureEntry:
     """The trace of a function of flat arguments for these sizes."""
     given = [a.at(sizes) if isinstance(a, SizedAval) else a for a in avals]
-    found: Entry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]  # of Jitted, not of its protocol
+    found: SignatureEntry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]  # of Jitted, not of its protocol
     return found
 
 

@@ -16,7 +16,7 @@ from .. import tree
 from ..api import asarray
 from ..entry import present
 from ..errors import DispatchError, caller, check_callable
-from .program import Program
+from .program import LeafProgram
 
 __all__ = ["Entry", "c_entry", "can_enter", "entry"]
 
@@ -88,7 +88,7 @@ def entry(f: Callable, *args: Any) -> Entry:
         return tuple([asarray(x) for x in tree.leaves(f(*tree.unflatten(structure, list(leaves))))])
 
     flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-    found = Program(flat).entry(avals)
+    found = LeafProgram(flat).entry(avals)
     if not can_enter(found.executable):
         raise DispatchError(
             f"interop.entry: {flat.__name__} needs Python for {_in_python(found.graph)}\n  called at {caller()}\n"

@@ -101,7 +101,7 @@ class _Job:
     def _linked(
         self, link: str, places: Sequence[int], outs: Sequence[int], leaves: Sequence[Any], given: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """What the chain with one more link gives, and where it belongs."""
+        """The gifts of the chain with one more link, and where they belong."""
         if not outs or not given:
             return iter(())
         chain = (*self.chain, (link, tuple(places), tuple(outs)))

@@ -28,7 +28,7 @@ from ..errors import DispatchError, DTypeError, caller, check_callable
 from ..ops import astype
 from .entries import c_entry, can_enter
 from .foreign import Chain, Layout, exchanged, wrapped
-from .program import Program, kept
+from .program import LeafProgram, kept
 
 try:
     import jax
@@ -60,7 +60,7 @@ class _Function:
             return tuple([_canonical(x) for x in found])
 
         flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-        self.program = Program(flat)
+        self.program = LeafProgram(flat)
         self.structures: dict[tuple, Any] = {}
         self._met = met
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ def _canonical(x: Any) -> Any:
     return x if dtype == x.dtype else astype(x, dtype)
 
 
-def _results(program: Program, arguments: Sequence[Any]) -> list[Any]:
+def _results(program: LeafProgram, arguments: Sequence[Any]) -> list[Any]:
     """Shapes and dtypes of the results for arguments that have some."""
     return program.avals([(x.shape, x.dtype) for x in arguments])
 
@@ -123,7 +123,7 @@ def _results(program: Program, arguments: Sequence[Any]) -> list[Any]:
 # ---------------------------------------------------------------- the primitive
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, linear: int) -> Any:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
     moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
     if moved and not linear and _is_one_float(_results(program, primals), [primals[i].dtype for i in moved]):
         value, *rows = call_p.bind(*primals, program=program.with_rows(moved), linear=0)
@@ -145,7 +145,7 @@ def _is_one_float(results: Sequence[tuple], dtypes: Sequence[np.dtype]) -> bool:
     return len(results) == 1 and results[0][0] == () and {x.kind for x in (results[0][1], *dtypes)} == {"f"}
 
 
-def _transpose(bars: Sequence[Any], *args: Any, program: Program, linear: int) -> list[Any]:
+def _transpose(bars: Sequence[Any], *args: Any, program: LeafProgram, linear: int) -> list[Any]:
     first = len(args) - linear
     wanted = tuple([i for i, x in enumerate(args[first:]) if is_undefined(x)])
     assert not any([is_undefined(x) for x in args[:first]]), "JAX transposes what is not linear"
@@ -167,18 +167,18 @@ def _conjugate(x: Any) -> Any:
     return jax.numpy.conj(x) if x.dtype.kind == "c" else x
 
 
-def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: Program, linear: int) -> Any:
+def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
     axes = tuple([None if d is None else 0 for d in dims])
     moved = [x if a is None else jax.numpy.moveaxis(x, d, 0) for x, d, a in zip(args, dims, axes, strict=True)]
     results = call_p.bind(*moved, program=program.mapped(axes), linear=linear)
     return results, [0] * len(results)
 
 
-def _abstract(*args: Any, program: Program, linear: int) -> list[Any]:
+def _abstract(*args: Any, program: LeafProgram, linear: int) -> list[Any]:
     return [jax.core.ShapedArray(shape, dtype) for shape, dtype in _results(program, args)]
 
 
-def _by_itself(*args: Any, program: Program, linear: int) -> Any:
+def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
     """A call outside of `jax.jit`."""
     compiled = program.outside.get(linear)
     if compiled is None:
@@ -187,7 +187,7 @@ def _by_itself(*args: Any, program: Program, linear: int) -> Any:
     return compiled(*args)
 
 
-def _lowered(*args: Any, program: Program, linear: int) -> Any:
+def _lowered(*args: Any, program: LeafProgram, linear: int) -> Any:
     avals = tuple([(x.shape, x.dtype) for x in args])
     found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
     if not found:
@@ -224,13 +224,13 @@ def _register(handler: int) -> None:
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(function), platform="cpu")
 
 
-def _called_back(*args: Any, program: Program, linear: int) -> Any:
+def _called_back(*args: Any, program: LeafProgram, linear: int) -> Any:
     """A call by way of Python."""
     results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(program, args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
 
 
-def _by_callback(program: Program, *args: Any) -> list[np.ndarray]:
+def _by_callback(program: LeafProgram, *args: Any) -> list[np.ndarray]:
     return [np.asarray(x) for x in program.run(*[np.asarray(x) for x in args])]
 
 

@@ -26,7 +26,7 @@ from ..tensor import Tensor, handle
 from ..transforms import vjp, vmap
 from .foreign import exchanged, pulled, pushed, restricted
 
-__all__ = ["Program", "kept", "program_of"]
+__all__ = ["LeafProgram", "kept", "program_of"]
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 ENTRIES = 256
 
 
-class Program:
+class LeafProgram:
     """A function of leaves.
 
     f       f(*leaves) -> any nesting of arrays
@@ -66,7 +66,7 @@ class Program:
         zeros = tuple([np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in arguments])
         return self.run.traced.entry(zeros, {})[0]  # type: ignore[attr-defined]  # of Jitted, not of its protocol
 
-    def transposed(self, wanted: Sequence[int], outs: Sequence[int]) -> tuple[Program, list[bool]]:
+    def transposed(self, wanted: Sequence[int], outs: Sequence[int]) -> tuple[LeafProgram, list[bool]]:
         """Of a program that is linear in its last leaves the program of (*other leaves, *cotangents of `outs`).
 
         It gives a cotangent for each of the leaves `wanted`, counted among the linear ones; where True stands for it,
@@ -143,32 +143,32 @@ class Program:
 
         return pulled
 
-    def with_rows(self, wanted: tuple[int, ...]) -> Program:
+    def with_rows(self, wanted: tuple[int, ...]) -> LeafProgram:
         """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
 
         def rows(*leaves: Any) -> Any:
             result, pullback = vjp(restricted(self._flat, leaves, wanted, (0,)), *[leaves[i] for i in wanted])
             return *result, *pullback((1.0,))
 
-        return kept(self._derived, ("rows", wanted), lambda: Program(rows))
+        return kept(self._derived, ("rows", wanted), lambda: LeafProgram(rows))
 
-    def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> Program:
+    def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
         """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
         key = "pulled", wanted, outs
         return self._linear(key, pulled(self._flat, wanted, outs), (self, "pushed", outs, wanted))
 
-    def pushed(self, moved: tuple[int, ...], outs: tuple[int, ...]) -> Program:
+    def pushed(self, moved: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
         """Tangents of the results `outs`, as a tuple, at tangents of the leaves `moved`."""
         key = "pushed", moved, outs
         return self._linear(key, pushed(self._flat, moved, outs), (self, "pulled", moved, outs))
 
-    def _linear(self, key: Any, of: Callable[[Sequence[Any]], Any], linear: tuple) -> Program:
-        return kept(self._derived, key, lambda: Program(lambda *given: of(given), linear))
+    def _linear(self, key: Any, of: Callable[[Sequence[Any]], Any], linear: tuple) -> LeafProgram:
+        return kept(self._derived, key, lambda: LeafProgram(lambda *given: of(given), linear))
 
-    def mapped(self, axes: tuple[int | None, ...]) -> Program:
+    def mapped(self, axes: tuple[int | None, ...]) -> LeafProgram:
         """The results for a batch; an axis of a leaf is 0, or None where all examples share it."""
         mapped = (self, "mapped", axes, None)
-        return kept(self._derived, ("mapped", axes), lambda: Program(vmap(self.f, in_axes=axes), mapped))
+        return kept(self._derived, ("mapped", axes), lambda: LeafProgram(vmap(self.f, in_axes=axes), mapped))
 
 
 def _zeros(results: Sequence[Any]) -> list[Any]:
@@ -191,16 +191,16 @@ def _read_again(results: Sequence[Any], pullback: Callable) -> list[Node]:
     return [n for n in order if n in heavy and n in read]
 
 
-def program_of(programs: dict[Any, Program], f: Callable, structure: tree.Structure) -> Program:
+def program_of(programs: dict[Any, LeafProgram], f: Callable, structure: tree.Structure) -> LeafProgram:
     """The program of f for arguments (args, kwargs) of this structure."""
 
-    def made() -> Program:
+    def made() -> LeafProgram:
         def flat(*leaves: Any) -> Any:
             args, kwargs = tree.unflatten(structure, list(leaves))
             return f(*args, **kwargs)
 
         flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-        return Program(flat)
+        return LeafProgram(flat)
 
     return kept(programs, structure, made)
 

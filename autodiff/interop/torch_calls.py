@@ -16,7 +16,7 @@ from .. import tree
 from ..errors import DispatchError, DTypeError, caller, check_callable
 from ..tensor import AbstractTensor
 from .foreign import Chain, Layout, wrapped
-from .program import Program, program_of
+from .program import LeafProgram, program_of
 
 try:
     import torch
@@ -31,8 +31,8 @@ __all__ = ["from_torch", "wrap"]
 def wrap(f: Callable) -> Callable:
     """See `autodiff.interop.torch`."""
     check_callable(f, "interop.torch.wrap")
-    programs: dict[Any, Program] = {}
-    of_tensors: dict[int, Program] = {}
+    programs: dict[Any, LeafProgram] = {}
+    of_tensors: dict[int, LeafProgram] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -110,7 +110,7 @@ class _Nesting:
     structure: tree.Structure | None
 
 
-def _applied(program: Program, leaves: Sequence[Any]) -> Any:
+def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
     """The program's result for leaves some of which are tensors."""
     nesting = _Nesting()
     function = _Transformed if _is_transforming() else _Call
@@ -175,7 +175,7 @@ class _Call(_Rules, Function):
     """A call outside of `torch.func`'s transformations: value and gradient in one where a gradient may be asked for."""
 
     @staticmethod
-    def forward(ctx: Any, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(ctx: Any, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
         arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
         gradients, kept = None, ()
         wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
@@ -193,7 +193,7 @@ class _Transformed(_Rules, Function):
     """A call inside of them."""
 
     @staticmethod
-    def forward(program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
         results = _results(program.run(*[_array(x) if isinstance(x, Tensor) else x for x in leaves]), nesting)
         return results[0] if nesting.structure is None else tuple(results)
 
@@ -204,7 +204,7 @@ class _Transformed(_Rules, Function):
         ctx.gradients, ctx.kept = None, ()
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
         dims = in_dims[FIRST:]
         mapped = program.mapped(tuple([None if d is None else 0 for d in dims]))
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(leaves, dims, strict=True)]
@@ -212,7 +212,7 @@ class _Transformed(_Rules, Function):
         return found, (0 if nesting.structure is None else (0,) * len(found))
 
 
-def _keep(ctx: Any, program: Program, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Nesting) -> None:
+def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Nesting) -> None:
     """Note what the rules read."""
     ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
     tensors = [x for x in leaves if isinstance(x, Tensor)]

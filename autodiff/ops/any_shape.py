@@ -42,7 +42,7 @@ from ..tape.node import LEAF, Kind, Node, Out, data_node, leaf_kind, new_number,
 from ..tape.record import state
 from ..tape.walk import reached
 from ..tensor import Tensor, handle, tensor_class
-from .any_shape_code import Put, Writer
+from .any_shape_code import Put, TemplateWriter
 from .template import Template, kinds_of_static
 
 __all__ = ["AnyShape", "is_real"]
@@ -267,7 +267,7 @@ def _program(names: Sequence[str | int], xs: Sequence[Any], body: Body) -> _Prog
         if found is None or len(found[0].steps) + len(xs) > MOST_NODES:
             return None
         template, number_kind = found
-        drafts.append((Writer(template, names, xs, number_kind), conditions, number_kind, template.choices))
+        drafts.append((TemplateWriter(template, names, xs, number_kind), conditions, number_kind, template.choices))
     (writer, conditions, number_kind, choices), (other, others, other_kind, _) = drafts
     if writer.text != other.text or conditions != others or number_kind is not other_kind:
         return None

@@ -20,7 +20,7 @@ from ..tape.record import look_at_size
 from ..tensor import Tensor
 from .template import Template
 
-__all__ = ["Put", "Writer"]
+__all__ = ["Put", "TemplateWriter"]
 
 #: What the code names.
 _NAMES = {
@@ -32,7 +32,7 @@ _NAMES = {
 Put = Callable[..., tuple[Tensor, tuple[Kind, ...] | None] | None]
 
 
-class Writer:
+class TemplateWriter:
     """Writes the code that records a template whose extents are symbols."""
 
     def __init__(self, template: Template, names: Sequence[str | int], xs: Sequence[Any], number_kind: Any) -> None:

@@ -98,7 +98,7 @@ class _NoUFunc(Exception):
     """A program does what no ufunc does."""
 
 
-class _Lines:
+class _UfuncLines:
     """Operations that are put down as ufuncs: an operand is a number, given ones first, constants below 0."""
 
     def __init__(self, dtype: np.dtype, given: int) -> None:
@@ -139,7 +139,7 @@ def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
     A line is (loops, operands), a constant (address, dtype, bytes, what holds it).
     """
     count = len(inspect.signature(program).parameters) - 1
-    k = _Lines(dtype, count)
+    k = _UfuncLines(dtype, count)
     try:
         found = program(k, *range(count))
     except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters

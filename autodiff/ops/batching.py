@@ -23,10 +23,10 @@ from codegen.ir import OPS
 from ..tape import Primitive, record
 from ..tensor import Tensor
 
-__all__ = ["Parts", "along", "elements", "to_front", "up", "with_examples"]
+__all__ = ["BatchedParts", "along", "elements", "to_front", "up", "with_examples"]
 
 
-class Parts:
+class BatchedParts:
     """Several results of one operation that has them in one vector: those of every example, along axis 0 of each.
 
     results    by where one starts in an example's vector, and its shape

@@ -30,7 +30,7 @@ from .cancelling import divided
 from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .primitive import C64, C128, F32, F64, Operation, added, dtype_name_of, expect, primitive, zero_of
+from .primitive import C64, C128, F32, F64, OwnPrimitive, added, dtype_name_of, expect, primitive, zero_of
 from .template import public
 
 __all__ = ["conj", "imag", "real"]
@@ -56,7 +56,7 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     return multiply(cast_to(x, like.dtype), constant(1j, dtype_name_of(like)))
 
 
-_real: Operation = primitive(
+_real: OwnPrimitive = primitive(
     "real",
     np.real,
     infer=_part_aval("real"),
@@ -65,7 +65,7 @@ _real: Operation = primitive(
     lower=Call(),
     traits=("elementwise",),
 )
-_imag: Operation = primitive(
+_imag: OwnPrimitive = primitive(
     "imag",
     np.imag,
     infer=_part_aval("imag"),
@@ -104,7 +104,7 @@ def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
     return (added(along, None if rest is None else multiply(cast_to(rest, x.dtype), _direction(x))),)
 
 
-_size: Operation = primitive(
+_size: OwnPrimitive = primitive(
     "abs_complex",
     np.absolute,
     infer=_part_aval("abs"),
@@ -143,7 +143,7 @@ def conjugated(x: Tensor) -> Tensor:
     return record(_conj, (x,)) if x.dtype.kind == "c" else x
 
 
-def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor], doc: str) -> Function:
+def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tensor], doc: str) -> Function:
     def body(x):
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import Program, Step
+from codegen.runtime.record_table import RecordedProgram, RecordedStep
 
 from ..custom.function import Function
 from ..tape import record
 from ..tape.node import Node
 from ..tensor import Tensor
 from .arguments import common
-from .primitive import Operation, elementwise
+from .primitive import OwnPrimitive, elementwise
 from .template import public
 
 __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
@@ -29,10 +29,10 @@ __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: OwnPrimitive) -> None:
         self._operation = operation
 
-    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
+    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram, None] | None:
         """The program of a call with these arguments that gave y; None where it recorded something else."""
         node = y.node
         if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
@@ -48,8 +48,8 @@ class OneNode:
             else:
                 return None
         out = node.kind.out
-        step = Step(node.kind, None, tuple(range(len(args))))
-        return Program(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
+        step = RecordedStep(node.kind, None, tuple(range(len(args))))
+        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
 
 
 def is_simple(tensor: type, number: type) -> bool:
@@ -116,7 +116,7 @@ def binary(
 
 
 def published(
-    name: str, body: Any, doc: str, operation: Operation, natively: Callable[..., Any] | None = None
+    name: str, body: Any, doc: str, operation: OwnPrimitive, natively: Callable[..., Any] | None = None
 ) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
     body.__name__, body.__module__, body.__doc__ = name, "autodiff", doc

@@ -35,7 +35,7 @@ from .complexes import imaginary_part, real_part
 from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import BOOL, I64, Operation, expect, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, expect, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
 from .shaping import on_axis, spread
@@ -66,7 +66,7 @@ def _is_extreme(name: str, x: Node, axes: tuple[int, ...]) -> Node:
 
 def _decision(
     name: str, reference: Callable[..., Any], infer: Callable[..., Aval], written: Callable[..., Node]
-) -> Operation:
+) -> OwnPrimitive:
     """An operation of one tensor with the parameter `axis`; the compiler is given the nodes that `written` makes."""
     return primitive(
         name, reference, infer=infer, lower=Call(), params=("axis",), heavy=True, discrete=True, batch=along("axis"),
@@ -74,7 +74,7 @@ def _decision(
     )  # fmt: skip
 
 
-def winners(name: str, reference: Callable[..., Any]) -> Operation:
+def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     """The elements that attain an extreme; where it is nan, the elements that are nan.
 
     x: T[..., n, ...]  →  bool[..., n, ...]
@@ -103,7 +103,7 @@ def winners(name: str, reference: Callable[..., Any]) -> Operation:
     return _decision(f"{name}_winners", values, infer, written)
 
 
-def runs(name: str, reference: np.ufunc) -> Operation:
+def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
     """The plateaus of a running extreme: 1 for an element that attains it, and 2 where the plateau goes on behind it.
 
     x: f[..., n, ...]  →  f[..., n, ...]
@@ -140,7 +140,7 @@ def runs(name: str, reference: np.ufunc) -> Operation:
 # ---------------------------------------------------------------- max, min
 
 
-def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
+def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     def vjp(y_bar, y, x, *, axis):
         def x_bar():
             wins = record(_winners[name], (x,), (axis,))
@@ -166,7 +166,7 @@ _min = _extreme("min", np.min)
 _winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
 
 
-def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
     still = record(DETACH, (x,))
     wins = record(_winners[operation.name], (still,), (axes,))
@@ -177,7 +177,7 @@ def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) 
     return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
 
 
-def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+def _extremum(operation: OwnPrimitive, of_bool: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
     """The extreme elements; those of bool are what `any` and `all` say."""
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis, x.aval)
@@ -189,7 +189,7 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
-def _public_extreme(operation: Operation, word: str, of_bool: Operation, example: str) -> Function:
+def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Function:
     def extreme(x, axis=None, *, keepdims=False):
         return _extremum(operation, of_bool, x, axis, keepdims)
 
@@ -220,7 +220,7 @@ min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], 
 # ---------------------------------------------------------------- argmax, argmin
 
 
-def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
+def _place_reduction(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
         rest = [i for i in range(x.ndim) if i not in axis]
         rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
@@ -233,7 +233,7 @@ _argmax = _place_reduction("argmax", np.argmax)
 _argmin = _place_reduction("argmin", np.argmin)
 
 
-def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+def _place(operation: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
     if x.dtype.kind == "c":
@@ -242,7 +242,7 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
 
-def _public_place(operation: Operation, word: str, example: str) -> Function:
+def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
     def place(x, axis=None, *, keepdims=False):
         return _place(operation, x, axis, keepdims)
 
@@ -274,7 +274,7 @@ def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     return recurrence(b, follows, axis, reverse=False)
 
 
-def _shares(runs: Operation, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+def _shares(runs: OwnPrimitive, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     """The elements that attain the extreme (1, others 0), the places whose plateau goes on, each place's share."""
     found = record(runs, (x,), (axis,))
     goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
@@ -282,7 +282,7 @@ def _shares(runs: Operation, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tens
     return attained, goes_on, divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
 
 
-def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
+def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
     plateaus = runs(name, numpy)
 
     def pull(y_bar, y, xs, params, masked):
@@ -312,7 +312,7 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
     )
 
 
-def _public_running(operation: Operation, word: str, example: str) -> Function:
+def _public_running(operation: OwnPrimitive, word: str, example: str) -> Function:
     def running(x, axis=None):
         x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
         return record(operation, (x,), (along,))

@@ -19,7 +19,7 @@ from .complexes import real_aval
 from .conditions import equal, logical_or, where
 from .conversion import cast_to
 from .creation import iota
-from .primitive import C64, C128, F32, F64, Operation, expect, linear
+from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear
 
 __all__ = ["COMPLEX", "of_complex", "of_real", "to_real", "with_extent"]
 
@@ -40,7 +40,7 @@ def _complex_aval(x: Aval, *, axis: int, inverse: bool) -> Aval:
     return x
 
 
-of_complex: Operation = linear(
+of_complex: OwnPrimitive = linear(
     "fft",
     _reference,
     infer=_complex_aval,
@@ -82,7 +82,7 @@ def _irfft_transpose(y_bar, y, x, *, axis, n):
     return (_weighted(record(of_real, (y_bar,), (axis,)), axis, n, 2.0),)
 
 
-of_real: Operation = linear(
+of_real: OwnPrimitive = linear(
     "rfft",
     lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(COMPLEX[x.dtype], copy=False),
     infer=_half_aval,
@@ -92,7 +92,7 @@ of_real: Operation = linear(
     batch=along("axis"),
 )
 #: Of a spectrum of n // 2 + 1 numbers.
-to_real: Operation = linear(
+to_real: OwnPrimitive = linear(
     "irfft",
     lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
     infer=_whole_aval,

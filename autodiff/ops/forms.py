@@ -29,7 +29,7 @@ from ..tensor import AbstractTensor
 from .conversion import WEAK, as_tensor, astype, dtype_of
 
 __all__ = [
-    "WITHOUT_EFFECT", "Form", "Refusal", "cast_by", "check_without_effect", "computed_in", "form_of", "further",
+    "WITHOUT_EFFECT", "NumpyForm", "Refusal", "cast_by", "check_without_effect", "computed_in", "form_of", "further",
     "takes_as",
 ]
 
@@ -86,7 +86,7 @@ class _Likeness(NamedTuple):
     is_open: bool
 
 
-class Form:
+class NumpyForm:
     """NumPy's way to call a function of ours.
 
     theirs       NumPy's function; None: there is none
@@ -244,10 +244,10 @@ def _is_like(value: Any, one: Any) -> bool:
 _BY_VALUE = frozenset((bool, int, float, str, tuple))
 
 
-def form_of(function: Function) -> Form:
+def form_of(function: Function) -> NumpyForm:
     """The form of a function, which it has from now on."""
     if function.form is None:
-        function.form = Form(function)
+        function.form = NumpyForm(function)
     return function.form
 
 

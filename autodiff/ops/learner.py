@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, SETS, WAYS, Table
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, SETS, WAYS, RecordTable
 
 from ..config import config
 from ..custom.function import Function
@@ -56,7 +56,7 @@ class Room:
     again soon.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RecordTable) -> None:
         self._table = table
         self._met = Lately()
 
@@ -80,7 +80,7 @@ class Learner:
         self,
         attach: Callable[[], None],
         function: Function,
-        table: Table,
+        table: RecordTable,
         run: Callable[..., Any],
         wanted: int | None = ALL,
         canonical: Callable[[tuple], tuple] | None = None,

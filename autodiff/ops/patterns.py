@@ -20,7 +20,7 @@ import numpy as np
 
 from codegen.ir import OPS, Aval
 from codegen.records import NamedTuple
-from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Program
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordedProgram
 from codegen.symbols import Symbol
 
 from ..dispatch import Choices, observed
@@ -123,7 +123,7 @@ class Patterned:
         choices.on_change(lambda: drop(self.templates, where))
         return template.put(state.now, xs, read.starts, START)
 
-    def known(self, x: Tensor, key: Any, *more: Any) -> tuple[list, tuple, Program, Callable] | None:
+    def known(self, x: Tensor, key: Any, *more: Any) -> tuple[list, tuple, RecordedProgram, Callable] | None:
         """The table's key of a key and further operands, the pattern, what is recorded for them, and whom to ask to be
         told when that changes.  None: machine code does not know it.
         """

@@ -26,7 +26,7 @@ from .arrays import on_arrays
 from .batching import elements
 
 __all__ = [
-    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "Operation", "added", "adjoint_of", "broadcast_avals",
+    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "OwnPrimitive", "added", "adjoint_of", "broadcast_avals",
     "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to",
     "times", "zero_of", "zeros_of",
 ]  # fmt: skip
@@ -34,7 +34,7 @@ __all__ = [
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 
 
-class Operation(Primitive):
+class OwnPrimitive(Primitive):
     """A primitive of this library.  Calling it on tensors records it: no conversion, no dispatch."""
 
     __slots__ = ()
@@ -61,7 +61,7 @@ def elementwise(
     masks: bool = False,
     traits: Sequence[str] = (),
     cancels: Callable[..., tuple] | None = None,
-) -> Operation:
+) -> OwnPrimitive:
     """An operation on the elements of inputs of one dtype, which broadcast as in NumPy.
 
     partials   partials(y, *xs, **params) -> one derivative per input.  Each is a tensor; or None (zero);
@@ -140,7 +140,7 @@ def linear(
     jointly: bool = False,
     traits: Sequence[str] = (),
     **declared: Any,
-) -> Operation:
+) -> OwnPrimitive:
     """An operation that is linear in its inputs `in_args`; what else is declared is as for `primitive`.
 
     transpose  transpose(y_bar, y, *xs, **params) -> one cotangent per input (None: zero); an entry may
@@ -160,7 +160,7 @@ def linear(
 
 
 def _moved(
-    operation: Operation, in_args: Sequence[int], jointly: bool, dxs: tuple, xs: tuple, values: tuple
+    operation: OwnPrimitive, in_args: Sequence[int], jointly: bool, dxs: tuple, xs: tuple, values: tuple
 ) -> Tensor | None:
     """The tangent of a linear operation: itself of the tangents, or a sum of it with one tangent each."""
     moving = [i for i in in_args if dxs[i] is not None]
@@ -185,7 +185,7 @@ def primitive(
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
     **declared: Any,
-) -> Operation:
+) -> OwnPrimitive:
     """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
 
     vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`
@@ -207,7 +207,7 @@ def primitive(
         assert jvp is not None
         return jvp(dxs, y, *xs, **operation.keywords(values))
 
-    operation = Operation(
+    operation = OwnPrimitive(
         name,
         infer=infer,
         reference=reference,
@@ -231,9 +231,9 @@ def _taken_by_name(infer: Any) -> tuple[str, ...]:
 # ---------------------------------------------------------------- what rules share
 
 
-def named(name: str) -> Operation:
+def named(name: str) -> OwnPrimitive:
     """An operation by its name: rules here use some that are declared above this file."""
-    return cast(Operation, OPS[name])
+    return cast(OwnPrimitive, OPS[name])
 
 
 def _wants(x: Tensor) -> bool:

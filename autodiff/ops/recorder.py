@@ -27,7 +27,7 @@ from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.runtime.native import NO_ROOM
-from codegen.runtime.record_table import Program, Step, Table, forget_all
+from codegen.runtime.record_table import RecordedProgram, RecordedStep, RecordTable, forget_all
 
 from ..custom.function import Function
 from ..dispatch.reliance import functions
@@ -208,14 +208,14 @@ class Front:
     def _replace_reads(self) -> None:
         """Replace the reads of handles for which nothing has to be computed."""
         if not self.reads:
-            table, python = Table(), vars(Tensor)["detach"]
+            table, python = RecordTable(), vars(Tensor)["detach"]
 
             def unknown(t: Tensor) -> Tensor:
                 y = python(t)
                 key, node = key_of(t), y.node
                 if key is not None and type(node) is Node and node.kind.op is DETACH and not MODE.get().careful:
-                    step = Step(node.kind, None, (0,))
-                    program = Program(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
+                    step = RecordedStep(node.kind, None, (0,))
+                    program = RecordedProgram(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
                     table.learn(table.age, [key], MODE.get().tracks, program)
                 return y
 
@@ -227,9 +227,9 @@ class Front:
 at_reset(forget_all)  # what operations record for operands of known kinds
 
 
-def _table(function: Function) -> Table:
+def _table(function: Function) -> RecordTable:
     if function.learned is None:
-        function.learned = Table()
+        function.learned = RecordTable()
     return function.learned
 
 
@@ -266,7 +266,7 @@ def _runs_own(function: Function, args: tuple) -> bool:
     return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 
-def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Program, tell: Callable) -> None:
+def _learn_pattern(table: RecordTable, age: int, keys: list, parts: tuple, program: Any, tell: Callable) -> None:
     tell(table.forget)
     table.learn(age, keys, MODE.get().tracks, program, parts, are_words=True)
 
@@ -355,7 +355,7 @@ def uninstall() -> None:
 
 
 def _set_up() -> Any:
-    return native.set_up(native.Layout(
+    return native.set_up(native.RecordLayout(
         handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, mode_type=Mode,
         function=Function,
         counter=NUMBERS, mode=MODE,

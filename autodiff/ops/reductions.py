@@ -22,7 +22,7 @@ from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .primitive import I64, Operation, expect, linear, primitive, sum_to
+from .primitive import I64, OwnPrimitive, expect, linear, primitive, sum_to
 from .shaping import reshaped, spread
 from .template import public
 
@@ -49,7 +49,7 @@ def reduced_aval(
 def reduction(
     name: str, reference: Callable[..., Any], accepts: str, monoid: str = "", *, result: np.dtype | None = None,
     empty: bool = True, **rules: Any,
-) -> Operation:
+) -> OwnPrimitive:
     """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
     return primitive(
         name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
@@ -116,7 +116,7 @@ _any = reduction("any", lambda x, *, axis: np.any(x, axis), "b", discrete=True)
 _all = reduction("all", lambda x, *, axis: np.all(x, axis), "b", discrete=True)
 
 
-def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+def _quantified(operation: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis, x.aval)
     x = truth(x, operation.name, "x")

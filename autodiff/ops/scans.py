@@ -24,7 +24,7 @@ from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import Operation, added, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, added, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import reduction, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
@@ -174,7 +174,7 @@ _cumprod = primitive(
 )
 
 
-def _running(operation: Operation, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
+def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
     if axis is None:

@@ -21,7 +21,7 @@ from .arithmetic import add, divide, mul0, multiply, subtract
 from .conditions import equal, greater, greater_equal, less, logical_and, where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .primitive import Operation, elementwise
+from .primitive import OwnPrimitive, elementwise
 from .protocols import counterparts
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
@@ -275,7 +275,7 @@ def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) 
     return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
 
 
-def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..., tuple]) -> Operation:
+def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..., tuple]) -> OwnPrimitive:
     """A derivative of `kl_div` (more = 0) or `rel_entr` (more = 1).
 
     Where x is 0 that by x is taken for `more` less 1, though it is -inf: what does not occur counts for nothing.  Its

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arguments import common, integer
 from .arithmetic import multiply
 from .declare import unary
-from .primitive import Operation, elementwise
+from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
 
@@ -178,7 +178,7 @@ def _whole_power(k: Any, x: Any, n: int) -> Any:
     return found
 
 
-_polygamma_operation: Operation = elementwise(
+_polygamma_operation: OwnPrimitive = elementwise(
     "polygamma",
     program=_polygamma,
     partials=lambda y, x, *, n: (lambda: record(_polygamma_operation, (x,), (n + 1,)),),

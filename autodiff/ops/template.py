@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from codegen.records import NamedTuple
-from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
+from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, RecordedStep, fits
 
 from ..custom.function import Function
 from ..custom.relied import users_methods
@@ -118,19 +118,19 @@ class Template:
             steps.append((node.kind, node.value, tuple([number[i] for i in node.inputs])))
         return cls(steps, choices)
 
-    def program(self, operands: int, number_kind: Kind | None = None, keeps: bool = True) -> Program | None:
+    def program(self, operands: int, number_kind: Kind | None = None, keeps: bool = True) -> RecordedProgram | None:
         """The program for the native recorder; None where it has no room.  Operands beyond the tensors are numbers.
 
         number_kind, keeps   of the leaves of numbers: their kind, and whether they have the numbers as they are
         """
-        steps = [Step(*step) for step in self.steps]
+        steps = [RecordedStep(*step) for step in self.steps]
         if not fits(operands, steps):
             return None
         pairs = self.bounds.pairs if self.bounds else ()
         if len(pairs) > MOST_BOUNDS:
             return None
         out = steps[-1].kind.out
-        return Program(
+        return RecordedProgram(
             operands, steps, out.cls, is_small=out.small, number_kind=number_kind,
             keeps_numbers=keeps and number_kind is not None, bounds=pairs,
         )  # fmt: skip
@@ -287,7 +287,7 @@ class _Memory:
         is_twice = len(set([x.node for x in xs])) < len(xs)
         return template.put(state.now, xs) if is_twice and template is not None else y
 
-    def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program | None, Any] | None:
+    def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram | None, Any] | None:
         """The program of such arguments for the native recorder, and whom to ask to be told when that changes.
 
         Of a keyword `number_kind` are the leaves that are numbers to the caller.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from timeit import repeat
 from typing import Any
 
-from codegen.program import Gemm, Program
+from codegen.program import BufferProgram, Gemm
 from codegen.program import Step as ProgramStep
 from codegen.records import replace
 from codegen.runtime.cost import operations_of
@@ -44,10 +44,10 @@ class StepTimes:
     __slots__ = ("bytes", "calls", "half", "kind", "lines", "name", "number", "operations", "pieces", "program",
                  "rules", "seconds")  # fmt: skip
 
-    def __init__(self, program: Program, number: int, computed: list[Any], asked: UserLine | None) -> None:
+    def __init__(self, program: BufferProgram, number: int, computed: list[Any], asked: UserLine | None) -> None:
         step, self.number = program.steps[number], number
         self.program, self.name, self.kind = program.name, name_of_step(step.work), kind_of_step(step.work)
-        alone = Program(program.name, program.buffers, (step,), (), (), 0, program.graph)
+        alone = BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
         self.operations = operations_of(alone) * (2 if isinstance(step.work, Gemm) else 1)
         reads, writes = reads_writes(step)
         self.bytes = sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)])
@@ -81,7 +81,7 @@ class Steps:
         self._overhead = _overhead()
         self.found: list[StepTimes] = []
 
-    def __call__(self, program: Program) -> Callable[[ProgramStep, Any], Any]:
+    def __call__(self, program: BufferProgram) -> Callable[[ProgramStep, Any], Any]:
         asked, holds = user_line(), Holding(program)
         known: dict[int, StepTimes] = {}
         for k, step in enumerate(program.steps):

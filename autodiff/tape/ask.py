@@ -145,7 +145,7 @@ def exact_key(
 
 
 def _key_of(ask: Ask, live: Sequence[Node], told: Said) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
-    """The same of a recording that was described."""
+    """The key of a recording that was described."""
     parts, number, order, kept = told
     roots = list(dict.fromkeys([*ask.results, *live, *kept]))
     key = ("value", tuple(parts), tuple(sorted([number[r] for r in roots])))
@@ -156,7 +156,7 @@ EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]
 
 
 def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:
-    """What answers a recording in which others stand for its nodes."""
+    """The answer to a recording in which others stand for its nodes."""
     return Answer(draw([new[r] for r in roots], {new[n]: i for n, i in number.items()}))
 
 
@@ -217,7 +217,7 @@ def live_small(now: Recording) -> list[Node]:
 
 
 def _has_values(node: Node) -> bool:
-    """Whether a pending node depends on no argument of the trace that is going on."""
+    """True if a pending node depends on no argument of the trace that is going on."""
     return not any(n.value is None and not n.inputs for n in needed((node,)))
 
 
@@ -271,7 +271,7 @@ def stored_along(
 
 
 def _links(order: Sequence[Node]) -> dict[Node, int]:
-    """How often each node is an input of a pending one.
+    """The number of times that each node is an input of a pending one.
 
     A function of its own: a loop variable left behind in `stored_along` would count as a holder.
     """

@@ -1,4 +1,4 @@
-"""What lies between results and what they are differentiated by: all that rules go through, made comparable.
+"""The nodes between results and what they are differentiated by: all that rules go through, made comparable.
 
 A rule of this library looks at what an operation is, its parameters and what its operands are, never at values; what
 that of a custom function looks at beside tensors, its call has a key of.  So what rules record behind a recording is
@@ -149,7 +149,7 @@ class Behind:
 
     @classmethod
     def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
-        """What lies behind the first `results` roots, as far as the next `targets`.
+        """The nodes behind the first `results` roots, as far as the next `targets`.
 
         None where no key says what rules do: with hooks, rules that read what no key can name, a graph that was
         released, targets that are not reached.
@@ -174,15 +174,15 @@ class Behind:
 
     @staticmethod
     def is_known(node: Node) -> bool:
-        """Whether a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
+        """True if a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
         return not is_hooked(node) and _has_key(node)
 
     def told(self, node: Node) -> Kind | Out:
-        """What decides of a node that is given."""
+        """The key of a node that is given."""
         return node.kind if node.kind.op is CONSTANT else node.kind.out
 
     def inputs(self, node: Node) -> tuple[Node, ...]:
-        """What of a node's inputs rules may read."""
+        """The inputs of a node that rules may read."""
         return () if node.leaf is not None or node not in self.past else node.inputs
 
     def _parts(self) -> list:
@@ -203,7 +203,7 @@ class Behind:
 
 
 class Since(Behind):
-    """The same for all that was recorded since some examples were made, whether gradients flow through it or not.
+    """All that was recorded since some examples were made, whether gradients flow through it or not.
 
     What is given is older than the examples, or a leaf or constant: so it does not depend on them.
     """
@@ -214,7 +214,7 @@ class Since(Behind):
 
     @classmethod
     def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
-        """What leads to the first `results` roots from the next `targets`, which are the oldest of it."""
+        """The nodes that lead to the first `results` roots from the next `targets`, which are the oldest of it."""
         which = slice(results, results + targets)
         oldest = min([n.number for n in roots[which]])
         past: set[Node] = set()
@@ -235,7 +235,7 @@ class Since(Behind):
 
 
 def is_hooked(node: Node) -> bool:
-    """Whether it has hooks, or those of its leaf, or its gradient is retained."""
+    """True if it has hooks, or those of its leaf, or its gradient is retained."""
     return bool(node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks))
 
 
@@ -251,14 +251,14 @@ def _has_key(node: Node) -> bool:
 
 
 def _told_of_call(node: Node) -> tuple[Any, ...]:
-    """What decides, beside its inputs, what rules record of a node that may be of a call."""
+    """The key of what rules record of a node that may be of a call, its inputs aside."""
     call, flow = node.call, node.flow
     flows = None if flow is None else (flow.start, flow.stop)
     return ("rich", None if call is None else call.recorded_key(), node.body, flows, node.slot)
 
 
 class Hooked(Behind):
-    """The same with hooks and retained gradients, of which the key says where they are."""
+    """Such nodes with hooks and retained gradients, of which the key says where they are."""
 
     __slots__ = ("hooked",)
 
@@ -273,5 +273,5 @@ class Hooked(Behind):
 
     @staticmethod
     def is_known(node: Node) -> bool:
-        """Whether a key says what the rules of a node with room for more do."""
+        """True if a key says what the rules of a node with room for more do."""
         return _has_key(node)

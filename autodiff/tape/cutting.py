@@ -1,4 +1,4 @@
-"""Where a long recording is cut into stretches that look alike: one for each time round the user's loop.
+"""Cuts of a long recording, into stretches that look alike: one for each time round the user's loop.
 
 A loop records some kind of operation once each time round.  Cut before each of its occurrences, the recording
 falls into stretches, most of them alike.  Every kind that occurs often enough is tried; the best is the one
@@ -146,7 +146,7 @@ def _cut(order: Sequence[Node], is_rest: bool) -> Cut | None:
 def longer_stretch(
     nodes: Iterable[Node], ends: Sequence[Node], length: int, times: int, fits: Callable[[Sequence[Node]], bool]
 ) -> Sequence[Node] | None:
-    """So many stretches of one length that end a recording and are alike; None when they are not."""
+    """Stretches of one length, as many as asked, that end a recording and are alike; None when they are not."""
     created = sorted(nodes, key=by_number)
     start = len(created) - times * length
     if start < 0 or times * length > LARGEST:
@@ -172,7 +172,7 @@ def _best(kinds: Sequence[Kind], places: dict[Kind, list[int]]) -> tuple[int, tu
 
 
 def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> tuple[int, int] | None:
-    """What cutting at these places costs: operations in stretches that differ, and with the number of stretches.
+    """The cost of cutting at these places: operations in stretches that differ, more with the number of stretches.
 
     None when less than half of the recording is in stretches that are alike.
     """

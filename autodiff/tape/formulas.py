@@ -20,7 +20,7 @@ class Misfit(Exception):
 
 
 class Formulas:
-    """What a plan reads of the numbers of its calls.
+    """The reads of a plan among the numbers of its calls.
 
     calls     canonical numbers of the calls' nodes
     places    which inputs of the plan are meant

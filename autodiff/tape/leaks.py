@@ -1,4 +1,4 @@
-"""What a trace must not hand out: tensors without values, in objects that are not taken apart.
+"""Leaks of a trace: tensors without values, in objects that are not taken apart, which it must not hand out.
 
 Results are rebuilt from their leaves (`tree`).  A set, a function or an object of some class is a leaf: a tensor in it
 would be the one that was traced, which never gets a value.
@@ -29,7 +29,7 @@ _NOTHING_OF_A_TRACE = (*_BARE, *_SHARED, Tensor)
 
 
 def is_traced(node: Node, since: float = 0) -> bool:
-    """Whether a value depends on an argument of a trace; of one whose arguments have numbers from `since` on."""
+    """True if a value depends on an argument of a trace; of one whose arguments have numbers from `since` on."""
     found = reached([node], lambda n: n.inputs if n.value is None else ())
     return any(n.kind.op is ARGUMENT and n.number >= since for n in found)
 
@@ -72,7 +72,7 @@ def _held(x: Any, since: float) -> Tensor | None:
 
 
 def _referents(x: Any) -> Sequence[Any]:
-    """What an object holds: of a function what it captured, not the globals of its module."""
+    """The objects that an object holds: of a function those it captured, not the globals of its module."""
     if isinstance(x, FunctionType):
         return [x.__closure__, x.__defaults__, x.__kwdefaults__, vars(x)]
     return gc.get_referents(x)

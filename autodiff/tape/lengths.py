@@ -1,4 +1,4 @@
-"""Which recordings are worth taking apart (`peel`): those of loops whose length changes.
+"""The choice of recordings that are worth taking apart (`peel`): those of loops whose length changes.
 
 A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and one check
 answers it.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether
@@ -49,7 +49,7 @@ class Ending:
         self._left_out = 0
 
     def is_to_be_tried(self, roots: Sequence[Node], tracks: bool, length: float) -> bool:
-        """Whether a recording after the first, of so many nodes, is to be taken apart."""
+        """True if a recording after the first, of so many nodes, is to be taken apart."""
         if self._left_out:
             self._left_out -= 1
             return False
@@ -101,7 +101,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
 
 
 def size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
-    """How many nodes are to be computed, or gone through: up to leaves; of those that are larger any size above."""
+    """The number of nodes to be computed, or gone through: up to leaves; of those that are larger any size above."""
 
     def followed(node: Node) -> list[Node]:
         inside = [i for i in node.inputs if i.leaf is None]

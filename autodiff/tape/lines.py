@@ -218,13 +218,13 @@ def belonging(lines: Lines | None, node: Node, known: Lines | None = None) -> Ab
     lines   of the trace that is going on
     known   the lines of the trace in which the node was recorded, if that was another one
     """
-    return _NOWHERE if lines is None else _Belonging(lines, place_of(known or lines, node))
+    return _NOWHERE if lines is None else _BelongingTo(lines, place_of(known or lines, node))
 
 
 _NOWHERE = nullcontext()
 
 
-class _Belonging(AbstractContextManager[None]):
+class _BelongingTo(AbstractContextManager[None]):
     """`belonging` of a place."""
 
     __slots__ = ("_at", "_before", "_lines")

@@ -182,7 +182,7 @@ def _difference(parts: Sequence, rest: Sequence, old: Sequence, old_rest: Sequen
 
 
 def _part(new: Any, was: Any) -> str:
-    """How one node differs.  A part is an Out (a known value), or (kind, or Out of a leaf; pending; ...; wiring)."""
+    """One node's difference.  A part is an Out (a known value), or (kind, or Out of a leaf; pending; ...; wiring)."""
     kind, old = _kind(new), _kind(was)
     if kind is None and old is None:
         if _out(new) is not _out(was):

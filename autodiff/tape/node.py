@@ -1,4 +1,4 @@
-"""What a tape is made of: nodes, their kinds, and the leaves that gradients belong to.
+"""The tape: nodes, their kinds, and the leaves that gradients belong to.
 
 A tape is a graph under construction: the nodes reachable from live handles.  Nothing else holds
 it, so dropping the handles frees it.  A node links only to its inputs.
@@ -113,7 +113,7 @@ _OUTS = Alive()
 
 
 def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
-    """What a table has for a key from now on; it is emptied before, if it is full."""
+    """Put a value into a table and return it; the table is emptied before, if it is full."""
     if len(table) >= TABLE_LIMIT:
         table.clear()
     return table.setdefault(key, value)
@@ -197,7 +197,7 @@ class Kind:
         self._told: Told | None = None
 
     def run_as(self) -> Runs:
-        """The same as `runs`, made when it is first asked for."""
+        """The value of `runs`, made when it is first asked for."""
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
@@ -264,7 +264,7 @@ def kind_of(
 
 
 def released(kind: Kind) -> Kind:
-    """The same kind for a node whose history was given up by a backward."""
+    """A kind like this one, for a node whose history was given up by a backward."""
     if kind.freed is None:
         kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
     return kind.freed

@@ -1,4 +1,4 @@
-"""What runs a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
+"""Runs of a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
 
 A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
 compiled once for this length, and then cost less.  So where lengths are varied (`lengths`), parts are what one
@@ -20,7 +20,7 @@ from .cutting import SHORTEST
 from .lengths import Ending, ending_of
 from .misses import note
 from .node import Node
-from .peel import Part, Peeled, peel
+from .peel import FoundPart, Peeled, peel
 from .plan import COUNTS, located_at, settle, source
 from .stretch import Stretch, Unfit
 from .tier import Account, lately, prices
@@ -149,7 +149,7 @@ def note_parts(what: str, new: int) -> None:
 
 
 def commit(
-    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
+    parts: Sequence[FoundPart], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
 ) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
     for (stretch, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
@@ -159,7 +159,7 @@ def commit(
 # ---------------------------------------------------------------- in parts, or whole
 
 
-def whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
+def whole_of(purpose: tuple, parts: Sequence[FoundPart]) -> Account | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
@@ -176,8 +176,8 @@ def whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     return whole
 
 
-def _numbers(parts: Sequence[Part]) -> list[float]:
-    """What the parts are, and how often each comes in a row: the same where several are taken as one."""
+def _numbers(parts: Sequence[FoundPart]) -> list[float]:
+    """Numbers of the parts, and how often each comes in a row: the same where several are taken as one."""
     found: list[float] = []
     latest = None
     for part in parts:

@@ -30,7 +30,7 @@ from .stretch import Stretch, Unfit
 from .tier import prices
 from .walk import by_number, reached
 
-__all__ = ["Part", "Peeled", "peel", "stretches"]
+__all__ = ["FoundPart", "Peeled", "peel", "stretches"]
 
 #: Stretches that are tried behind another, and for one kind of node to end in.
 TRIED = 8
@@ -90,7 +90,7 @@ def _looks_of(root: Node) -> tuple:
     return tuple(looks)
 
 
-class Part(NamedTuple):
+class FoundPart(NamedTuple):
     """A stretch that was recognised: its roots, latest first, and what its piece holds (`piece.FoundPiece`)."""
 
     stretch: Stretch
@@ -109,7 +109,7 @@ class Peeled(NamedTuple):
     pending   leaves and targets at its ends whose values are wanted, and pending
     """
 
-    parts: list[Part]
+    parts: list[FoundPart]
     new: int
     pending: list[Node]
 
@@ -152,7 +152,7 @@ class _Peeling:
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
         self.is_mixed = self.tracks and not all([n.kind.out.requires_grad for n in self.frontier])
-        parts: list[Part] = []
+        parts: list[FoundPart] = []
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
@@ -181,12 +181,12 @@ class _Peeling:
             latest, likely = stretch, stretch.after
         return Peeled(parts, self.new, list(self.pending))
 
-    def _last_of_many(self) -> Part | None:
-        """What a recording ends in: a list of every length that is stacked, say, makes another end."""
+    def _last_of_many(self) -> FoundPart | None:
+        """The end of a recording: a list of every length that is stacked, say, makes another end."""
         stretch = stretches.last.get((_looks_of(self.frontier[-1]), self.tracks))
         return None if stretch is None else self._recognised(stretch)
 
-    def _known(self, likely: list[Stretch]) -> Part | None:
+    def _known(self, likely: list[Stretch]) -> FoundPart | None:
         """The part that one of these stretches recognises at the end; it is taken off."""
         for k, stretch in enumerate(likely):
             part = self._recognised(stretch)
@@ -196,7 +196,7 @@ class _Peeling:
                 return part
         return None
 
-    def _recognised(self, stretch: Stretch) -> Part | None:
+    def _recognised(self, stretch: Stretch) -> FoundPart | None:
         frontier, width = self.frontier, stretch.width
         if width > len(frontier):
             return None
@@ -204,10 +204,10 @@ class _Peeling:
         found = stretch.piece.accepts(roots)
         if found is None:
             return None
-        part = Part(stretch, roots, *found)
+        part = FoundPart(stretch, roots, *found)
         return part if self._takes(part) else None
 
-    def _takes(self, part: Part) -> bool:
+    def _takes(self, part: FoundPart) -> bool:
         """Take a part off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
         stretch, outer, past = part.stretch, part.outer, part.past
         size, width = stretch.size, stretch.width
@@ -233,7 +233,7 @@ class _Peeling:
         return True
 
     def _is_end(self, node: Node) -> bool:
-        """Whether gradients end here: a leaf, or a target."""
+        """True if gradients end here: a leaf, or a target."""
         leaf = node.leaf
         if leaf is None and node not in self.targets:
             return False
@@ -268,7 +268,7 @@ class _Peeling:
         return True
 
     def _ends(self, nodes: Sequence[Node]) -> bool:
-        """Whether the nodes of the frontier that are among these are the latest of it."""
+        """True if the nodes of the frontier that are among these are the latest of it."""
         inside = set(nodes)
         width = sum([node in inside for node in self.frontier])
         return width > 0 and all([node in inside for node in self.frontier[-width:]])

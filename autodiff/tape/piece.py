@@ -121,7 +121,7 @@ class Piece:
             self.accepts = partial(self._compared, self.accepts)
 
     def accepts_in_python(self, roots: Sequence[Node]) -> FoundPiece | None:
-        """The same in plain Python."""
+        """Do as `accepts` does, in plain Python."""
         found = described(roots, self._bounds)
         if found is None or found[0] != self._parts:
             return None

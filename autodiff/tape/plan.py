@@ -155,7 +155,7 @@ def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[A
 
 
 def located_at(error: OutOfRange, nodes: Sequence[Node]) -> IndexError:
-    """The same where pending nodes should have got their values."""
+    """Locate nodes as above, where pending ones should have got their values."""
     graph, inputs = freeze([n for n in nodes if n.value is None])
     return located(error, graph, [data(n) for n in inputs])
 
@@ -181,7 +181,7 @@ def settle(node: Node, value: Any) -> None:
 
 
 def drops_inputs(node: Node) -> bool:
-    """Whether a node that has its value needs what leads to it no more: no gradient will go there."""
+    """True if a node that has its value needs what leads to it no more: no gradient will go there."""
     return node.leaf is not None or not node.kind.out.requires_grad or node.kind.released
 
 
@@ -276,5 +276,5 @@ def _tell(
 
 
 def is_number(node: Node) -> bool:
-    """Whether a node holds a Python number."""
+    """True if a node holds a Python number."""
     return node.value is not None and type(node.value) is not np.ndarray

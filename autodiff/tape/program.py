@@ -163,7 +163,7 @@ class Program:
         if not self._table:
             inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
             self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
-        # As `recording_steps.Table` says it.
+        # As `recording_steps.ArrayLoops` says it.
         *_, count, given, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
         if elements > _MANY or shared > 8 * _MANY:
             return False

@@ -57,7 +57,7 @@ _ref = weakref.ref
 
 
 class Recording:
-    """What one thread is recording.
+    """The recording of one thread.
 
     start     number of the first node of this recording; older pending values are evaluated when used.
               0 in traces and while rules record: then nothing is evaluated
@@ -228,7 +228,7 @@ def is_masked(tensors: Sequence[Tensor]) -> bool:
 
 
 def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
-    """What recording does only in eager mode, while tracing, or where lines are kept."""
+    """Do the part of recording that belongs to eager mode, to tracing, or to lines that are kept."""
     if MODE.get().anomalies:
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
@@ -283,7 +283,7 @@ def _of_each(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[boo
 
 
 def _alias(name: str) -> Primitive:
-    """The same value under a new node, through which gradients flow."""
+    """A new node with the value of another, through which gradients flow."""
     return Primitive(
         name,
         infer=_same,
@@ -337,7 +337,7 @@ def another(t: Tensor) -> Tensor:
 
 
 def of_its_own(y: Tensor, x: Tensor) -> Tensor:
-    """What an operation makes of x: where it has nothing to do, a result of its own."""
+    """The result of an operation on x: where it has nothing to do, a result of its own."""
     return another(x) if y is x else y
 
 
@@ -379,5 +379,5 @@ def record_again(node: Node, tensors: tuple[Tensor, ...]) -> Tensor:
 
 
 def is_tracking(*tensors: Tensor) -> bool:
-    """Whether recording an operation on these now would give a result that requires grad."""
+    """True if recording an operation on these now would give a result that requires grad."""
     return MODE.get().tracks and any(t.node.kind.out.requires_grad for t in tensors)

@@ -62,7 +62,7 @@ _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 _serial = itertools.count()
 
 
-class _Form:
+class _SizesOfForm:
     """Numbers that came with a form, and what plans of these are found by, while there are no plans for any."""
 
     __slots__ = ("__weakref__", "any", "names", "samples")
@@ -154,7 +154,7 @@ class Size:
         """
         form = _forms.get(self.form)
         if form is None:
-            form = _Form()
+            form = _SizesOfForm()
             _forms.put(self.form, form, len(order))
         is_decided_otherwise = form.any is not None and form.any.is_formula_of(self.numbers)
         if self.numbers in form.samples or len(form.samples) > _TRIES or is_decided_otherwise:
@@ -174,7 +174,7 @@ def _nothing() -> None:
     pass
 
 
-def _drop(form: _Form | None, found: AnyPlans | None) -> None:
+def _drop(form: _SizesOfForm | None, found: AnyPlans | None) -> None:
     if found is not None:
         found.drop()
     if form is not None and form.any is found:
@@ -197,7 +197,7 @@ def size_of(key: tuple, found: Described | None = None, order: Sequence[Node] = 
 
 
 def _is_plain(order: Sequence[Node]) -> bool:
-    """Whether all is of this library's operations: their rules look at avals and parameters alone."""
+    """True if all is of this library's operations: their rules look at avals and parameters alone."""
     for node in order:
         op = node.kind.op
         if op.has_regions or (op not in _PLAIN and OPS.get(op.name) is not op):
@@ -248,7 +248,7 @@ def _for_any(
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """What unknowns are in the recording, and numbers far below, where roots and logarithms differ, too.
+    """Values for unknowns: those in the recording, and numbers far below, where roots and logarithms differ, too.
 
     None where one of them is the same as a number that is known: the recording may be right for it alone.
     """

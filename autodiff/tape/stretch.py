@@ -27,7 +27,7 @@ from .piece import Piece
 from .program import program_of
 from .tier import Tier, tier_of
 
-__all__ = ["GIVEN", "Code", "Stretch", "Unfit", "code_of"]
+__all__ = ["GIVEN", "Stretch", "StretchGraph", "Unfit", "code_of"]
 
 
 class Unfit(Exception):
@@ -39,7 +39,7 @@ GIVEN: Any = object()
 _new = object.__new__
 
 
-class Code:
+class StretchGraph:
     """A graph, and which sources it is called with.
 
     code(sources)                          the results
@@ -67,7 +67,7 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
     return lambda values: (values[only],)
 
 
-def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> Code:
+def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> StretchGraph:
     """Code for pending nodes of a model.
 
     number    of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
@@ -82,7 +82,7 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_pai
     tier = tier_of(program)
     if is_paid:
         tier.seconds = math.inf
-    return Code(tier, numbers, constants)
+    return StretchGraph(tier, numbers, constants)
 
 
 class Stretch:
@@ -141,7 +141,7 @@ class Stretch:
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
 
-    def codes(self) -> list[Code]:
+    def codes(self) -> list[StretchGraph]:
         """Forward, and that of each pull."""
         codes = [self.forward, *[pull.code for pull in list(self.pulls.values())]]
         return [code for code in codes if code is not None]

@@ -39,13 +39,13 @@ by_number = attrgetter("number")
 
 
 def value_inputs(node: Node) -> tuple[Node, ...]:
-    """What the value of a pending node is computed from: a boundary only passes its body's output on."""
+    """The nodes that the value of a pending node is computed from: a boundary only passes its body's output on."""
     inputs = node.inputs
     return inputs if type(node) is Node or node.body is None or not inputs else (inputs[node.body],)
 
 
 def gradient_inputs(node: Node) -> tuple[Node, ...]:
-    """Where the cotangent of a node goes: the inputs of the call for a boundary, nowhere for a leaf."""
+    """The nodes that the cotangent of a node goes to: the inputs of the call for a boundary, none for a leaf."""
     if type(node) is Node:
         return node.inputs
     if node.leaf is not None:
@@ -189,7 +189,7 @@ def is_given(node: Node) -> bool:
 
 
 def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
-    """Whether no node has got a value, or been released, since `structure` described it."""
+    """True if no node has got a value, or been released, since `structure` described it."""
     for n, part in zip(order, parts, strict=True):
         if type(part) is tuple:
             kind, pending, *_ = part

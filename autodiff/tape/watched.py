@@ -35,11 +35,11 @@ from codegen.symbols import Symbol, SymbolicFloat
 from ..tensor import AbstractTensor
 from .node import Node
 
-__all__ = ["KIND_OF", "WATCHED", "Step", "Watch", "Watched", "WatchedArray", "plain", "seen_within"]
+__all__ = ["KIND_OF", "WATCHED", "Watch", "Watched", "WatchedArray", "WatchedStep", "plain", "seen_within"]
 
 
-class Step(NamedTuple):
-    """How something watched is computed.
+class WatchedStep(NamedTuple):
+    """A step by which something watched is computed.
 
     function   of the operands; None: it is the number of that place
     operands   (an earlier step, None), or (-1, a constant)
@@ -68,19 +68,19 @@ class Watch:
         self.looked: set[int] = set()
         self.leaves: dict[Node, tuple[int, Callable]] = {}
         self.is_open = True
-        self.steps: list[Step] = []
+        self.steps: list[WatchedStep] = []
 
     def number(self, i: int) -> Any:
         """Number i, watched."""
-        return self._put(Step(None, ((-1, i),), frozenset((i,))), self.numbers[i])
+        return self._put(WatchedStep(None, ((-1, i),), frozenset((i,))), self.numbers[i])
 
     def made(self, function: Callable, given: Sequence[Any], value: Any) -> Any:
         """The number that one more step makes of watched numbers, also of other watches; `value` is its value now."""
         operands = tuple([(x._step, None) if type(x) in WATCHED else (-1, x) for x in given])
         sources = frozenset().union(*[self.steps[step].sources for step, _ in operands if step >= 0])
-        return self._put(Step(function, operands, sources), value)
+        return self._put(WatchedStep(function, operands, sources), value)
 
-    def _put(self, step: Step, value: Any) -> Any:
+    def _put(self, step: WatchedStep, value: Any) -> Any:
         self.steps.append(step)
         w: Any = _new(_CLASSES[type(value)])
         w._watch, w._step, w._value = self, len(self.steps) - 1, value
@@ -95,7 +95,7 @@ _new = object.__new__
 
 
 class _Seen:
-    """What is watched: its value counts only if it is looked at."""
+    """A watched value, which counts only if it is looked at."""
 
     __slots__ = ("_step", "_value", "_watch")
 
@@ -161,7 +161,7 @@ class Watched(_Seen):
 
 
 def plain(x: Any) -> Any:
-    """What a watched number stands for, which is thereby looked at; anything else as it is."""
+    """The value that a watched number stands for, which is thereby looked at; anything else as it is."""
     return x._seen() if type(x) in _ALL else x
 
 
@@ -251,7 +251,7 @@ def _looking(function: Callable) -> Callable:
 
 
 def _turned(function: Callable) -> Callable:
-    """The same with the number as the second operand."""
+    """The operation with the number as the second operand."""
     return _looking(lambda x, other: function(other, x))
 
 
@@ -317,22 +317,22 @@ class WatchedArray(_Seen):
 
     @property
     def dtype(self) -> np.dtype:
-        """As of the array."""
+        """The array's own."""
         return self._value.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of the array."""
+        """The array's own."""
         return self._value.shape
 
     @property
     def ndim(self) -> int:
-        """As of the array."""
+        """The array's own."""
         return self._value.ndim
 
     @property
     def size(self) -> int:
-        """As of the array."""
+        """The array's own."""
         return self._value.size
 
     def __len__(self) -> int:

@@ -50,7 +50,7 @@ NEVER = object()
 
 
 class Rich(NamedTuple):
-    """What makes a node with room for more: an output of a call that is read back, or calls for many examples.
+    """The making of a node with room for more: an output of a call that is read back, or calls for many examples.
 
     fields    its body, flow and slot
     call      of calls: place of the node whose call is that of one example, how many there are, which inputs differ
@@ -190,7 +190,7 @@ def _learnt(now: Recording, key: Any, behind: Behind, run: Callable[[], Any], fi
 def _emission(
     behind: Behind, found: Sequence[Tensor | None], start: float, choices: Choices
 ) -> Emission | None:
-    """What leads from what was there to what rules found; None where it holds what cannot be put down again."""
+    """The nodes from what was there to what rules found; None where it holds what cannot be put down again."""
     number = behind.number
     made = made_between([t.node for t in found if t is not None], number)
     if len(made) + len(number) > LIMIT:
@@ -214,7 +214,7 @@ def _emission(
 
 
 def is_repeatable(node: Node, start: float, calls: dict[Any, Node]) -> bool:
-    """Whether a node that rules made can be put down again.
+    """True if a node that rules made can be put down again.
 
     start   the number from which on they made nodes;  calls: nodes of the calls that they went through
     """
@@ -228,7 +228,7 @@ def is_repeatable(node: Node, start: float, calls: dict[Any, Node]) -> bool:
 
 
 def _has_rich(node: Node, calls: dict[Any, Node]) -> bool:
-    """Whether a node with room for more has no more than what `Rich` says."""
+    """True if a node with room for more has no more than what `Rich` says."""
     if node.leaf is not None or node.retained is not None or node.hooks:
         return False
     if node.call is None:
@@ -237,7 +237,7 @@ def _has_rich(node: Node, calls: dict[Any, Node]) -> bool:
 
 
 def rich_of(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> Rich:
-    """What makes it.   place: of nodes that are there by then"""
+    """The way to make it.   place: of nodes that are there by then"""
     call = node.call
     of = None if call is None else (place[calls[call.inner]], call.size, call.mapped)
     return Rich((node.body, node.flow, node.slot), of)

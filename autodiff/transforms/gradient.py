@@ -251,7 +251,7 @@ def _answer(
     drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
-    """How a recording is answered by what was drawn of its gradients, and of what is kept."""
+    """The answer to a recording by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
     places = drawn.places
@@ -270,7 +270,7 @@ def _answer_again(
     number: dict[Node, int],
     new: dict[Node, Node],
 ) -> Answer:
-    """What answers a recording in which others stand for its nodes: the rules run on these."""
+    """The answer to a recording in which others stand for its nodes: the rules run on these."""
     seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in seeds]  # one stays what it is
     groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in groups]
     kept = [new[n] for n in kept]

@@ -102,7 +102,7 @@ class Exactly(NamedTuple):
 
     @classmethod
     def natively(cls, what: Gradients) -> Exactly | None:
-        """The same by machine code; None where Python has to say it."""
+        """The key by machine code; None where Python has to say it."""
         ask = what.ask
         if ask is None:
             return None

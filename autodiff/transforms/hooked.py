@@ -42,8 +42,8 @@ from .hooks import run_hooks
 
 __all__ = ["computed", "hooked_gradients", "learn_hooked"]
 
-class _Section(NamedTuple):
-    """What is recorded up to a hook, or to the end.
+class _HookedSection(NamedTuple):
+    """A section of a recording, up to a hook, or to the end.
 
     reads    which of the nodes so far it reads
     steps    nodes that are put down behind these, some of them `rich`;  results: which of them all are wanted later
@@ -57,7 +57,7 @@ class _Section(NamedTuple):
     hook: tuple[int, int] | None
 
     def put(self) -> Callable[[tuple], tuple]:
-        """What puts it down, natively if that is possible by now."""
+        """A function that puts it down, natively if that is possible by now."""
         native = None if self.rich else native_put(len(self.reads), self.steps, self.results)
         return native or partial(put_again, steps=self.steps, rich=self.rich, results=self.results)
 
@@ -73,7 +73,7 @@ class _Sections(Recorded):
     __slots__ = ("choices", "exact", "owners", "puts", "results", "sections")
 
     def __init__(
-        self, exact: Any, reads: Sequence[int], sections: list[_Section], owners: list[int],
+        self, exact: Any, reads: Sequence[int], sections: list[_HookedSection], owners: list[int],
         results: list[int | None], choices: Choices,
     ) -> None:  # fmt: skip
         self.exact, self.reads = exact, reads
@@ -140,7 +140,7 @@ def computed(
 def learn_hooked(
     root: Node, groups: Sequence[Group], emit: Callable[[Callable], Sequence[Tensor | None]]
 ) -> list[tuple[Leaf, Node | None]] | None:
-    """The same of one that is met again, by rules that run once more; None where it is met for the first time.
+    """Learn one that is met again, by rules that run once more; None where it is met for the first time.
 
     emit(hooked)   runs the rules: the gradients of groups, with hooked(hooks, cotangent) in the place of hooks
     """
@@ -186,7 +186,7 @@ class _Stops:
 def _made(
     behind: Hooked, groups: Sequence[Group], emit: Callable[[Callable], Sequence[Tensor | None]]
 ) -> _Sections | None:
-    """What rules record between hooks; None where it holds what cannot be put down again."""
+    """The sections that rules record between hooks; None where one holds what cannot be put down again."""
     now = state.now
     asked, start = now.asked, new_number()
     stops = _Stops(behind, groups)
@@ -204,7 +204,7 @@ def _made(
     read = [i for node in made for i in node.inputs] + list(given) + owners + [owner for _, _, owner in stops.found]
     reads = [n for n in dict.fromkeys(read) if n in behind.number]
     place = {n: k for k, n in enumerate(reads)}
-    sections: list[_Section] = []
+    sections: list[_HookedSection] = []
     rest = list(made)
     for k, (bar, result, owner) in enumerate([*stops.found, (None, None, None)]):
         own = rest if result is None else [n for n in rest if n.number < result.number]
@@ -219,14 +219,14 @@ def _made(
     )  # fmt: skip
 
 
-def _section(own: list[Node], wanted: list[Node], place: dict[Node, int], hook: tuple | None) -> _Section:
+def _section(own: list[Node], wanted: list[Node], place: dict[Node, int], hook: tuple | None) -> _HookedSection:
     """Nodes that are put down together, those of them that are wanted later, and what hooks get.   place: grows"""
     inside = set(own)
     reads = list(dict.fromkeys([i for n in own for i in n.inputs if i not in inside]))
     local = {n: k for k, n in enumerate([*reads, *own])}
     steps = [(n.kind, n.value, tuple([local[i] for i in n.inputs])) for n in own]
     rich: dict[int, Rich] = {k: rich_of(n, {}, local) for k, n in enumerate(own) if type(n) is not Node}
-    section = _Section(
+    section = _HookedSection(
         tuple([place[n] for n in reads]), steps, rich, [local[n] for n in wanted], None
     )  # fmt: skip
     for n in wanted:

@@ -17,7 +17,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from ..custom.boundary import call_of
-from ..custom.call import Call
+from ..custom.call import CustomCall
 from ..custom.host_call import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor
 from ..tape.ask import evaluate, value_of
@@ -39,7 +39,7 @@ class _Run:
     places   the inputs that want gradients;  nodes: the boundary's inputs that cotangents go to, by place
     """
 
-    def __init__(self, rule: Any, call: Call, by_token: bool, slots: tuple[int, ...], places: tuple[int, ...],
+    def __init__(self, rule: Any, call: CustomCall, by_token: bool, slots: tuple[int, ...], places: tuple[int, ...],
                  flow: dict[int, Any]) -> None:
         self.rule = rule
         self.call = None if by_token else call
@@ -70,7 +70,7 @@ class _Run:
                 for p, aval in zip(self.places, avals, strict=True)
             ]
 
-    def _gradients(self, call: Call, arrays: Sequence[np.ndarray]) -> dict[int, Tensor]:
+    def _gradients(self, call: CustomCall, arrays: Sequence[np.ndarray]) -> dict[int, Tensor]:
         held: Sequence[Any] = arrays if self.rule.host else [leaf(np.array(a, order="C")) for a in arrays]
         bars = dict(zip(self.slots, held, strict=False))
         values = held[len(self.slots) :]
@@ -90,14 +90,14 @@ class _Run:
         returned = call_user(self.rule.implementation, self.rule, call, value_at, (ctx, *given), where)
         return gradients_by_place(call, returned, needs, self.flow, self.places, where)
 
-    def _zeros(self, call: Call, like: Any) -> Any:
+    def _zeros(self, call: CustomCall, like: Any) -> Any:
         if not call.materialize:
             return None
         zeros = np.zeros(like.shape, like.dtype)
         return zeros if self.rule.host else as_tensor(zeros)
 
 
-class _Shape:
+class _AvalOnly:
     """Stands for a node where only its aval counts: keeps no graph alive."""
 
     __slots__ = ("kind",)
@@ -110,10 +110,10 @@ def host_backward(
     node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]
 ) -> dict[int, Tensor]:
     """The gradients by place, from a host call: recorded, or made now where the call has no token."""
-    call: Call = node.call
+    call: CustomCall = node.call
     slots = tuple(sorted(cotangents))
     wanted = tuple(sorted(places))
-    flow: dict[int, Any] = {p: _Shape(node.inputs[p]) for p in flow_of(node)}
+    flow: dict[int, Any] = {p: _AvalOnly(node.inputs[p]) for p in flow_of(node)}
     tracing = bool(state.now.tracing)
     by_token = rule.host and call.token is not None
     run = _Run(rule, call, by_token, slots, wanted, flow)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..custom.call import Call
+from ..custom.call import CustomCall
 from ..custom.closures import refuse_closed
 from ..custom.forgotten import refuse_forgotten
 from ..errors import GradientError, with_article
@@ -28,7 +28,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     It returns the tangents of the outputs in their container.
     Raises GradientError for anything else.
     """
-    call: Call = node.call
+    call: CustomCall = node.call
     where = f"{call.function.__name__} (jvp at {rule.place}, called at {call.line})"
 
     def tangent_at(place: int) -> Tensor | None:
@@ -56,7 +56,7 @@ def _or_none(tangent: Any) -> Any:
     return None if all(x is None for x in tree.leaves(tangent)) else tangent
 
 
-def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
+def _by_slot(call: CustomCall, returned: Any, where: str) -> dict[int, Any]:
     result = call.result
     if returned is None:
         mend = "return the tangents of the outputs; `return None` says that they are zero"
@@ -73,7 +73,7 @@ def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
     return {-1 - place: t for place, t in pairs if place is not None and place < 0 and t is not None}
 
 
-def _checked(t: Any, call: Call, slot: int, where: str) -> Tensor:
+def _checked(t: Any, call: CustomCall, slot: int, where: str) -> Tensor:
     aval = call.avals[slot]
     if not isinstance(t, (AbstractTensor, np.ndarray, np.generic, int, float, complex)):
         raise GradientError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.boundary import output_of
-from ..custom.call import Call
+from ..custom.call import CustomCall
 from ..custom.closures import standing, tracked_by
 from ..custom.context import BackwardContext
 from ..custom.historyless import without_history
@@ -30,7 +30,7 @@ def flow_of(node: Node) -> range:
     return range(start, stop)
 
 
-def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
+def needs_of(call: CustomCall, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
     """For each parameter, whether a gradient of anything in it is asked for."""
     return {
         name: any([p is not None and is_wanted(p) for p in packed.places]) for name, packed in call.arguments.items()
@@ -38,7 +38,7 @@ def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
 
 
 def context_of(
-    call: Call,
+    call: CustomCall,
     tensor_at: Callable[[int], Any],
     needs: dict[str, bool],
     is_wanted: Callable[[int], bool] = lambda _: True,
@@ -57,7 +57,7 @@ def context_of(
 
 
 def call_user(
-    run: Callable, rule: Any, call: Call, tensor_at: Callable[[int], Any], given: Sequence[Any], where: str
+    run: Callable, rule: Any, call: CustomCall, tensor_at: Callable[[int], Any], given: Sequence[Any], where: str
 ) -> Any:
     """run(*given), a rule of the user's, which reads values of a trace where they are now."""
     try:
@@ -74,12 +74,12 @@ def without_known_history(
     found: dict[int, Tensor], rule: Any, node: Node, sources: Sequence[Node], which: str
 ) -> dict[int, Tensor]:
     """The results of a rule that asked for values, whose derivatives nobody knows.   which: what they are"""
-    call: Call = node.call
+    call: CustomCall = node.call
     closed = tracked_by(rule, call.reads, lambda place: tensors_of(node)(place).node)
     return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
 
 
-def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:
+def by_output(call: CustomCall, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:
     """The arguments of backward: one per element of a tuple or list output, else one in its own container.
 
     bar_at     cotangent of a tracked output, by slot (zeros or None if it was not used)
@@ -121,6 +121,6 @@ def _historyless(node: Node, t: Tensor) -> Tensor:
     return without_history(t, [node.inputs[p] for p in flow_of(node)], what, call.line)
 
 
-def zeros_or_none(call: Call, aval: Any) -> Tensor | None:
+def zeros_or_none(call: CustomCall, aval: Any) -> Tensor | None:
     """The cotangent of an unused output."""
     return zeros_of(aval) if call.materialize else None

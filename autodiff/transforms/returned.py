@@ -18,7 +18,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from .. import tree
-from ..custom.call import Call
+from ..custom.call import CustomCall
 from ..custom.forgotten import refuse_forgotten
 from ..custom.packed import Packed
 from ..errors import DTypeError, GradientError, ShapeError, with_article
@@ -33,7 +33,7 @@ _real_part = attrgetter("real")
 
 
 def gradients_by_place(
-    call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
+    call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
 ) -> dict[int, Tensor]:
     """The gradients that a backward returned, by place among the boundary's inputs.
 
@@ -51,7 +51,9 @@ def gradients_by_place(
     return bars
 
 
-def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str) -> dict[str, Any]:
+def _by_name(
+    call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str
+) -> dict[str, Any]:
     """The results of backward, by parameter."""
     names = list(call.arguments)
     if returned is None:
@@ -81,7 +83,7 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
     )
 
 
-def _is_the_gradient(call: Call, returned: dict) -> bool:
+def _is_the_gradient(call: CustomCall, returned: dict) -> bool:
     """True if a dict is the gradient of the one argument, itself a dict, rather than gradients by name."""
     if len(call.arguments) != 1:
         return False

@@ -22,7 +22,7 @@ from .watched_rules import watching_at
 
 if TYPE_CHECKING:
     from ..custom import boundary, closures, host
-    from ..custom.call import Call
+    from ..custom.call import CustomCall
     from . import host_rules, reading, returned
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
@@ -38,13 +38,13 @@ __all__ = ["call_rule", "found_out", "missing_rule", "rules_that_ask"]
 found_out: dict[ref[Any], str] = {}
 
 
-class _Asking(threading.local):
+class _AskedRules(threading.local):
     """The rules that asked for a value in this thread, while somebody listens."""
 
     rules: list[Any] | None = None
 
 
-_asking = _Asking()
+_asking = _AskedRules()
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def missing_rule(node: Node) -> GradientError:
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
     """The cotangents of a call's inputs, in the order of the boundary's `flow`."""
-    call: Call = node.call
+    call: CustomCall = node.call
     flow = reading.flow_of(node)
     if call.transparent:
         return [cotangents.get(slot) for slot in range(len(flow))]
@@ -101,7 +101,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
 
 def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
     """Run a rule: what it computes is recorded."""
-    call: Call = node.call
+    call: CustomCall = node.call
     needs = reading.needs_of(call, places.__contains__)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)

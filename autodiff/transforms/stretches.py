@@ -23,10 +23,10 @@ from ..tape.ask import end_recording, evaluate
 from ..tape.lengths import Ending, ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
 from ..tape.parts import commit, computed, note_parts, taken_apart, whole_of
-from ..tape.peel import Part
+from ..tape.peel import FoundPart
 from ..tape.plan import data
 from ..tape.record import state
-from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
+from ..tape.stretch import GIVEN, Stretch, StretchGraph, Unfit, code_of
 from ..tape.tier import prices
 from ..tape.walk import by_number, reached
 from .backward_pass import recording_rules
@@ -49,7 +49,7 @@ class InParts:
     """
 
     def __init__(
-        self, parts: list[Part], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
+        self, parts: list[FoundPart], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
     ) -> None:
         self.bars = bars
         self._parts, self._done, self._partial = parts, done, partial
@@ -140,7 +140,7 @@ def _compute(nodes: Sequence[Node]) -> None:
 
 
 def _pulled(
-    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
+    parts: Sequence[FoundPart], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
 ) -> tuple[dict[Node, np.ndarray], dict[int, list[Node]]]:
     """Carry the cotangent of the root through the parts."""
     bars: _Bars = {root: (seed, 1)}
@@ -187,7 +187,7 @@ def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
     return found
 
 
-def _cut(part: Part, roots: Sequence[Node]) -> Part:
+def _cut(part: FoundPart, roots: Sequence[Node]) -> FoundPart:
     """A part whose history is what these roots have; the rest of it belongs to results that were only computed."""
     inside = set(part.past)
     mine = reached(roots, lambda node: [i for i in node.inputs if i in inside])
@@ -209,7 +209,7 @@ class _Pull:
 
     def __init__(self, is_partial: bool) -> None:
         self.is_partial = is_partial
-        self.code: Code | None = None
+        self.code: StretchGraph | None = None
         self.choices: Any = None
         self.computed: list[tuple[int, int, int]] = []
         self.passed: list[tuple[int, int, int]] = []
@@ -230,7 +230,7 @@ def _new_pull(stretch: Stretch, pattern: tuple[int, ...]) -> _Pull:
 
 
 class _Emitted:
-    """What the rules of a stretch recorded: the cotangents given, those found, and the choices of dispatch."""
+    """The record of a stretch's rules: the cotangents given, those found, and the choices of dispatch."""
 
     def __init__(self, given: list[Node | None], found: dict[Node, Cotangent], choices: Any) -> None:
         self.given, self.found, self.choices = given, found, choices

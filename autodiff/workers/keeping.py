@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 from ..errors import DispatchError, caller, check_callable
 from ..interop.foreign import Chain
 from .serialized import Sent, sent
-from .task import Order, forget, forget_later, load_shard, physical_memory, work
+from .task import ShardOrder, forget, forget_later, load_shard, physical_memory, work
 
 __all__ = ["Shards", "shards"]
 
@@ -133,7 +133,7 @@ class Shards:
         _, load, keys = self._sent
 
         def start(place: int) -> Any:
-            order = Order(self.token, place, keys[place], load, f, function, chain, self.memory)
+            order = ShardOrder(self.token, place, keys[place], load, f, function, chain, self.memory)
             executor = self.executor
             if not self._is_dask:
                 return executor.submit(work, order, parameters, cotangents)

@@ -26,7 +26,7 @@ __all__ = ["sum_over"]
 
 
 def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:
-    """What runs f, or what a chain makes of it, over all shards: see `wrapped`."""
+    """A function that runs f, or what a chain makes of it, over all shards: see `wrapped`."""
     token = uuid.uuid4().hex
 
     @cache

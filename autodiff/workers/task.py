@@ -45,13 +45,13 @@ from ..transforms import enable_grad, vjp
 from .serialized import Sent
 
 __all__ = [
-    "Done", "Failed", "Loaded", "Order", "forget", "forget_later", "load_shard", "physical_memory", "work",
+    "Done", "Failed", "LoadedShard", "ShardOrder", "forget", "forget_later", "load_shard", "physical_memory", "work",
 ]  # fmt: skip
 
 _Flat = Callable[[Sequence[Any]], list[Any]]
 
 
-class Order(NamedTuple):
+class ShardOrder(NamedTuple):
     """The work that is asked for.
 
     shards, place, key    which shard: the token of `ad.shards`, its number among the keys, its key
@@ -70,7 +70,7 @@ class Order(NamedTuple):
     memory: int | None
 
 
-class Loaded:
+class LoadedShard:
     """A shard that was loaded, and its size: what Dask keeps."""
 
     __slots__ = ("arrays", "nbytes")
@@ -80,7 +80,7 @@ class Loaded:
         self.nbytes = sum([getattr(a, "nbytes", sys.getsizeof(a)) for a in tree.leaves(arrays)])
 
     def __reduce__(self) -> tuple:
-        return Loaded, (self.arrays,)
+        return LoadedShard, (self.arrays,)
 
     def __sizeof__(self) -> int:
         return self.nbytes
@@ -106,7 +106,7 @@ class Failed(NamedTuple):
 # ---------------------------------------------------------------- shards of this process
 
 _lock = held_over_fork(threading.RLock())
-_kept: OrderedDict[tuple[str, int], Loaded] = OrderedDict()
+_kept: OrderedDict[tuple[str, int], LoadedShard] = OrderedDict()
 _functions: OrderedDict[str, tuple[Callable, dict]] = OrderedDict()
 _FUNCTIONS_LIMIT = 64
 
@@ -133,7 +133,7 @@ def forget_later(shards: object, token: str) -> None:
     _tokens[ref(shards, _gone.append)] = token
 
 
-def _keep(order: Order, loaded: Loaded) -> None:
+def _keep(order: ShardOrder, loaded: LoadedShard) -> None:
     """Keep a shard; those of objects that are gone, then the ones that were not used for longest, make room."""
     while _gone:
         forget(_tokens.pop(_gone.pop()))
@@ -145,7 +145,7 @@ def _keep(order: Order, loaded: Loaded) -> None:
                 total -= _kept.popitem(last=False)[1].nbytes
 
 
-def _shard(order: Order) -> Loaded:
+def _shard(order: ShardOrder) -> LoadedShard:
     """The shard, loaded if this process does not keep it."""
     place = order.shards, order.place
     with _lock:
@@ -158,7 +158,7 @@ def _shard(order: Order) -> Loaded:
     return loaded
 
 
-def _load(order: Order) -> Loaded:
+def _load(order: ShardOrder) -> LoadedShard:
     key, load = order.key.get(), order.load.get()
     arrays = load(key)
     if not isinstance(arrays, (tuple, list)) or not arrays:
@@ -168,7 +168,7 @@ def _load(order: Order) -> Loaded:
             f"shards: load(key) returns a tuple of arrays, and returned {given} for the key {key!r:.60}\n"
             f"  load is {_place(load)}\n  {advice}"
         )
-    return Loaded(tuple(tree.map(_locked, tuple(arrays))))
+    return LoadedShard(tuple(tree.map(_locked, tuple(arrays))))
 
 
 def _locked(x: Any) -> Any:
@@ -186,7 +186,7 @@ def _place(f: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else repr(f)
 
 
-def _function(order: Order) -> tuple[Callable, dict]:
+def _function(order: ShardOrder) -> tuple[Callable, dict]:
     """The user's f, the same object for all tasks, and its summands, so that programs are found again."""
     with _lock:
         found = _functions.get(order.function)
@@ -269,7 +269,9 @@ def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[
     return jit(computed) if isinstance(f, Compiled) and not any(f.traced.statics) else computed
 
 
-def _evaluated(known: tuple[Callable, dict], shard: tuple, order: Order, parameters: tuple, cotangents: list) -> Done:
+def _evaluated(
+    known: tuple[Callable, dict], shard: tuple, order: ShardOrder, parameters: tuple, cotangents: list
+) -> Done:
     f, summands = known
     leaves, structure = tree.flatten(parameters)
     key = order.chain, structure
@@ -301,7 +303,7 @@ def _deterministic() -> Iterator[None]:
                 modes.deterministic = _before
 
 
-def _failed(error: Exception, order: Order, doing: str) -> Failed:
+def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
     """The error, with the key; where it does not pickle, another one with its name and text."""
     try:
         key = repr(order.key.get())[:60]
@@ -320,7 +322,7 @@ def _failed(error: Exception, order: Order, doing: str) -> Failed:
     return Failed(error)
 
 
-def load_shard(order: Order) -> Loaded | Failed:
+def load_shard(order: ShardOrder) -> LoadedShard | Failed:
     """Load a shard, for an executor that keeps it."""
     try:
         return _load(order)
@@ -328,7 +330,9 @@ def load_shard(order: Order) -> Loaded | Failed:
         return _failed(error, order, "while loading")
 
 
-def work(order: Order, parameters: tuple, cotangents: list, loaded: Loaded | Failed | None = None) -> Done | Failed:
+def work(
+    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None
+) -> Done | Failed:
     """Results for one shard.
 
     parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"

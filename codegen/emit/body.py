@@ -1,6 +1,6 @@
 """The body of one function: its control flow.  Innermost loops are the work of `vector_loop` where they can be.
 
-    nest.Function  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
+    nest.NestFunction  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
 
 Loops keep their shape: a header with the phis and the test, a body, a block behind.
 
@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from ..kernel.nest import F32, Block, Function, MemRef, Operation, ScalarType, Value
+from ..kernel.nest import F32, Block, MemRef, NestFunction, Operation, ScalarType, Value
 from .debug import PlaceOf, Places, ToldLines
 from .held import write_held
 from .loop_plan import plan_loop
@@ -61,7 +61,7 @@ class Needs:
         return named(name, suffix, lanes, is_called=is_called)
 
 
-def argument_names(function: Function) -> list[str]:
+def argument_names(function: NestFunction) -> list[str]:
     """The LLVM name of each argument: its own where LLVM allows it plainly and it is not taken."""
     names: dict[str, None] = {}
     for j in range(len(function.arguments)):
@@ -75,7 +75,7 @@ def argument_names(function: Function) -> list[str]:
 class BodyWriter(MemoryWriter):
     """Writes one function's operations as lines."""
 
-    def __init__(self, function: Function, needs: Needs, target: Target) -> None:
+    def __init__(self, function: NestFunction, needs: Needs, target: Target) -> None:
         self.function = function
         self.needs = needs
         self.target = target

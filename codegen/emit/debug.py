@@ -33,7 +33,7 @@ PlaceOf = Callable[[Any], "Place | None"]
 _FIRST = 100
 
 
-class Told(str):
+class NodeLine(str):
     """A line of text that belongs to a node."""
 
     __slots__ = ("node",)
@@ -47,7 +47,7 @@ class ToldLines(list[str]):
 
     def append(self, line: str) -> None:
         """Add a line of the present node."""
-        told = Told(line)
+        told = NodeLine(line)
         told.node = self.node
         super().append(told)
 
@@ -66,7 +66,8 @@ class Places:
     def lines(self, lines: Sequence[str]) -> list[str]:
         """The lines with marks: every instruction has one, or else LLVM drops those of its neighbours."""
         places = [
-            self._place_of(line.node) if isinstance(line, Told) and line.node is not None else None for line in lines
+            self._place_of(line.node) if isinstance(line, NodeLine) and line.node is not None else None
+            for line in lines
         ]
         mark = next((self._mark(place) for place in places if place is not None), "")  # of what is before it, too
         return self._marked(lines, places, mark)

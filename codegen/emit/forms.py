@@ -8,11 +8,11 @@ from itertools import combinations
 from ..kernel.nest import Operation, Value, known_integer
 from ..records import record
 
-__all__ = ["Form", "form_of", "never_meet"]
+__all__ = ["LinearForm", "form_of", "never_meet"]
 
 
 @record(frozen=True)
-class Form:
+class LinearForm:
     """constant + Σ factor·value."""
 
     terms: frozenset[tuple[Value, int]]
@@ -23,7 +23,7 @@ class Form:
         return dict(self.terms).get(value, 0)
 
 
-def form_of(index: Value) -> Form:
+def form_of(index: Value) -> LinearForm:
     """An index as a sum of products."""
     terms: dict[Value, int] = {}
     constant = 0
@@ -43,7 +43,7 @@ def form_of(index: Value) -> Form:
             waiting.append((owner.operands[0], factor * by))
         else:
             terms[value] = terms.get(value, 0) + factor
-    return Form(frozenset((v, f) for v, f in terms.items() if f), constant)
+    return LinearForm(frozenset((v, f) for v, f in terms.items() if f), constant)
 
 
 def never_meet(indices: Iterable[Value], counter: Value, inside: set[Value]) -> bool:

@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from ..kernel.nest import Function, MemRef
+from ..kernel.nest import MemRef, NestFunction
 from ..records import record, replace
 from . import math as elementary
 from .body import BodyWriter, Needs, argument_names
@@ -35,7 +35,7 @@ __all__ = ["Emitted", "emit_function", "emit_module", "internal", "module_of", "
 _STACK_BYTES = 16
 
 
-def emit_module(functions: Sequence[Function], target_features: str = "") -> str:
+def emit_module(functions: Sequence[NestFunction], target_features: str = "") -> str:
     """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
 
     target_features     as LLVM flattens them, "+fma,-sse4a,...": how wide vectors are, and whether
@@ -60,14 +60,14 @@ class Emitted:
         return Emitted(name, text, self.needs)
 
 
-def emit_function(function: Function, target_features: str = "", place_of: PlaceOf | None = None) -> Emitted:
+def emit_function(function: NestFunction, target_features: str = "", place_of: PlaceOf | None = None) -> Emitted:
     """One function of a module; with debug info where it is known which places its nodes have."""
     needs = Needs(place_of)
     text = _exported(function) + internal(function, needs, Target.of(target_features))
     return Emitted(function.name, text, needs)
 
 
-def nameless(function: Function, name: str = "kernel") -> Function:
+def nameless(function: NestFunction, name: str = "kernel") -> NestFunction:
     """The function under names that say nothing: what its text is compared by."""
     return replace(function, name=name, names=tuple([f"a{i}" for i in range(len(function.names))]))
 
@@ -87,7 +87,7 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
     return joined([*[(e.text, e.needs.metadata) for e in emitted], *[(text, []) for text in others]])
 
 
-def _exported(function: Function) -> str:
+def _exported(function: NestFunction) -> str:
     """The wrapper: unpacks the two argument blocks and calls the inner function."""
     lines, passed, places = [], [], {"ptr": 0, "i64": 0}
     for argument, name in zip(function.arguments, argument_names(function), strict=True):
@@ -106,7 +106,7 @@ def _exported(function: Function) -> str:
     return "\n".join([head, *lines, "}\n"])
 
 
-def internal(function: Function, needs: Needs, target: Target, *, is_part: bool = False) -> str:
+def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: bool = False) -> str:
     """The inner function.  `is_part`: it becomes part of the one that calls it."""
     body = BodyWriter(function, needs, target)
     parameters = [
@@ -123,7 +123,7 @@ def internal(function: Function, needs: Needs, target: Target, *, is_part: bool 
     return "\n".join([head, *lines, "}\n"])
 
 
-def _pointer(function: Function, j: int) -> str:
+def _pointer(function: NestFunction, j: int) -> str:
     """A pointer's type with all that is known of its memory.
 
     Memory of a known size may be read ahead of a branch, which lets a branch become a select.

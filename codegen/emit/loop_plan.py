@@ -23,7 +23,7 @@ from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
 from .extremes import find_extreme
-from .forms import Form, form_of, never_meet
+from .forms import LinearForm, form_of, never_meet
 from .joint import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, is_free
@@ -367,6 +367,8 @@ def _numbers(operation: Operation) -> tuple[Value | int, ...]:
 
 def _differ(places: Collection[tuple[Value | int, ...]]) -> bool:
     """True if no two of these places are the same: they differ by a known number."""
-    forms = [form_of(place[0]) if isinstance(place[0], Value) else Form(frozenset(), place[0]) for place in places]
+    forms = [
+        form_of(place[0]) if isinstance(place[0], Value) else LinearForm(frozenset(), place[0]) for place in places
+    ]
     is_flat = all(len(place) == 1 for place in places)
     return is_flat and len({f.terms for f in forms}) == 1 and len({f.constant for f in forms}) == len(forms)

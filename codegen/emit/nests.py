@@ -26,8 +26,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..ir import Aval
-from ..kernel.nest import Function, MemRef, every
-from ..program import Branch, Kernel, Loop, Place, Program, Run, While, aligned, bodies
+from ..kernel.nest import MemRef, NestFunction, every
+from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While, aligned, bodies
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, internal, nameless
@@ -35,18 +35,18 @@ from .nest_states import Flip, Moving, Near, Turning
 from .nest_text import SMALL, SPACE, Text
 from .target import Target
 
-__all__ = ["Nest", "emit_nest", "kernels_in"]
+__all__ = ["NestText", "emit_nest", "kernels_in"]
 
 #: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers.
-Parts = Callable[[Kernel], Sequence[tuple[Function, tuple[int, ...], tuple[int, ...]]]]
+Parts = Callable[[Kernel], Sequence[tuple[NestFunction, tuple[int, ...], tuple[int, ...]]]]
 #: The work of one run of a program.
-Work = Callable[[Program], int]
+Work = Callable[[BufferProgram], int]
 
 #: Of a loop whose steps are elementwise: how many elements to take through all steps at a time, and of how many.
 Blocks = Callable[[Loop], tuple[int, int] | None]
 
 
-class Nest(NamedTuple):
+class NestText(NamedTuple):
     """A whole loop or branch as text, and the numbers that it reads; the first is for the caller to fill in."""
 
     emitted: Emitted
@@ -72,7 +72,7 @@ def kernels_in(work: object) -> list[Kernel] | None:
 def emit_nest(
     work: Loop | Branch | While, buffers: int, parts: Parts, blocks: Blocks, work_of: Work, target_features: str,
     place_of: PlaceOf | None = None,
-) -> Nest:  # fmt: skip
+) -> NestText:  # fmt: skip
     """The function for a step on so many buffers; its kernels have debug info where places are known."""
     writer = _NestEmitter("kernel", parts, blocks, work_of, Target.of(target_features))
     writer.needs.place_of = place_of
@@ -86,9 +86,9 @@ class _NestEmitter(Text):
     def __init__(self, name: str, parts: Parts, blocks: Blocks, work_of: Work, target: Target) -> None:
         super().__init__()
         self.name, self.parts, self.blocks, self.work_of, self.target = name, parts, blocks, work_of, target
-        self.kernels: dict[int, tuple[Function, str, bool]] = {}
+        self.kernels: dict[int, tuple[NestFunction, str, bool]] = {}
 
-    def finished(self, buffers: int) -> Nest:
+    def finished(self, buffers: int) -> NestText:
         """The function with its kernels."""
         self.account_rest()
         inner = ", ".join(
@@ -106,7 +106,7 @@ class _NestEmitter(Text):
             internal(nameless(function, name), self.needs, self.target, is_part=is_part)
             for function, name, is_part in self.kernels.values()
         ]
-        return Nest(
+        return NestText(
             Emitted(self.name, "\n".join([_entrance(self.name, buffers), text, *kernels]), self.needs),
             tuple(self.numbers),
         )
@@ -123,7 +123,9 @@ class _NestEmitter(Text):
             case Branch():
                 self.branch(work, pointers)
 
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str], temporaries: dict[int, str]) -> None:
+    def run(
+        self, program: BufferProgram, inputs: Sequence[str], outputs: Sequence[str], temporaries: dict[int, str]
+    ) -> None:
         """The steps of a body."""
         of_role = {"input": dict(enumerate(inputs)), "output": dict(enumerate(outputs))}
         places = [of_role.get(b.role, {}).get(b.place) or temporaries[j] for j, b in enumerate(program.buffers)]
@@ -137,7 +139,7 @@ class _NestEmitter(Text):
             else:
                 self.nest(step.work, pointers)
 
-    def call(self, function: Function, pointers: Sequence[str], extents: Sequence[int], *, is_part: bool) -> None:
+    def call(self, function: NestFunction, pointers: Sequence[str], extents: Sequence[int], *, is_part: bool) -> None:
         """One kernel, which becomes part of the function or is called."""
         _, name, _ = self.kernels.setdefault(id(function), (function, f"{self.name}.k{len(self.kernels)}", is_part))
         memory = [f"ptr {p}" for p in pointers]
@@ -146,7 +148,7 @@ class _NestEmitter(Text):
         passed = [next(given[isinstance(a.type, MemRef)]) for a in function.arguments]
         self.unless_failed(self.let("status", f"call i32 @{name}.body({', '.join(passed)})"))
 
-    def temporaries(self, program: Program, workspace: str) -> dict[int, str]:
+    def temporaries(self, program: BufferProgram, workspace: str) -> dict[int, str]:
         """The places of a body's temporaries, by the number of the buffer."""
         return {
             j: self.space(max(b.aval.nbytes, 1)) if is_sure(b.aval.nbytes, SPACE) else self.beyond(workspace, b.place)

@@ -11,9 +11,17 @@ blocks of a shared loop run one after the other.
 """
 
 from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported
-from .sized import BAD_SIZES, Disagreement, Recorded, SizedExport, exported_sized
+from .sized import BAD_SIZES, Disagreement, ExportedSizes, SizedExport, exported_sized
 
 __all__ = [
-    "BAD_SIZES", "C_FUNCTIONS", "KNOWN_SIZES", "Disagreement", "Exported", "NotExportable", "Recorded", "SizedExport",
-    "exported", "exported_sized",
+    "BAD_SIZES",
+    "C_FUNCTIONS",
+    "KNOWN_SIZES",
+    "Disagreement",
+    "Exported",
+    "ExportedSizes",
+    "NotExportable",
+    "SizedExport",
+    "exported",
+    "exported_sized",
 ]  # fmt: skip

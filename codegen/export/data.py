@@ -17,7 +17,7 @@ import numpy as np
 
 from ..records import NamedTuple
 from ..runtime.launcher import Share
-from ..runtime.loops import NativeBody, Table
+from ..runtime.loops import LoopTable, NativeBody
 from ..symbols import Symbol, SymbolicFloat
 from .sized_numbers import SizedNumbers, SizedOperand
 
@@ -145,7 +145,7 @@ def _word(value: Any) -> str:
     return f"i64 ptrtoint (ptr {value} to i64)" if isinstance(value, Label) else f"i64 {int(value)}"
 
 
-class TableOf(Table):
+class TableOf(LoopTable):
     """The table of a loop as constants of a module."""
 
     __slots__ = ("_data", "_share")

@@ -13,12 +13,12 @@ from ..emit import Emitted
 from ..ir import Node
 from ..lowering import Decompose, Fourier
 from ..native import Translation
-from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
+from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
 from ..records import NamedTuple
 from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
-from ..runtime.executable import Layout
+from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, table_of
 from ..runtime.run_steps import run_steps
@@ -68,7 +68,7 @@ class Exported(NamedTuple):
     calls: tuple[str, ...]
 
 
-def exported(program: Program, name: str, hidden: Sequence[np.ndarray]) -> Exported:
+def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray]) -> Exported:
     """A program as the C function `int64_t name(pointers of arguments, of results, workspace)`.
 
     hidden    values of its last inputs, which become constants of the object
@@ -102,12 +102,12 @@ class ExportWriter:
 
     # ------------------------------------------------------------ steps
 
-    def laid_out(self, program: Program) -> tuple[Layout, list[StepWords]]:
+    def laid_out(self, program: BufferProgram) -> tuple[SlotLayout, list[StepWords]]:
         """The places of a program's buffers, and its steps."""
-        layout = Layout(program)
+        layout = SlotLayout(program)
         return layout, [piece for step in program.steps for piece in self.pieces(step, layout)]
 
-    def pieces(self, step: Step, layout: Layout) -> list[StepWords]:
+    def pieces(self, step: Step, layout: SlotLayout) -> list[StepWords]:
         """A step, which may be several; none if it is refused."""
         slots = tuple([layout.slots[b] for b in step.buffers])
         match step.work:
@@ -130,7 +130,7 @@ class ExportWriter:
                 self._refused.append((_called(node), _needs(node)))
         return []
 
-    def kernel(self, part: shares.Piece, slots: tuple[int, ...], extents: tuple[int, ...]) -> StepWords:
+    def kernel(self, part: shares.KernelPiece, slots: tuple[int, ...], extents: tuple[int, ...]) -> StepWords:
         features = engine.target_features()
         share = None
         if self.data.numbers is None and part.chunk < part.total:
@@ -172,7 +172,7 @@ class ExportWriter:
         self.needs.append(functools.reduce(numbers.either, [is_it for is_it, _ in cases], "false"))
         return StepWords(chosen[0], tuple(chosen[1:4]), tuple(chosen[4:]), None)
 
-    def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.Order) -> StepWords:
+    def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.OrderStep) -> StepWords:
         if order.share is None or self.data.numbers is None:
             return StepWords(address, slots, order.extents, order.share)
         return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
@@ -216,7 +216,7 @@ class ExportWriter:
             found.append((emit.module_of(list(self._kernels.values()), features), Passes.VECTORS, {}))
         return [*found, (stand_ins.text(Translation()), Passes.VECTORS, {})]
 
-    def described(self, program: Program, hidden: Sequence[Any]) -> tuple[Label, int, int]:
+    def described(self, program: BufferProgram, hidden: Sequence[Any]) -> tuple[Label, int, int]:
         """A program as `call_program` reads it, and how many arguments and results it has.
 
         hidden    values of its last inputs: constants of the object, or numbers that sizes decide

@@ -27,7 +27,7 @@ from ..ir import Graph
 from ..kernel.mlir import print_module
 from ..passes import optimize, plan
 from ..passes.storage import in_chains
-from ..program import Kernel, Program, every_step
+from ..program import BufferProgram, Kernel, every_step
 from ..records import NamedTuple
 from ..symbols import (
     LEAST,
@@ -44,7 +44,7 @@ from ..symbols import (
 from .pieces import KNOWN_SIZES, Exported, ExportWriter, NotExportable, called
 from .sized_numbers import SizedNumbers
 
-__all__ = ["BAD_SIZES", "Disagreement", "Recorded", "SizedExport", "exported_sized"]
+__all__ = ["BAD_SIZES", "Disagreement", "ExportedSizes", "SizedExport", "exported_sized"]
 
 #: The status of a call with sizes that there is no way for.
 BAD_SIZES = 16
@@ -66,7 +66,7 @@ _APART = (11, 7, 5, 3, 2)
 _STEPS = 130
 
 
-class Recorded(NamedTuple):
+class ExportedSizes(NamedTuple):
     """A program as it is recorded for given sizes, of which some are symbols.
 
     hidden    values of its last inputs      results   what they are; the same for all sizes
@@ -111,11 +111,11 @@ class _Way(NamedTuple):
     numbers: Hashable
     pointers: list[str]
     is_for: Callable[..., bool]
-    recorded: Recorded
-    program: Program
+    recorded: ExportedSizes
+    program: BufferProgram
 
 
-def exported_sized(name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], Recorded]) -> SizedExport:
+def exported_sized(name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]) -> SizedExport:
     """A program as the C function `int64_t name(sizes, pointers of arguments, of results, workspace)`.
 
     sizes    the names of the sizes
@@ -127,7 +127,7 @@ def exported_sized(name: str, sizes: Sequence[str], record: Callable[[Sequence[i
 
 
 class _SizedWriter:
-    def __init__(self, name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], Recorded]) -> None:
+    def __init__(self, name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]) -> None:
         self.name, self.record = name, record
         # Kinds of nodes are remembered with their symbols: nothing else is to meet those of this export.
         serial = next(_serial)
@@ -205,7 +205,7 @@ class _SizedWriter:
             raise NotExportable([("planning", KNOWN_SIZES)])
         return way
 
-    def recorded(self, example: Sequence[int], are_known: Sequence[bool]) -> tuple[Recorded, Conditions]:
+    def recorded(self, example: Sequence[int], are_known: Sequence[bool]) -> tuple[ExportedSizes, Conditions]:
         """The program for these sizes, and the conditions that recording it relied on."""
         known = [*are_known, *[False] * len(example)]
         given = [n if k else symbol(name, n) for name, n, k in zip(self.names, example, known, strict=False)]
@@ -216,7 +216,7 @@ class _SizedWriter:
             conditions[f"{-least} + 1 * {name}", comparison, holds] = None
         return found, conditions
 
-    def planned(self, found: Recorded, own: Conditions) -> _Way:
+    def planned(self, found: ExportedSizes, own: Conditions) -> _Way:
         """The way of what was recorded with these conditions, unchecked."""
         writer = self.writer
         numbers = SizedNumbers({name: f"%n{i}" for i, name in enumerate(self.names)})
@@ -274,7 +274,7 @@ _serial = itertools.count()
 _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" for op in ("add", "sub", "mul")]
 
 
-def _text_of(found: Recorded) -> Hashable:
+def _text_of(found: ExportedSizes) -> Hashable:
     """Equal for programs that differ by the values of symbols alone."""
     graph = found.graph
     place = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
@@ -283,7 +283,7 @@ def _text_of(found: Recorded) -> Hashable:
     return tuple(nodes), tuple([place[o] for o in graph.outputs]), tuple(hidden), found.results
 
 
-def _kernels_of(program: Program) -> str:
+def _kernels_of(program: BufferProgram) -> str:
     """MLIR's text of the kernels."""
     kernels = {step.work.function.name: step.work.function for step, _, _ in every_step(program)
                if isinstance(step.work, Kernel)}  # fmt: skip

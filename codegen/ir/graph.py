@@ -91,7 +91,7 @@ class Graph:
         self.merged: dict[Node, tuple[Origin, ...]] = {}
         self.late: Callable[[], None] | None = None
         self.seconds = 0.0
-        self._key: Shape | None = None
+        self._key: GraphKey | None = None
 
     @classmethod
     def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
@@ -113,7 +113,7 @@ class Graph:
         return cls(inputs, nodes, outputs, name)
 
     @property
-    def key(self) -> Shape:
+    def key(self) -> GraphKey:
         """The graph shape: hashable, equal for graphs that differ only in names and objects."""
         if self._key is None:
             number = {node: i for i, node in enumerate((*self.inputs, *self.nodes))}
@@ -128,7 +128,7 @@ class Graph:
                 for n in self.nodes
             ]
             inputs = tuple([i.aval for i in self.inputs])
-            self._key = Shape((inputs, tuple(nodes), tuple([number[o] for o in self.outputs])))
+            self._key = GraphKey((inputs, tuple(nodes), tuple([number[o] for o in self.outputs])))
         return self._key
 
     def readers(self) -> dict[Node, list[Node]]:
@@ -169,10 +169,10 @@ class Region:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._shape: Shape | None = None
+        self._shape: GraphKey | None = None
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> GraphKey:
         """The key of the region's graph."""
         if self._shape is None:
             self._shape = self.graph.key
@@ -182,7 +182,7 @@ class Region:
         return f"<{len(self.graph.nodes)} operations>"
 
 
-class Shape:
+class GraphKey:
     """A graph's key, hashed once: it is looked up in several tables."""
 
     __slots__ = ("_hash", "_key")
@@ -195,7 +195,7 @@ class Shape:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Shape) and self._hash == other._hash and self._key == other._key)
+        return self is other or (isinstance(other, GraphKey) and self._hash == other._hash and self._key == other._key)
 
 
 def _shapes(params: tuple) -> tuple:

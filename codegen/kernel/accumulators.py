@@ -25,7 +25,7 @@ from ..ir import Aval, Node
 from ..records import record
 from ..symbols import typical
 from .elements import Elements, Temporary
-from .group import Group, Root
+from .group import KernelGroup, Root
 from .index import Index, constant_index
 from .monoids import Accumulator, combine, start, sum_and_rest, with_rest
 from .nest import F32, F64, ScalarType, Value
@@ -305,7 +305,7 @@ def _give_back(k: Scalar, total: Value, lost: Value, at: Index) -> None:
     k.store(with_rest(k, k.load(total, at, stable=False), k.load(lost, at, stable=False)), total, at)
 
 
-def _stores_in_rows(group: Group) -> bool:
+def _stores_in_rows(group: KernelGroup) -> bool:
     """True if the elements of rows are stored, or added to stored ones: such rows do not run side by side."""
     elements = [r for r in group.roots if not r.row]
     return any([r.inner != group.inner if r.is_reduction else r.stored for r in elements])

@@ -26,7 +26,7 @@ from collections.abc import Container
 from ..program import Kernel
 from ..records import replace
 from ..symbols import Symbol, SymbolicFloat, common_factor, whole
-from .nest import F32, F64, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
+from .nest import F32, F64, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation, Value
 
 __all__ = ["MOST", "MULTIPLE", "SMALL", "SMALL_INSIDE", "with_arguments"]
 
@@ -73,7 +73,7 @@ class _Lifted:
         self.used: set[Value] = set()
         self.scratches: list[Value] = []
 
-    def function(self) -> Function:
+    def function(self) -> NestFunction:
         """The function with arguments for what was found."""
         old, block = self.kernel.function, self.block
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]

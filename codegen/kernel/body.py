@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .index import Atom, Index, Part, Quotient, constant_index
+from .index import Atom, AxisPart, Index, Quotient, constant_index
 from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
 
-__all__ = ["Body", "OpenLoop"]
+__all__ = ["FunctionBuilder", "OpenLoop"]
 
 
 class OpenLoop:
@@ -40,7 +40,7 @@ class OpenLoop:
         self.parallel = parallel
 
 
-class Body:
+class FunctionBuilder:
     """A function's operations under construction; `arguments` are the types of its memrefs."""
 
     def __init__(self, arguments: Sequence[Type] = ()) -> None:
@@ -229,7 +229,7 @@ class Body:
             # For a numerator that cannot be negative both divisions agree, and this one is a shift or multiply.
             name = "arith.divsi" if atom.numerator.low >= 0 else "arith.floordivsi"
             return self.emit(name, (numerator, self.literal(atom.divisor, INDEX)), INDEX)
-        assert type(atom) is Part
+        assert type(atom) is AxisPart
         counter = self.value_of(atom.merged.counter)
         value = counter
         if atom.stride > 1:

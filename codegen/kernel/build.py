@@ -12,7 +12,7 @@ its axes are reduced further out, or an axis within is kept (a sum over rows, pe
 accumulated in memory, so the innermost loop always runs over contiguous elements.
 
 Long sums run in blocks (see `parts`); a sweep of too many operations is cut into several loops over a
-tile, which hand values on in memory that stays in the cache (see `group.Cut`).
+tile, which hand values on in memory that stays in the cache (see `group.TiledSweep`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .accumulators import Accumulators
 from .body import OpenLoop
 from .built import Built, finish
 from .elements import Elements, Placed, element_type
-from .group import Cut, Group, Root
+from .group import KernelGroup, Root, TiledSweep
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
 from .nest import ScalarType, Value
@@ -49,7 +49,7 @@ class _Filled:
 
 
 def build(
-    group: Group, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
+    group: KernelGroup, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
 ) -> Built:
     """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs.
 
@@ -59,7 +59,7 @@ def build(
 
 
 class _Builder:
-    def __init__(self, group: Group, is_stored, placed: Placed | None, exact: Collection[Node]) -> None:
+    def __init__(self, group: KernelGroup, is_stored, placed: Placed | None, exact: Collection[Node]) -> None:
         self.group = group
         self.k = Scalar()
         self.elements = Elements(self.k, is_stored, self._own, self._made, placed, exact)
@@ -71,7 +71,7 @@ class _Builder:
         self.filling: dict[Node, _Filled] = {}
         self.accumulators = Accumulators(self.k, self.elements, self.positions)
         self.is_done = False
-        self.cut: Cut | None = None
+        self.cut: TiledSweep | None = None
         self.in_tile = constant_index(0)
         self.slots: dict[tuple[int, ScalarType], Value] = {}
 

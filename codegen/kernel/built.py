@@ -8,7 +8,7 @@ from typing import Any
 from ..program import Kernel
 from ..records import record
 from .elements import Elements
-from .nest import Function
+from .nest import NestFunction
 from .scalar import Scalar
 
 __all__ = ["Built", "finish"]
@@ -30,4 +30,4 @@ def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> 
     for j in range(len(nodes)):
         names.append(f"y{j - reads}" if j in writes else f"x{reads}")
         reads += j not in writes
-    return Built(Kernel(Function(name, k.finish(), tuple(names), writes)), nodes)
+    return Built(Kernel(NestFunction(name, k.finish(), tuple(names), writes)), nodes)

@@ -83,7 +83,7 @@ def _chosen(condition: Any, x: Complex, y: Complex) -> Complex:
 
 
 def _quotient(x: Complex, y: Complex) -> Complex:
-    """As Smith divides by c + id: by the larger part first, so that nothing overflows on the way."""
+    """The quotient by c + id as Smith divides: by the larger part first, so that nothing overflows on the way."""
     c, d = y
     is_turned, is_zero = abs(c) < abs(d), _is_zero(y)
     large, small = _select(is_turned, d, c), _select(is_turned, c, d)

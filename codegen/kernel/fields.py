@@ -42,7 +42,7 @@ class Reals:
         return parts[0]
 
     def _each(self, act: Callable[..., Any], *numbers: Any) -> Any:
-        """What `act` makes of each part."""
+        """The results of `act` for each part."""
         return self.joined([act(*parts) for parts in zip(*map(self.parts, numbers), strict=True)])
 
     def real(self, value: float) -> Value:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from .nest import Block, Extent, Function, MemRef, Type, Value
+from .nest import Block, Extent, MemRef, NestFunction, Type, Value
 
 __all__ = ["form_of"]
 
 
-def form_of(function: Function) -> Hashable:
+def form_of(function: NestFunction) -> Hashable:
     """The form of a function, for its text without names."""
     indices = function.indices
     if indices is None:

@@ -18,7 +18,7 @@ from ..ir import Node
 from ..lowering import Reduce
 from ..records import field, record
 
-__all__ = ["Cut", "Group", "Root", "strides_of"]
+__all__ = ["KernelGroup", "Root", "TiledSweep", "strides_of"]
 
 
 def strides_of(shape: tuple[int, ...]) -> list[int]:
@@ -86,7 +86,7 @@ class Root:
 
 
 @record(frozen=True)
-class Cut:
+class TiledSweep:
     """A sweep too large for one loop: several loops one after the other over a tile of elements.
 
     tile      elements of the innermost axes that are done together
@@ -100,7 +100,7 @@ class Cut:
 
 
 @record(eq=False, slots=True)
-class Group:
+class KernelGroup:
     """One kernel: see the file's head.
 
     strides   descending; axis a has strides[a-1] // strides[a] elements (the first: total // strides[0])
@@ -119,7 +119,7 @@ class Group:
     roots: list[Root] = field(default_factory=list)
     loops: tuple[tuple[int, ...], ...] = ()
     scratch: frozenset[Node] = frozenset()
-    cuts: dict[int, Cut] = field(default_factory=dict)
+    cuts: dict[int, TiledSweep] = field(default_factory=dict)
     cost: int = 0
     turns: tuple[int, ...] = ()
     tail: list[Root] = field(default_factory=list)

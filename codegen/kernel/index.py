@@ -20,7 +20,7 @@ from itertools import count
 from ..symbols import is_sure, larger, smaller
 from .nest import INDEX, Value
 
-__all__ = ["Atom", "Index", "Merged", "Part", "Quotient", "constant_index", "flatten", "split_loop", "unflatten"]
+__all__ = ["Atom", "AxisPart", "Index", "Merged", "Quotient", "constant_index", "flatten", "split_loop", "unflatten"]
 
 _serial = count()
 
@@ -37,7 +37,7 @@ class Atom:
         self.value = value
 
 
-class Part(Atom):
+class AxisPart(Atom):
     """One axis of a loop that runs over several merged axes: (counter // stride) % extent."""
 
     __slots__ = ("merged", "stride")
@@ -64,7 +64,7 @@ class Merged:
 
     __slots__ = ("counter", "parts")
 
-    def __init__(self, counter: Index, parts: list[Part]) -> None:
+    def __init__(self, counter: Index, parts: list[AxisPart]) -> None:
         self.counter = counter
         self.parts = parts
 
@@ -164,7 +164,7 @@ class Index:
         """This index with the axes of merged loops put together where all of them occur in proportion."""
         groups: dict[int, Merged] = {}
         for atom, _ in self.terms:
-            if type(atom) is Part:
+            if type(atom) is AxisPart:
                 groups[id(atom.merged)] = atom.merged
         result = self
         for merged in groups.values():
@@ -282,7 +282,7 @@ def split_loop(counter: Index, extents: Sequence[int]) -> list[Index]:
         if extent == 1:
             found.append(constant_index(0))
         else:
-            part = Part(extent, stride, merged)
+            part = AxisPart(extent, stride, merged)
             merged.parts.append(part)
             found.append(Index.of(part))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..symbols import SymbolicFloat
-from .body import Body
+from .body import FunctionBuilder
 from .index import Atom, Index, constant_index
 from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Status, Value
 
@@ -36,7 +36,7 @@ def _comparison(relation: str, said: str) -> Callable[[Logic, Element, Element],
     return method
 
 
-class Logic(Body):
+class Logic(FunctionBuilder):
     """Typed elements, and what is true of them."""
 
     # ------------------------------------------------------------ constants and types

@@ -34,12 +34,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
+from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, every_step
 from .instructions import INSTRUCTIONS
 from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
 from .mlir_writer import memref_of
-from .nest import Extent, Function, MemRef, every
+from .nest import Extent, MemRef, NestFunction, every
 
 __all__ = ["print_function", "print_module"]
 
@@ -56,14 +56,14 @@ _C_LIBRARY = frozenset(
 
 
 def print_module(
-    program_or_functions: Program | Iterable[Function], location: Callable[[Any], str] = lambda node: ""
+    program_or_functions: BufferProgram | Iterable[NestFunction], location: Callable[[Any], str] = lambda node: ""
 ) -> str:
     """One `module`; operations have the locations of their nodes.
 
     Of a program: what it calls (declared), its kernels (one for each distinct text), its entry.
     Of functions: each public, with a C interface.
     """
-    if isinstance(program_or_functions, Program):
+    if isinstance(program_or_functions, BufferProgram):
         return _wrap(_ProgramWriter(program_or_functions, location=location).parts())
     functions = tuple(program_or_functions)
     defined = [print_function(f, attributes=C_INTERFACE) for f in functions]
@@ -75,7 +75,7 @@ def _wrap(parts: Iterable[str]) -> str:
     return f"module {{\n{body}\n}}\n"
 
 
-def _declarations(functions: Iterable[Function]) -> dict[str, str]:
+def _declarations(functions: Iterable[NestFunction]) -> dict[str, str]:
     """Private declarations of all that the functions call, by name."""
     found: dict[str, str] = {}
     for function in functions:
@@ -94,7 +94,8 @@ class _ProgramWriter(NestWriter):
     """
 
     def __init__(
-        self, program: Program, outer: _ProgramWriter | None = None, location: Callable[[Any], str] = lambda node: ""
+        self, program: BufferProgram, outer: _ProgramWriter | None = None,
+        location: Callable[[Any], str] = lambda node: "",
     ) -> None:
         super().__init__(program.buffers)
         self.location: Callable[[Any], str] = outer.location if outer else location
@@ -189,7 +190,7 @@ class _ProgramWriter(NestWriter):
             return self.repeat(step.work, step.buffers)
         return self._host_call(step.work, step.buffers)
 
-    def function_of(self, body: Program) -> str:
+    def function_of(self, body: BufferProgram) -> str:
         inner = _ProgramWriter(body, self)
         self.functions.append(inner._entry())
         return inner.name

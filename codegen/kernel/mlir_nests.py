@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import Aval
-from ..program import Branch, Loop, Place, Program, Run, While
+from ..program import Branch, BufferProgram, Loop, Place, Run, While
 from .mlir_writer import Memory, MlirWriter, memref_of
 
 __all__ = ["NestWriter"]
@@ -24,7 +24,7 @@ class NestWriter(MlirWriter):
     """A writer of steps that have bodies.  Each method gives the name of the step's status."""
 
     @abstractmethod
-    def function_of(self, body: Program) -> str:
+    def function_of(self, body: BufferProgram) -> str:
         """Write the function of a body; its name."""
 
     def loop(self, loop: Loop, buffers: Sequence[int]) -> str:

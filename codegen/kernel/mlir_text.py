@@ -34,7 +34,7 @@ import numpy as np
 
 from ..garbage import ignoring
 from .instructions import INSTRUCTIONS
-from .nest import F32, F64, I1, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
+from .nest import F32, F64, I1, INDEX, Block, Extent, MemRef, NestFunction, Operation, ScalarType, Type, Value
 
 __all__ = ["constant_text", "declare", "generic_text", "name_values", "print_function"]
 
@@ -51,7 +51,7 @@ _LOOP_NAMES = "ijklmnpq"
 
 
 def print_function(
-    function: Function, *, name: str = "", visibility: str = "", attributes: str = "",
+    function: NestFunction, *, name: str = "", visibility: str = "", attributes: str = "",
     location: Callable[[Any], str] = lambda node: "",
 ) -> str:  # fmt: skip
     """One `func.func`, under its own name unless another is given.
@@ -75,7 +75,7 @@ def declare(name: str, arguments: Iterable[Type | str], results: Iterable[Type] 
 # ---- names ----------------------------------------------------------------------------------------
 
 
-def name_values(function: Function) -> dict[Value, str]:
+def name_values(function: NestFunction) -> dict[Value, str]:
     """The name of every value of a function, right or wrong: `%x`, `%c10`, `%i`, `%3`."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
@@ -146,7 +146,7 @@ def _result_name(operation: Operation) -> str:
 class _Printer:
     """The lines of one function."""
 
-    def __init__(self, function: Function, location: Callable[[Any], str]) -> None:
+    def __init__(self, function: NestFunction, location: Callable[[Any], str]) -> None:
         self.names = name_values(function)
         self.location = location
         self.index_arguments = [a for a in function.arguments if a.type is INDEX]

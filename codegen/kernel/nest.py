@@ -40,9 +40,24 @@ from typing import Any, Generic, TypeVar
 from ..records import field, record
 
 __all__ = [
-    "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
-    "Block", "Extent", "Function", "MemRef", "Operation", "ScalarType", "Status", "Value",
-    "every", "is_parallel", "known_integer",
+    "F32",
+    "F64",
+    "I1",
+    "I8",
+    "I32",
+    "I64",
+    "INDEX",
+    "Block",
+    "Extent",
+    "MemRef",
+    "NestFunction",
+    "Operation",
+    "ScalarType",
+    "Status",
+    "Value",
+    "every",
+    "is_parallel",
+    "known_integer",
 ]
 
 
@@ -173,7 +188,7 @@ def every(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 @record()
-class Function:
+class NestFunction:
     """func.func @name(memrefs..., indices...) -> i32.
 
     `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments

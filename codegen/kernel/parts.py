@@ -127,7 +127,7 @@ class Part:
         return rest.plus(constant_index(self.step - 1)).floordiv(self.step)
 
 
-class Piece(Part):
+class LoopPiece(Part):
     """The work of a loop over elements from one place to another; of a loop in a block the share in that block."""
 
     __slots__ = ("begin", "end")
@@ -158,7 +158,7 @@ class Piece(Part):
 
 def pieces(part: Part, turns: Sequence[int]) -> list[Part]:
     """A loop as several, one after the other, that begin at these places."""
-    return [Piece(part, begin, end) for begin, end in pairwise((0, *turns, part.whole))]
+    return [LoopPiece(part, begin, end) for begin, end in pairwise((0, *turns, part.whole))]
 
 
 def plan_parts(

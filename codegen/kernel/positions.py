@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..ir import Node
-from .group import Group, Root, strides_of
+from .group import KernelGroup, Root, strides_of
 from .index import Index, constant_index, flatten, split_loop
 
 __all__ = ["Positions"]
@@ -14,7 +14,7 @@ __all__ = ["Positions"]
 class Positions:
     """The axes of a group and their indices, set as loops are entered."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: KernelGroup) -> None:
         self.group = group
         self.extents = group.extents
         self._indices: list[Index] = [constant_index(0)] * len(group.strides)

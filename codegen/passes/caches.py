@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..kernel.nest import Function, every
+from ..kernel.nest import NestFunction, every
 from ..symbols import Symbol
 
 __all__ = ["is_beyond_caches", "let_past_caches"]
@@ -29,7 +29,7 @@ def is_beyond_caches(sizes: Iterable[int]) -> bool:
     return sum(sizes) >= FAR
 
 
-def let_past_caches(function: Function, sizes: Sequence[int]) -> None:
+def let_past_caches(function: NestFunction, sizes: Sequence[int]) -> None:
     """Mark the stores to large results of a large kernel, those that it does not read.
 
     sizes   of its memory arguments, in bytes; a kernel for any extents is one for those that fit (`families`)

@@ -273,7 +273,7 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Value:
 
 
 def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
-    """What does the same to both parts."""
+    """A rule that does the same to both parts."""
 
     def of(which: int) -> Node:
         operands = [(_im(x) if which else x.re) if isinstance(x, ComplexParts) else x for x in inputs]

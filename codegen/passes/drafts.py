@@ -22,7 +22,7 @@ from ..kernel.edges import Probed
 from ..kernel.elements import Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Dense, Scan, Scatter
-from ..program import HostCall, Kernel, Program, bodies
+from ..program import BufferProgram, HostCall, Kernel, bodies
 from ..records import replace
 from .caches import let_past_caches
 from .complex import PAIR
@@ -45,7 +45,7 @@ _NAMED = 4
 _LOOKED_AT = 64
 
 #: Makes the program of the body of a loop or branch, given what it adds to the names of its kernels.
-BodyPlanner = Callable[[Graph, str], Program]
+BodyPlanner = Callable[[Graph, str], BufferProgram]
 
 
 def drafted(

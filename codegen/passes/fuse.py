@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from ..ir import Node
 from ..kernel.edges import Probed
-from ..kernel.group import Group, Root
+from ..kernel.group import KernelGroup, Root
 from ..lowering import Contract, Reduce
 from ..records import record
 from .demand import choose_roots, is_fused
@@ -107,7 +107,7 @@ class _Clustering:
         self._makes(unit, node)
         self._wait(unit, unit.leaves)
 
-    def _new(self, place: int, node: Node | None, group: Group | None) -> Unit:
+    def _new(self, place: int, node: Node | None, group: KernelGroup | None) -> Unit:
         unit = Unit(len(self.units), place, node, group)
         self.units.append(unit)
         return unit
@@ -146,7 +146,7 @@ class _Clustering:
         for unit in self._candidates(reach, makers):
             if self._joins(unit, root, reach, makers, place):
                 return
-        unit = self._new(place, None, Group(root.total, ()))
+        unit = self._new(place, None, KernelGroup(root.total, ()))
         self._add(unit, root, reach, place)
 
     def _candidates(self, reach: Reach, makers: dict[Unit, None]) -> list[Unit]:

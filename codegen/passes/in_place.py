@@ -19,7 +19,7 @@ from collections.abc import Hashable, Sequence, Set
 from typing import Any
 
 from ..ir import Graph, Node
-from ..kernel.nest import Block, Function, Operation, Value, is_parallel
+from ..kernel.nest import Block, NestFunction, Operation, Value, is_parallel
 from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
@@ -122,7 +122,7 @@ def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
 
 
 def _pairs(
-    function: Function, values: tuple[Hashable, ...], ending: Sequence[Node], several: set[Hashable]
+    function: NestFunction, values: tuple[Hashable, ...], ending: Sequence[Node], several: set[Hashable]
 ) -> dict[int, int]:
     """Values that a kernel writes, and for each the ending one whose memory it takes: places among its arguments.
 
@@ -164,7 +164,7 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
     now = {j: k for k, j in enumerate(keeps)}
     writes = frozenset([now[pairs.get(j, j)] for j in function.writes])
     function.body.arguments[: len(values)] = [function.body.arguments[j] for j in keeps]
-    merged = Function(
+    merged = NestFunction(
         function.name, function.body, (*argument_names(len(keeps), writes), *function.names[len(values) :]),
         writes, function.calls, refuses=function.refuses, is_fixed=function.is_fixed,
     )
@@ -196,7 +196,7 @@ class _Access:
     is_store: bool
 
 
-def _accesses(function: Function, count: int) -> list[list[_Access]]:
+def _accesses(function: NestFunction, count: int) -> list[list[_Access]]:
     """All loads and stores of each memory argument."""
     number = {argument: j for j, argument in enumerate(function.arguments[:count])}
     found: list[list[_Access]] = [[] for _ in range(count)]

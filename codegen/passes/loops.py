@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ..kernel.group import Group, Root, strides_of
+from ..kernel.group import KernelGroup, Root, strides_of
 from ..kernel.index import Atom, Index, Quotient
 from .numbered import EMPTY, Numbered
 from .reach import Reaches
@@ -29,7 +29,7 @@ def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
     return tuple(ordered)
 
 
-def lay_out(group: Group, reaches: Reaches) -> None:
+def lay_out(group: KernelGroup, reaches: Reaches) -> None:
     """Merge neighbouring axes into one loop where every read walks through both alike."""
     _cut_further(group, reaches)
     extents = group.extents
@@ -48,7 +48,7 @@ def lay_out(group: Group, reaches: Reaches) -> None:
     group.loops = tuple(loops)
 
 
-def _views(group: Group, reaches: Reaches) -> list[tuple[Root, Numbered]]:
+def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, Numbered]]:
     """One root for all that are computed over the same domain alike, and what they read together."""
     found: dict[tuple, tuple[Root, Numbered]] = {}
     for root in group.roots:
@@ -58,7 +58,7 @@ def _views(group: Group, reaches: Reaches) -> list[tuple[Root, Numbered]]:
     return list(found.values())
 
 
-def _separate(group: Group, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
+def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
     """Note between which axes this root needs two loops."""
     scale = (group.inner or 1) if root.row else 1
     spans = []
@@ -106,7 +106,7 @@ def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, .
     )
 
 
-def _cut_further(group: Group, reaches: Reaches) -> None:
+def _cut_further(group: KernelGroup, reaches: Reaches) -> None:
     """Cut axes where a reshape in the way divides: its quotients then are counters of loops."""
     strides = set(group.strides)
     for root, reads in _views(group, reaches):

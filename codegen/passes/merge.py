@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ..kernel.nest import Block, Function, Value, known_integer
+from ..kernel.nest import Block, NestFunction, Value, known_integer
 from ..program import Kernel
 from .in_place import Draft, argument_names
 
@@ -69,7 +69,7 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
     place = {j: k for k, j in enumerate(order)}
     body.arguments = [arguments[j] for j in order]
     written = {place[j] for j in writes}
-    function = Function(
+    function = NestFunction(
         _name(a.function.name, b.function.name), body, tuple(argument_names(len(order), written)), frozenset(written)
     )
     members = tuple(dict.fromkeys([*a.members, *b.members]))

@@ -12,14 +12,14 @@ import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import Op
-from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
-from ..program import Branch, Loop, Place, Program, Run, While
+from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
+from ..program import Branch, BufferProgram, Loop, Place, Run, While
 from .rebuild import inlined
 
 __all__ = ["draft_nest"]
 
 #: What makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
-Planner = Callable[[Graph, str], Program]
+Planner = Callable[[Graph, str], BufferProgram]
 
 
 def _no_rule() -> Aval:
@@ -64,7 +64,7 @@ def _draft(
         case Recurrence():
             loop = _loop(nested, reads, places, plan)
             return loop, loop.room()[1]
-        case Choice(yes, no):
+        case NestedBranch(yes, no):
             chosen, *rest = reads
             given = tuple([p for p in places if p is not None])
             runs = [Run(plan(_wanting(body, places), letter), tuple(rest), given)

@@ -15,7 +15,7 @@ from ..ir import Aval, Graph, Node, inherit
 from ..kernel.edges import Axes, Probed
 from ..lazily import later
 from ..lowering import Fourier, Order
-from ..program import Gemm, HostCall, Program, Step
+from ..program import BufferProgram, Gemm, HostCall, Step
 from ..records import record
 from ..symbols import is_watched
 from .choose import choose
@@ -77,8 +77,8 @@ Begin = Callable[[list[Gemm | HostCall]], None]
 
 def plan(
     graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
-    bodies: dict[Any, Program] | None = None,
-) -> Program:
+    bodies: dict[Any, BufferProgram] | None = None,
+) -> BufferProgram:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
@@ -89,11 +89,11 @@ def plan(
     return place(planned(graph, prefix, is_body=is_body, begin=begin, bodies=bodies))
 
 
-def place(found: Planned, pack: Pack | None = None) -> Program:
+def place(found: Planned, pack: Pack | None = None) -> BufferProgram:
     """The program of these steps; `pack`: see `place_buffers`."""
     steps, avals = found.drafts, found.avals
     buffers, numbers, size = place_buffers(found.ends, avals, [values for _, values in steps], pack)
-    return Program(
+    return BufferProgram(
         name=found.graph.name,
         buffers=buffers,
         steps=tuple([Step(work, tuple([numbers[v] for v in values]), values) for work, values in steps]),
@@ -113,7 +113,7 @@ def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]
 
 def planned(
     graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
-    bodies: dict[Any, Program] | None = None,
+    bodies: dict[Any, BufferProgram] | None = None,
 ) -> Planned:
     """The steps of the program that computes a graph."""
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
@@ -136,10 +136,10 @@ def planned(
     return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals, shares)
 
 
-def _body_planner(begin: Begin | None, bodies: dict[Any, Program], prefix: str) -> drafts.BodyPlanner:
+def _body_planner(begin: Begin | None, bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:
     """A function that makes the programs of a loop or branch, with names of their own for kernels."""
 
-    def planner(body: Graph, letter: str) -> Program:
+    def planner(body: Graph, letter: str) -> BufferProgram:
         key = None if is_watched() or any([n.origins for n in body.nodes]) else body.key
         found = bodies.get(key)
         if found is None:

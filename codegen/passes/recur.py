@@ -19,7 +19,7 @@ from typing import Any
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, Op
 from ..lowering import Call, Nest
-from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
+from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..records import replace
 from .counting import counted
 from .pipeline import optimize
@@ -119,9 +119,9 @@ def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
             (body,), stays = _reading((body, carried))
             of_elements = sum(k < scanned for k in stays)
             return replace(nested, body=body, scanned=of_elements), [*range(carried), *[carried + k for k in stays]]
-        case Choice(yes, no):
+        case NestedBranch(yes, no):
             (yes, no), stays = _reading((yes, 0), (no, 0))
-            return Choice(yes, no), [0, *[1 + k for k in stays]]
+            return NestedBranch(yes, no), [0, *[1 + k for k in stays]]
         case Repetition(condition, step):
             carried = nested.carried
             (condition, step), stays = _reading((condition, carried), (step, carried))

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from ..ir import Node
 from ..kernel.edges import HEAVY
-from ..kernel.group import Cut, Group, Root
+from ..kernel.group import KernelGroup, Root, TiledSweep
 from ..kernel.index import flatten
 from .numbered import EMPTY, Numbered, has, numbers
 from .reach import Reaches
@@ -48,7 +48,7 @@ _STACK_BYTES, _VECTORS_BYTES = 256 * 1024, 256
 _VIEWS = 1024
 
 
-def cut_sweeps(group: Group, reaches: Reaches) -> None:
+def cut_sweeps(group: KernelGroup, reaches: Reaches) -> None:
     """Decide for each stage of a group whether, and how, its sweep is cut."""
     done: set[Node] = set()
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
@@ -65,7 +65,7 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
         done.update([reaches.nodes[j] for j in numbers(_tree(roots, reaches)) if reaches.nodes[j] in group.scratch])
 
 
-def find_turns(group: Group, reaches: Reaches, turning: Sequence[int]) -> None:
+def find_turns(group: KernelGroup, reaches: Reaches, turning: Sequence[int]) -> None:
     """Cut the last loop where elements come from elsewhere from there on: in a concatenation, at the edges of a pad.
 
     turning   the numbers of the nodes with such places; there are some
@@ -126,7 +126,7 @@ def _tree(roots: list[Root], reaches: Reaches) -> Numbered:
     return tree
 
 
-def _cut(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) -> Cut:
+def _cut(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> TiledSweep:
     """Segments of a sweep, and what each keeps.  Sets the roots' segments."""
     here = _here(group, roots, done, reaches)
     entering: dict[Node, int] = {}
@@ -154,10 +154,10 @@ def _cut(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) -> 
     tile = max(_SHORTEST, min(_LONGEST, _TILE_BYTES // max(1, count * itemsize) // _SHORTEST * _SHORTEST))
     if count * tile * itemsize > _STACK_BYTES:
         tile = _VECTORS_BYTES // itemsize
-    return Cut(1 << tile.bit_length() - 1, tuple([tuple(nodes) for nodes in kept]), slots)
+    return TiledSweep(1 << tile.bit_length() - 1, tuple([tuple(nodes) for nodes in kept]), slots)
 
 
-def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) -> dict[Node, None]:
+def _here(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> dict[Node, None]:
     """The nodes that the sweep computes at the place where its loops stand, in the graph's order."""
     axes, edges = reaches.probed.axes, reaches.probed.edges
     found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from ..ir import Node
 from ..ir.op import INPUT
 from ..kernel.edges import HEAVY
-from ..kernel.group import Group, Root
+from ..kernel.group import KernelGroup, Root
 from .demand import is_fused
 from .numbered import EMPTY, Numbered, numbers, of, one, without
 from .prepare import Prepared
@@ -119,7 +119,7 @@ def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
 def _maker(node: Node, number: int) -> Unit:
     """A unit that does nothing but compute and store a value."""
     root = Root(node, node.aval.shape)
-    group = Group(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
+    group = KernelGroup(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
     return Unit(number, 0, None, group, roots={node: root})
 
 
@@ -147,7 +147,7 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
     return stored
 
 
-def choose_scratch(group: Group, reaches: Reaches) -> None:
+def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
     """Keep dear values of a row that a later stage needs again, as far as a row fits in the cache."""
     stages = max((r.stage for r in group.roots), default=0)
     if group.inner is None or stages == 0:

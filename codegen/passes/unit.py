@@ -7,7 +7,7 @@ whether and how a root can be computed in a group.
 from __future__ import annotations
 
 from ..ir import Node
-from ..kernel.group import Group, Root
+from ..kernel.group import KernelGroup, Root
 from ..records import field, record
 from ..symbols import typical
 from .loops import chain
@@ -39,7 +39,7 @@ class Unit:
     number: int
     place: int
     node: Node | None
-    group: Group | None
+    group: KernelGroup | None
     needs: int = 0
     tree: Numbered = EMPTY
     leaves: Numbered = EMPTY
@@ -64,7 +64,7 @@ class Unit:
             self.tree |= reach.tree
 
 
-def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
+def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
     """The row length and strides of a unit's group with `root` in it; None if it does not fit.
 
     Sets the root's row, stage, is_tail.
@@ -124,7 +124,7 @@ def _has_few_long_rows(total: int, inner: int) -> bool:
     return inner >= _LONG_ROW and total < _FEW_ROWS * inner
 
 
-def _is_tail(group: Group, unit: Unit, root: Root, made: list[Node]) -> bool:
+def _is_tail(group: KernelGroup, unit: Unit, root: Root, made: list[Node]) -> bool:
     """True if a root is a number made of the group's finished reductions: the mean of a sum."""
     if root.total != 1 or group.total == 1 or root.is_reduction or not made:
         return False

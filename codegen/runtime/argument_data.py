@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..native import extern, f32, f64, i32, i64, native, ptr, u8, u32, u64
 from .object_heads import HEAD, RawArray, RawDescr, class_of
-from .plan_words import Plan, Spec
+from .plan_words import PlanWords, Spec
 from .recording_objects import float_value
 
 __all__ = ["NUMBER_KINDS", "PACKED", "data_of"]
@@ -34,7 +34,7 @@ is_true = extern("PyObject_IsTrue", i32, ptr, runs_python=False)
 
 
 @native(inline=True)
-def data_of(plan: ptr[Plan], argument: ptr, spec: ptr[Spec], cell: ptr) -> ptr:
+def data_of(plan: ptr[PlanWords], argument: ptr, spec: ptr[Spec], cell: ptr) -> ptr:
     """The data of an argument that fits its spec, else null.  A number is written to the cell."""
     cls = class_of(argument)
     if cls is plan.array_type:
@@ -62,7 +62,7 @@ def data_of_array(a: ptr[RawArray], spec: ptr[Spec]) -> ptr:
 
 
 @native
-def written(plan: ptr[Plan], number: ptr, kind: u64, cell: ptr) -> ptr:
+def written(plan: ptr[PlanWords], number: ptr, kind: u64, cell: ptr) -> ptr:
     """The cell, where a Python number is written to it; null for what does not fit."""
     cls = class_of(number)
     if cls is plan.float_type:

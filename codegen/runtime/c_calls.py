@@ -84,7 +84,7 @@ class Api(Struct):
     new_error: fn[ptr, ptr[NewError]]
 
 
-class Buffer(Struct):
+class FfiBuffer(Struct):
     size: u64
     extension: ptr
     dtype: i32
@@ -96,10 +96,10 @@ class Buffers(Struct):
     extension: ptr
     count: i64
     kinds: ptr
-    each: ptr[ptr[Buffer]]
+    each: ptr[ptr[FfiBuffer]]
 
 
-class Scalar(Struct):
+class FfiScalar(Struct):
     dtype: i32
     value: ptr[u64]
 
@@ -110,7 +110,7 @@ class Attributes(Struct):
     count: i64
     kinds: ptr
     names: ptr
-    each: ptr[ptr[Scalar]]
+    each: ptr[ptr[FfiScalar]]
 
 
 class Frame(Struct):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..modes import FLUSHING
 from ..native import Struct, atomic_load, extern, external, i32, i64, local, native, ptr, u32, u64, unlikely, void
-from .plan_words import Step
+from .plan_words import KernelCallWords
 from .run_steps import run_steps
 from .system_calls import IS_ARM, IS_X86
 
@@ -103,7 +103,7 @@ def return_flushing(inside: u64) -> void:
 
 
 @native(inline=True)
-def run_program(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
+def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run steps in the mode that the user chose."""
     if unlikely(atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0):
         return run_flushing(steps, count, slots, scratch)
@@ -111,8 +111,8 @@ def run_program(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch: ptr[ptr]
 
 
 @native
-def run_program_unlocked(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """The same while other threads may hold the interpreter's lock."""
+def run_program_unlocked(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
+    """Run a program while other threads may hold the interpreter's lock."""
     thread = let_others()
     status = run_program(steps, count, slots, scratch)
     take_lock_again(thread)
@@ -120,7 +120,7 @@ def run_program_unlocked(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch:
 
 
 @native(inline=False)
-def run_flushing(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
+def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run steps that flush.  A handler of a signal may come here again, in the middle: so what is kept is put back."""
     key = ptr[Flushing](flushing).key
     outer = kept_of(key)

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 
 from ..kernel.instructions import is_function
-from ..kernel.nest import Function, MemRef, Operation, Value
+from ..kernel.nest import MemRef, NestFunction, Operation, Value
 from ..lowering import Decompose, Fourier, Order
-from ..program import UNKNOWN_TRIPS, Branch, Gemm, HostCall, Kernel, Program, every_step
+from ..program import UNKNOWN_TRIPS, Branch, BufferProgram, Gemm, HostCall, Kernel, every_step
 from ..symbols import is_sure, most, smaller, typical
 
 __all__ = [
@@ -32,7 +32,7 @@ ORDERED = 100
 DECOMPOSED = 4
 
 
-def operations_of(program: Program) -> int:
+def operations_of(program: BufferProgram) -> int:
     """Scalar operations of one run, host calls not counted (they hold the lock in any case)."""
     total = 0
     for step, _, times in every_step(program):
@@ -56,7 +56,7 @@ def transformed(n: int, rows: int) -> int:
     return 5 * rows * n * max(1, n.bit_length())
 
 
-def work_of(program: Program) -> int:
+def work_of(program: BufferProgram) -> int:
     """The work of one run of a loop's body, without the loops in it: these say for themselves.  At most 2**62."""
     total: int = 0
     for step in program.steps:
@@ -71,7 +71,7 @@ def work_of(program: Program) -> int:
     return smaller(total, 1 << 62)
 
 
-def operations_of_function(function: Function, extents: Sequence[int]) -> int:
+def operations_of_function(function: NestFunction, extents: Sequence[int]) -> int:
     """Scalar operations of one run of a kernel."""
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     return operations_of_block(function.body.operations, dict(zip(indices, extents, strict=True)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ir import Graph, Node, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
-from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
+from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
 from .cost import operations_of
 from .holding import Holding, reads_writes
 from .stages import buffer_names, kind_of_call
@@ -80,7 +80,7 @@ def _each(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def program_data(
-    program: Program, told: Told, recorded: Mapping[Origin, Sequence[str]], functions: Mapping[int, str]
+    program: BufferProgram, told: Told, recorded: Mapping[Origin, Sequence[str]], functions: Mapping[int, str]
 ) -> dict[str, Any]:
     """The graph that was fused, the steps that compute it, and where values lie.
 
@@ -139,8 +139,8 @@ def _buffer(name: str, buffer: Buffer, number: int, holds: Holding, names: Mappi
     }
 
 
-def _alone(program: Program, step: Step) -> Program:
-    return Program(program.name, program.buffers, (step,), (), (), 0, program.graph)
+def _alone(program: BufferProgram, step: Step) -> BufferProgram:
+    return BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
 
 
 def name_of_step(work: object) -> str:

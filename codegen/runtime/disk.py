@@ -36,7 +36,7 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["FORMAT", "DiskCache", "Entry", "blake2b", "default", "folder_of_user"]
+__all__ = ["FORMAT", "DiskCache", "ObjectFile", "blake2b", "default", "folder_of_user"]
 
 #: Counts up when a file is laid out in another way.  It is part of a file's key too: files of an earlier version of
 #: the library are not looked at, and go when they were not used for longest.
@@ -65,7 +65,7 @@ _PAUSE_S = 60.0
 _STALE_S = 3600
 
 
-class Entry(NamedTuple):
+class ObjectFile(NamedTuple):
     """An object file, the names it exports, and the keys it serves."""
 
     object_bytes: bytes
@@ -90,7 +90,7 @@ class DiskCache:
 
     # ------------------------------------------------------------ reading
 
-    def load(self, key: str) -> Entry | None:
+    def load(self, key: str) -> ObjectFile | None:
         """The entry of a key, if there is a sound one."""
         entry = None
         if self._is_ready():
@@ -125,7 +125,7 @@ class DiskCache:
         """Keep an object under each of the keys."""
         if not self._is_ready() or time.monotonic() < self._writes_from:
             return
-        data = _encoded(Entry(object_bytes, tuple(exports), tuple(keys)))
+        data = _encoded(ObjectFile(object_bytes, tuple(exports), tuple(keys)))
         try:
             first = self._written(data)
             try:
@@ -271,13 +271,13 @@ def _refuse_others(status: os.stat_result) -> None:
         raise ValueError("others may write to it")
 
 
-def _encoded(entry: Entry) -> bytes:
+def _encoded(entry: ObjectFile) -> bytes:
     names = "\n".join([" ".join(entry.keys), " ".join(entry.exports)]).encode()
     payload = struct.pack("<Q", len(names)) + names + entry.object_bytes
     return _HEAD.pack(_MAGIC, len(payload), blake2b(payload, digest_size=32).digest()) + payload
 
 
-def _decoded(data: bytes, key: str) -> Entry:
+def _decoded(data: bytes, key: str) -> ObjectFile:
     """Raises ValueError unless this is, byte for byte, what was written for the key."""
     if len(data) < _HEAD.size:
         raise ValueError("it is truncated")
@@ -293,7 +293,7 @@ def _decoded(data: bytes, key: str) -> Entry:
     keys, exports = [tuple(line.split()) for line in payload[8 : 8 + size].decode().split("\n")]
     if key not in keys:
         raise ValueError("it belongs to another key")
-    return Entry(payload[8 + size :], exports, keys)
+    return ObjectFile(payload[8 + size :], exports, keys)
 
 
 @functools.cache

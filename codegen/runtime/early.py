@@ -16,7 +16,7 @@ import numpy as np
 
 from ..modes import modes
 from . import memory, native
-from .launcher import NativeStep, Plan, checked_arguments, launcher, raise_status
+from .launcher import LaunchPlan, NativeStep, checked_arguments, launcher, raise_status
 
 __all__ = ["EarlyCall", "call_of"]
 
@@ -31,7 +31,9 @@ class _Owner(Protocol):
     call: Callable[..., tuple[np.ndarray, ...]]
 
 
-def call_of(plan: Plan, operations: int, owner: Callable[[], _Owner | None]) -> Callable[..., tuple[np.ndarray, ...]]:
+def call_of(
+    plan: LaunchPlan, operations: int, owner: Callable[[], _Owner | None]
+) -> Callable[..., tuple[np.ndarray, ...]]:
     """The caller of a program: the launcher where there is one, or much to do; else what makes it at the second call.
 
     owner   gives whose `call` it is, to be replaced then, or None once that is gone
@@ -46,7 +48,7 @@ class EarlyCall:
 
     __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
 
-    def __init__(self, plan: Plan, owner: Callable[[], _Owner | None]) -> None:
+    def __init__(self, plan: LaunchPlan, owner: Callable[[], _Owner | None]) -> None:
         self._plan = plan
         self._owner = owner
         self._was_called = False
@@ -68,7 +70,7 @@ class EarlyCall:
         return self._launcher(*arguments)
 
 
-def _run(plan: Plan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
+def _run(plan: LaunchPlan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """Run as the launcher's slow path does, without any code of its own."""
     inputs = checked_arguments(arguments, plan.inputs, plan.name)
     outputs = tuple([memory.new(a) for a in plan.outputs])

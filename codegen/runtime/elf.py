@@ -22,7 +22,7 @@ from typing import Any
 from ..ending import has_ended
 from ..records import NamedTuple
 
-__all__ = ["Loaded", "executable_memory", "is_here", "linked"]
+__all__ = ["MappedCode", "executable_memory", "is_here", "linked"]
 
 
 def is_here() -> bool:
@@ -30,7 +30,7 @@ def is_here() -> bool:
     return sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 and os.uname().machine == "x86_64"
 
 
-class Loaded:
+class MappedCode:
     """Code in memory; it is unmapped when this goes, but not when the process ends: somebody may still call it."""
 
     __slots__ = ("__weakref__", "_address", "_size", "_unmap", "addresses")
@@ -94,7 +94,7 @@ _JUMP = b"\xff\x25\x02\0\0\0\x90\x90"
 _STUB = len(_JUMP) + 8
 
 
-def linked(data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Loaded | None:
+def linked(data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> MappedCode | None:
     """An object file in memory.  None for what is to be linked by LLVM, which also says what is wrong with it.
 
     imports     addresses of what it declares; else it is looked for in the process
@@ -125,7 +125,7 @@ class _Object:
         self.places: dict[int, int] = {}
         self.jumps: dict[int, int] = {}
 
-    def loaded(self, exports: Sequence[str]) -> Loaded:
+    def loaded(self, exports: Sequence[str]) -> MappedCode:
         """The whole of it."""
         relocations = self._relocations()
         size, fixed = self._laid_out(relocations)
@@ -150,7 +150,7 @@ class _Object:
         except BaseException:
             _system().munmap(base, size)
             raise
-        return Loaded(base, size, addresses)
+        return MappedCode(base, size, addresses)
 
     def _relocations(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
         """The relocations of each section that is loaded: offset, kind, symbol, what is added."""
@@ -264,11 +264,11 @@ def _protect(address: int, size: int) -> None:
         raise OSError(ctypes.get_errno(), "memory cannot be made executable")
 
 
-def executable_memory(code: bytes) -> Loaded:
+def executable_memory(code: bytes) -> MappedCode:
     """Code that needs nothing, at `addresses["code"]`.  Raises OSError."""
     size = _up(len(code), _PAGE)
     address = _mapped(size)
-    loaded = Loaded(address, size, {"code": address})
+    loaded = MappedCode(address, size, {"code": address})
     ctypes.memmove(address, code, len(code))
     _protect(address, size)
     return loaded

@@ -32,8 +32,8 @@ from .disk import FORMAT, blake2b, default
 from .llvm import is_loaded, library, library_file, version
 
 __all__ = [
-    "Code",
     "CompileError",
+    "MachineCode",
     "Passes",
     "assembly_text",
     "begin",
@@ -89,7 +89,7 @@ class CompileError(RuntimeError):
         self.text = text
 
 
-class Code:
+class MachineCode:
     """Linked machine code of one module.
 
     Loaded as long as this object lives.  `optimized` and `assembly` are made from the text when
@@ -127,7 +127,7 @@ class Code:
         return assembly_text(self.text, self._passes) if self.text else ""
 
 
-def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> Code:
+def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> MachineCode:
     """Machine code of a module of LLVM IR text.
 
     `imports` gives the addresses of functions that the text only declares; others are looked for
@@ -162,7 +162,7 @@ def link(
     passes: Passes = Passes.VECTORS,
     *,
     keeps_text: bool = True,
-) -> Code:
+) -> MachineCode:
     """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
     loaded: Any
@@ -172,7 +172,7 @@ def link(
         loaded = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
         loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
-    return Code(text if keeps_text else "", len(object_bytes), loaded, passes)
+    return MachineCode(text if keeps_text else "", len(object_bytes), loaded, passes)
 
 
 def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from ..ir import dtype_name
 from ..lazily import later
 from ..records import record
-from .launcher import Block, Plan, StepTable, raise_status
+from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
 from .native import OFFSETS, Self, native
 from .slots import offset_of, wrapper
@@ -32,14 +32,14 @@ else:
     plan_words = later("codegen.runtime.plan_words")
     result_objects = later("codegen.runtime.result_objects")
 
-__all__ = ["Call", "Entry", "can_enter", "install", "site"]
+__all__ = ["CallForm", "EnteredCall", "can_enter", "install", "site"]
 
 #: Objects that a call may hand around: they lie on the stack.
 MOST = 1024
 
 
 @record(frozen=True)
-class Call:
+class CallForm:
     """The form of a call's arguments and result: instructions by the names in `entered_call` and `result_objects`.
 
     given       number of arguments: the first registers
@@ -71,20 +71,20 @@ class Call:
         return not (self.hidden or self.holds) and self.places == tuple(range(self.registers))
 
 
-def can_enter(plan: Plan) -> bool:
+def can_enter(plan: LaunchPlan) -> bool:
     """True if calls can go straight into a plan."""
     few = len(plan.inputs) + len(plan.outputs) <= MOST
     return few and all(dtype_name(a.dtype) in argument_data.NUMBER_KINDS for a in plan.outputs if not a.ndim)
 
 
-class Entry:
+class EnteredCall:
     """One known call of a plan, in memory as `enter` reads it."""
 
     __slots__ = ("_block", "_owned")
 
-    def __init__(self, plan: Plan, call: Call) -> None:
+    def __init__(self, plan: LaunchPlan, call: CallForm) -> None:
         steps = StepTable(plan.steps, is_long=plan.is_long)
-        block = Block(plan, steps, raise_status, has_scalars=True, arrays=call.arrays)
+        block = PlanBlock(plan, steps, raise_status, has_scalars=True, arrays=call.arrays)
         owned: list[Any] = [block, call]
         checks = [
             word
@@ -117,7 +117,7 @@ class Entry:
         return ctypes.addressof(self._block)
 
 
-def _with_truths(call: Call, plan: Plan) -> tuple[list[tuple[str, Any]], int]:
+def _with_truths(call: CallForm, plan: LaunchPlan) -> tuple[list[tuple[str, Any]], int]:
     """The instructions for a result, and the depth of their stack: of NumPy's bools there are two, which `if` and `is`
     know by their identity, so one that was written to stands for one of them."""
     is_truth = [aval.ndim == 0 and aval.dtype.kind == "b" for aval in plan.outputs]
@@ -136,7 +136,7 @@ def _with_truths(call: Call, plan: Plan) -> tuple[list[tuple[str, Any]], int]:
     return found, depth
 
 
-def site(entries: Sequence[Entry]) -> Self:
+def site(entries: Sequence[EnteredCall]) -> Self:
     """The contents of an object's slot."""
     made = Self(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
     made.owned = tuple(entries)

@@ -1,7 +1,7 @@
 """From the call of a Python object into a plan and back, in native Python: `enter`, a `tp_call`.
 
-An object that is called has a slot with its *site*: a bytes object of addresses of entries (`plan_words.Entry`), tried
-one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
+An object that is called has a slot with its *site*: a bytes object of addresses of entries (`plan_words.EntryWords`),
+tried one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
 
 Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or the
 mode asks for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the entries and
@@ -17,7 +17,7 @@ from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlike
 from .argument_data import PACKED
 from .launch import run_plan
 from .object_heads import RawArray, RawSelf, RawTuple, class_of
-from .plan_words import MISS, Check, Entry, entering
+from .plan_words import MISS, Check, EntryWords, entering
 from .recording_objects import (
     call,
     clear_error,
@@ -56,7 +56,7 @@ def entering_words() -> ptr:
 
 @native
 def set_items_at(place: i64) -> void:
-    """Where tuples have their items, which results are put into before anybody enters."""
+    """Say where tuples have their items, which results are put into before anybody enters."""
     entering.items_at = place
 
 
@@ -119,7 +119,7 @@ def present(is_handle: i64, x: ptr) -> ptr:
 
 
 @native(inline=False)
-def run_packed(entry: ptr[Entry], inputs: ptr[ptr], count: i64) -> ptr:
+def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
     """Run a plan on inputs that it did not take, with arrays that do not lie packed copied: MISS if there is none."""
     packed = local(ptr, count)
     for i in range(count):
@@ -144,13 +144,13 @@ def run_packed(entry: ptr[Entry], inputs: ptr[ptr], count: i64) -> ptr:
 
 
 @native(inline=True)
-def run_entry(entry: ptr[Entry], inputs: ptr[ptr], count: i64) -> ptr:
+def run_entry(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
     result = run_plan(entry.plan, inputs, entry)
     return run_packed(entry, inputs, count) if unlikely(result is ptr(MISS)) else result
 
 
 @native(inline=True)
-def passes(entry: ptr[Entry], registers: ptr[ptr]) -> bool:
+def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
     """True if arguments are as the entry has them."""
     checks = entry.checks
     for c in range(entry.check_count):
@@ -161,7 +161,7 @@ def passes(entry: ptr[Entry], registers: ptr[ptr]) -> bool:
 
 
 @native(inline=False)
-def tried_apart(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
+def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
     """`tried` for arguments that are taken apart, or with further inputs."""
     registers = local(ptr, entry.registers)
     inputs = local(ptr, entry.place_count + entry.hidden_count)
@@ -191,7 +191,7 @@ def tried_apart(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
 
 
 @native(inline=True)
-def tried(entry: ptr[Entry], arguments: ptr[ptr], keywords: ptr) -> ptr:
+def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
     """The result of an entry for these arguments; MISS where they do not fit."""
     if entry.is_flat == 0:
         return tried_apart(entry, arguments, keywords)
@@ -217,7 +217,7 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1
         inc(site)
-        entries = ptr[ptr[Entry]](ptr(site) + PAYLOAD)
+        entries = ptr[ptr[EntryWords]](ptr(site) + PAYLOAD)
         count = ptr[RawTuple](args).size
         for e in range(ptr[RawSelf](site).size >> 3):
             entry = entries[e]

@@ -25,23 +25,26 @@ from ..ir import Evaluation, Graph
 from ..lazily import imported, later
 from ..lowering import Decompose, Fourier
 from ..modes import modes
-from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
+from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies, every_step
 from ..records import NamedTuple
 from ..symbols import typical
 from . import kept
 from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import NativeStep, Plan, Share, launcher_or
+from .launcher import LaunchPlan, NativeStep, Share, launcher_or
 from .observed import observers
 
 if TYPE_CHECKING:
-    from ..emit.nests import Nest
+    from ..emit.nests import NestText
     from . import cost, decided, driven, entered, fourier, lapack, loops, needs, orders, products, segmented, whole
     from . import share as shares
-    from .share import Piece
+    from .share import KernelPiece
 
-    _Owner = NativeKernel | products.Product | orders.Order | lapack.Decomposition | fourier.Fourier | loops.Table
+    _Owner = (
+        NativeKernel | products.ProductStep | orders.OrderStep | lapack.Decomposition | fourier.FourierStep
+        | loops.LoopTable
+    )
 else:
     cost = later("codegen.runtime.cost")
     decided = later("codegen.runtime.decided")
@@ -57,7 +60,7 @@ else:
     shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
-__all__ = ["Executable", "Layout", "Pieces", "stepwise"]
+__all__ = ["Executable", "Pieces", "SlotLayout", "stepwise"]
 
 
 class Executable:
@@ -75,7 +78,7 @@ class Executable:
 
     def __init__(
         self,
-        program: Program,
+        program: BufferProgram,
         kernels: KernelTable,
         loaded: Pieces | None = None,
         keep: Callable[[kept.Found, Sequence[Any]], None] | None = None,
@@ -90,7 +93,7 @@ class Executable:
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
         operations = cost.operations_of(program)
-        plan = Plan(
+        plan = LaunchPlan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
             operations >= cost.LONG, owns,
         )  # fmt: skip
@@ -138,11 +141,11 @@ class Executable:
             return found
         return decided.or_slow(found, slow)
 
-    def entry(self, call: entered.Call) -> entered.Entry | None:
+    def entry(self, call: entered.CallForm) -> entered.EnteredCall | None:
         """A known call that goes straight into the program; None when there is no such way."""
         if self.plan is None or not machine.is_native() or not entered.can_enter(self.plan):
             return None
-        return entered.Entry(self.plan, call)
+        return entered.EnteredCall(self.plan, call)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))
@@ -150,10 +153,10 @@ class Executable:
 
 
 def stepwise(
-    program: Program, kernels: KernelTable, between: Callable[[], None]
+    program: BufferProgram, kernels: KernelTable, between: Callable[[], None]
 ) -> Callable[..., tuple[np.ndarray, ...]]:
     """A program that Python runs step by step: `between` is called twice before the first one, and after each."""
-    code, layout = _Code(_loaded(program, kernels), kernels), Layout(program)
+    code, layout = _Code(_loaded(program, kernels), kernels), SlotLayout(program)
     host = segmented.Host(between, (), 0)
     hosts: list[segmented.Host | None] = [host, host]
     native: list[_Native] = []
@@ -161,14 +164,14 @@ def stepwise(
         pieces = _pieces(step, layout, code)
         native += [piece for piece in pieces if isinstance(piece, _Native)]
         hosts += [*[None if isinstance(piece, _Native) else piece for piece in pieces], host]
-    plan = Plan(
+    plan = LaunchPlan(
         program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes,
         tuple([piece.step for piece in native]), False, tuple([owner for piece in native for owner in piece.owners]),
     )  # fmt: skip
     return segmented.Segmented(plan, hosts, {slot: buffer.aval for slot, buffer in layout.buffers.items()})
 
 
-class Layout:
+class SlotLayout:
     """Slots of buffers in the pointer table: inputs, outputs, then temporaries.
 
     offsets     of each temporary in the workspace
@@ -176,7 +179,7 @@ class Layout:
     slots       by the program's numbers
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BufferProgram) -> None:
         inputs, outputs = len(program.inputs), len(program.outputs)
         slots: list[int] = []
         temporaries: list[Buffer] = []
@@ -216,15 +219,15 @@ class Pieces(NamedTuple):
     nests   loops and branches that are one function, by `id(work)`: its numbers
     """
 
-    parts: dict[int, list[Piece]]
+    parts: dict[int, list[KernelPiece]]
     native: dict[int, NativeKernel]
     nests: dict[int, tuple[int, ...]]
 
 
-def _loaded(program: Program, kernels: KernelTable) -> Pieces:
+def _loaded(program: BufferProgram, kernels: KernelTable) -> Pieces:
     """All machine code of a program."""
-    parts: dict[int, list[Piece]] = {}
-    nests: dict[int, Nest] = {}
+    parts: dict[int, list[KernelPiece]] = {}
+    nests: dict[int, NestText] = {}
     in_parts = _gather(program, parts, nests)
     if in_parts:
         loops.begin(in_parts)
@@ -235,7 +238,7 @@ def _loaded(program: Program, kernels: KernelTable) -> Pieces:
 
 
 def _gather(
-    program: Program, parts: dict[int, list[Piece]], nests: dict[int, Nest]
+    program: BufferProgram, parts: dict[int, list[KernelPiece]], nests: dict[int, NestText]
 ) -> list[Loop | Branch | While]:
     """Collect what is compiled for a program and what runs inside of it; gives the nests that are not one function."""
     in_parts: list[Loop | Branch | While] = []
@@ -262,10 +265,10 @@ class _Code(NamedTuple):
 
 
 def _laid_out(
-    program: Program, code: _Code, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
-) -> tuple[Layout, list[_Native | segmented.Host]]:
+    program: BufferProgram, code: _Code, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
+) -> tuple[SlotLayout, list[_Native | segmented.Host]]:
     """The places of a program's buffers, and its steps as they will run."""
-    layout, pieces = Layout(program), []
+    layout, pieces = SlotLayout(program), []
     for step in program.steps:
         for piece in _pieces(step, layout, code):
             for exchange in exchanges:
@@ -274,7 +277,7 @@ def _laid_out(
     return layout, pieces
 
 
-def _pieces(step: Step, layout: Layout, code: _Code) -> list[_Native | segmented.Host]:
+def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Native | segmented.Host]:
     """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
@@ -314,7 +317,7 @@ def _refuses(work: Any) -> bool:
     return False
 
 
-def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
+def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
     share = Share(part.total, part.chunk) if part.chunk < part.total else None
     own, numbers = tuple([slots[j] for j in part.memory]), part.numbers(extents, is_shared=share is not None)
     return _Native(NativeStep(kernel.address, own, numbers, share), (kernel,))

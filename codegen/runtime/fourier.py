@@ -19,7 +19,7 @@ from ..records import NamedTuple, record
 from . import fourier_numbers, memory, objects
 from .ahead import Ahead
 from .cost import transformed
-from .engine import Code
+from .engine import MachineCode
 from .fourier_numbers import LANES, PRIMES, parts, radices
 from .launcher import Share
 
@@ -30,7 +30,7 @@ else:
     fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-__all__ = ["Fourier", "begin", "fourier_of", "is_native"]
+__all__ = ["FourierStep", "begin", "fourier_of", "is_native"]
 
 #: From so many operations on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -48,17 +48,17 @@ _KINDS = ("complex", "half", "whole", "odd half", "odd whole")
 
 
 @record(frozen=True)
-class Fourier:
+class FourierStep:
     """Code, the address of a plan, and how rows are shared; without, the extents say that all are done at once."""
 
-    code: Code
+    code: MachineCode
     extents: tuple[int, ...]
     share: Share | None
     plan: _Plan
 
     @property
-    def codes(self) -> tuple[Code, ...]:
-        """What must stay loaded."""
+    def codes(self) -> tuple[MachineCode, ...]:
+        """The machine code that must stay loaded."""
         return (self.code, *self.plan.passes)
 
 
@@ -97,14 +97,14 @@ class _Shape(NamedTuple):
 
 
 class _Plan:
-    """The words of a `fourier_blocks.Plan`, and the arrays and code whose addresses are among them.  One is equal to
-    itself alone."""
+    """The words of a `fourier_blocks.TransformPlan`, and the arrays and code whose addresses are among them.  One is
+    equal to itself alone."""
 
     __slots__ = ("_arrays", "passes", "words")
 
     def __init__(self, shape: _Shape, is_inverse: bool) -> None:
         self._arrays: list[np.ndarray] = []
-        self.passes: list[Code] = []
+        self.passes: list[MachineCode] = []
         n, length, dtype = shape.n, shape.length, shape.dtype
         room, halves, words = 4 * LANES * (n + 1), 0, [0] * 8
         if shape.kind in ("half", "whole"):
@@ -134,7 +134,7 @@ class _Plan:
 
 
 def is_native(node: Node) -> bool:
-    """Whether a call is a transform that machine code does: of some elements."""
+    """True if a call is a transform that machine code does: of some elements."""
     return isinstance(node.op.lower, lowering.Fourier) and node.aval.size > 0 and _whole_extent(node) > 0
 
 
@@ -160,7 +160,7 @@ def _shape(node: Node) -> _Shape:
     return _Shape(n, inner, rows, np.dtype(f"f{size}"), kind, length)
 
 
-def fourier_of(node: Node) -> Fourier:
+def fourier_of(node: Node) -> FourierStep:
     """The native step for such a node.  Raises MemoryError where there is no room for its result.
 
     The tables of a long row are as large as the row: room for the result is asked for before they are computed.
@@ -174,8 +174,8 @@ def fourier_of(node: Node) -> Fourier:
         chunk = max(1, min(_CHUNK // work, rows // 2))
         if rows >= 2 * LANES:  # blocks stay whole
             chunk = -(-chunk // LANES) * LANES
-        return Fourier(code, (words,), Share(rows, chunk), plan)
-    return Fourier(code, (words, 0, rows), None, plan)
+        return FourierStep(code, (words,), Share(rows, chunk), plan)
+    return FourierStep(code, (words, 0, rows), None, plan)
 
 
 def begin(node: Node) -> None:
@@ -187,17 +187,17 @@ def begin(node: Node) -> None:
             _pass(shape.dtype, radix)
 
 
-def _code(shape: _Shape) -> Ahead[dict[str, Code]]:
+def _code(shape: _Shape) -> Ahead[dict[str, MachineCode]]:
     name = dtype_name(shape.dtype)
     if shape.length:
         return _begun("fourier", f"transforms of rows, one by one, of {name}", lambda: fourier_rows.rows_of(name, 1))
     return _begun("fourier", f"transforms of rows side by side of {name}", lambda: fourier_rows.rows_of(name, LANES))
 
 
-def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, Code]]:
+def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, MachineCode]]:
     name = dtype_name(dtype)
     return _begun("fourier_pass", f"pass {radix} of {name}", lambda: fourier_passes.pass_of(name, radix))
 
 
-def _begun(name: str, said: str, function: Callable[[], Routine]) -> Ahead[dict[str, Code]]:
+def _begun(name: str, said: str, function: Callable[[], Routine]) -> Ahead[dict[str, MachineCode]]:
     return objects.begun({name: said}, lambda _: objects.native_module().text([function()]))

@@ -12,8 +12,18 @@ from ..native import Struct, fn, i64, lane_bits, local, native, ptr, shuffle, ve
 from .fourier_numbers import LANES
 
 __all__ = [
-    "EACH", "ODD_HALF", "PAIRS", "PARTS", "ROWS", "WHOLE", "Pass", "Plan", "Side",
-    "block_of", "halves_of", "move_of",
+    "EACH",
+    "ODD_HALF",
+    "PAIRS",
+    "PARTS",
+    "ROWS",
+    "WHOLE",
+    "Pass",
+    "Side",
+    "TransformPlan",
+    "block_of",
+    "halves_of",
+    "move_of",
 ]  # fmt: skip
 
 
@@ -49,7 +59,7 @@ class Side(Struct):
     row: i64
 
 
-class Plan(Struct):
+class TransformPlan(Struct):
     """A transform of n complex numbers, undivided, whose elements are `inner` apart.
 
     room      the numbers that it needs memory for
@@ -91,7 +101,7 @@ def move_of(number, lanes, is_load, has_rows=True):
 
     @native(inline=True)
     def transpose(square: ptr[pairs]) -> void:
-        """As many rows as they have pairs: two rows a distance apart exchange the squares that are that far from the
+        """Transpose rows in place: two rows a distance apart exchange the squares that are that far from the
         diagonal."""
         for i, j, low, high in exchanges:
             row = square[i]
@@ -262,14 +272,14 @@ def halves_of(number, lanes):
                 b[1 - swap] = -a[1 - swap]
 
     @native(inline=True)
-    def before(row: ptr[element], plan: ptr[Plan], swap: i64) -> void:
+    def before(row: ptr[element], plan: ptr[TransformPlan], swap: i64) -> void:
         if plan.kind >= ODD_HALF:
             mirror(row, plan.n, swap, plan.kind == ODD_HALF)
         elif plan.kind == WHOLE:
             join(row, plan.n, ptr[number](plan.halves), swap)
 
     @native(inline=True)
-    def after(row: ptr[element], plan: ptr[Plan]) -> void:
+    def after(row: ptr[element], plan: ptr[TransformPlan]) -> void:
         if plan.kind == ODD_HALF:
             row[1] = element(0.0)
         elif plan.kind == HALF:

@@ -65,7 +65,7 @@ def longer(n: int) -> int:
 
 
 def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
-    """What a pass reads: of an odd radix its angles, then w^(p k) for p = 1, 2, ..; in loops for p = 0, too."""
+    """Numbers that a pass reads: of an odd radix its angles, then w^(p k) for p = 1, 2, ..; in loops for p = 0, too."""
     p, k = np.ogrid[int(radix in RADICES) : m, 1:radix]
     turned = roots(p * k, m * radix, dtype)
     return np.concatenate([angles(radix, dtype).reshape(-1), turned.reshape(-1)]) if radix % 2 else turned

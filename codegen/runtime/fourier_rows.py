@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import extern, i32, i64, local, native, ptr, u8, u64, vector, void
-from .fourier_blocks import EACH, ODD_HALF, PAIRS, PARTS, ROWS, WHOLE, Plan, Side, block_of, halves_of, move_of
+from .fourier_blocks import EACH, ODD_HALF, PAIRS, PARTS, ROWS, WHOLE, Side, TransformPlan, block_of, halves_of, move_of
 from .fourier_numbers import LANES
 from .fourier_passes import FLOATS
 
@@ -49,7 +49,9 @@ def side_by_side(number):
         return ROWS if side.step == 2 and side.part == 1 else i64(EACH)
 
     @native(inline=False)
-    def some(xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[Plan], room: ptr[number], is_beside: bool) -> bool:
+    def some(
+        xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[TransformPlan], room: ptr[number], is_beside: bool
+    ) -> bool:
         given = plan.given
         taken = plan.taken
         swap = plan.is_inverse
@@ -84,7 +86,7 @@ def matrix_of(number):
 
     @native(inline=False)
     def transform_row(
-        x: ptr[number], y: ptr[number], plan: ptr[Plan], room: ptr[number], swap: i64, first: ptr[number],
+        x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number], swap: i64, first: ptr[number],
         last: ptr[number],
     ) -> bool:  # fmt: skip
         """y may be x.  Before, its numbers are multiplied by those at `first`, and after by those at `last`, if any."""
@@ -139,7 +141,9 @@ def one_by_one(number):
     set_bytes = extern("llvm.memset.p0.i64", void, ptr, u8, u64, bool, runs_python=False, plain=_set_zero)
 
     @native(inline=False)
-    def some(xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[Plan], room: ptr[number], is_beside: bool) -> bool:
+    def some(
+        xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[TransformPlan], room: ptr[number], is_beside: bool
+    ) -> bool:
         given = plan.given
         taken = plan.taken
         row = room + (plan.room - 2 * (plan.length + 1))
@@ -183,7 +187,7 @@ def rows_of(dtype, lanes):
 
     @native
     def fourier(pointers: ptr[ptr[number]], extents: ptr[u64]) -> i32:
-        plan = ptr[Plan](extents[0])
+        plan = ptr[TransformPlan](extents[0])
         end = extents[2]
         inner = u64(plan.inner)
         xs = local(ptr[number], lanes)

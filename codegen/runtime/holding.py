@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir import Node, node_names
-from ..kernel.nest import Function
+from ..kernel.nest import NestFunction
 from ..lowering import Contract
-from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from ..program import Buffer, BufferProgram, Gemm, HostCall, Kernel, Step
 
 __all__ = ["Comments", "Holding", "reads_writes"]
 
@@ -20,7 +20,7 @@ _SHOWN = 12
 class Holding:
     """The values that each buffer holds, and the steps of their lives."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BufferProgram) -> None:
         self.values: list[list[Any]] = [[] for _ in program.buffers]
         self.lives: list[list[int]] = [[] for _ in program.buffers]
         self._shared: dict[Any, list[Any]] = {}
@@ -68,7 +68,7 @@ def reads_writes(step: Step) -> tuple[list[int], list[int]]:
     """The numbers of the buffers that a step reads, and of those that it writes."""
     work, numbers = step.work, step.buffers
     if isinstance(work, Kernel):
-        function: Function = work.function
+        function: NestFunction = work.function
         written = function.writes
         reads = [b for j, b in enumerate(numbers) if j not in written or j in work.updates]
         return reads, [b for j, b in enumerate(numbers) if j in written]
@@ -82,7 +82,7 @@ def reads_writes(step: Step) -> tuple[list[int], list[int]]:
 class Comments:
     """Comments on the steps and buffers of a program whose nodes have origins."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: BufferProgram) -> None:
         graph = program.drawn or program.graph
         self._is_told = any([n.origins for n in (*graph.inputs, *graph.nodes)])
         self._names = node_names(graph)

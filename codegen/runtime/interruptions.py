@@ -61,7 +61,7 @@ def account(work: u64) -> i32:
 
 @native
 def loop_account(work: u64) -> i32:
-    """The same for code that knows its address."""
+    """An account for code that knows its address."""
     return account(work)
 
 

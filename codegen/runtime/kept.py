@@ -30,12 +30,12 @@ from ..records import NamedTuple
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b
 from .kernels import KernelTable, NativeKernel
-from .launcher import NativeStep, Plan, Share
+from .launcher import LaunchPlan, NativeStep, Share
 from .machine import package_identity
 
 if TYPE_CHECKING:
     from . import products
-    from .products import Product
+    from .products import ProductStep
 else:
     products = later("codegen.runtime.products")
 
@@ -48,7 +48,7 @@ VERSION = 2
 class Found(NamedTuple):
     """The parts of an executable, and the number of scalar operations of one run."""
 
-    plan: Plan
+    plan: LaunchPlan
     operations: int
 
 
@@ -116,7 +116,7 @@ def _packages(op: Op) -> frozenset[str]:
 # ------------------------------------------------------------ what is kept of it
 
 
-def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel | Product]) -> None:
+def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel | ProductStep]) -> None:
     """Write down a program of kernels and products; `owners`: whose code each of its steps is."""
     plan = found.plan
     steps: list[tuple] = []
@@ -157,7 +157,7 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
             product = products.product_step(Gemm(*what))
             made.append(NativeStep(product.address, slots, product.extents, product.share))
             owns.append(product)
-    plan = Plan(
+    plan = LaunchPlan(
         name, _avals(inputs), _avals(outputs), offsets, workspace, tuple(made), is_long, tuple(dict.fromkeys(owns))
     )
     return Found(plan, operations)

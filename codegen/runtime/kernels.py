@@ -27,7 +27,7 @@ from .engine import Passes
 if TYPE_CHECKING:
     from .. import emit
     from ..emit import Emitted
-    from ..kernel.nest import Function
+    from ..kernel.nest import NestFunction
 else:
     emit = later("codegen.emit")
 
@@ -42,11 +42,11 @@ class NativeKernel:
     """A kernel's entry point; who may call it holds this, which keeps its code loaded."""
 
     address: int
-    code: engine.Code
+    code: engine.MachineCode
     key: str
 
     @property
-    def codes(self) -> tuple[engine.Code, ...]:
+    def codes(self) -> tuple[engine.MachineCode, ...]:
         """All that it is made of."""
         return (self.code,)
 
@@ -64,7 +64,7 @@ class KernelTable:
         self.disk = disk
         self.compiled_modules = self.disk_objects = 0
 
-    def load(self, functions: Iterable[Function | Emitted]) -> dict[int, NativeKernel]:
+    def load(self, functions: Iterable[NestFunction | Emitted]) -> dict[int, NativeKernel]:
         """The native kernel of each function, by `id(function)`; what is missing is compiled together.
 
         What is text already is called `kernel`.
@@ -82,7 +82,7 @@ class KernelTable:
             form: Hashable = id(function)  # with its lines there is no other like it
             if told is None:
                 is_sure = outlines[outline] == 1 or isinstance(function, emit.Emitted)
-                form = outline if is_sure else form_of(cast("Function", function))
+                form = outline if is_sure else form_of(cast("NestFunction", function))
             if form in of_form:
                 keys[id(function)] = of_form[form]
                 continue
@@ -142,7 +142,7 @@ class KernelTable:
                 found[key] = native
         return found
 
-    def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
+    def _keep(self, code: engine.MachineCode, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
             key = _key_of(name)
             found[key] = kernel = NativeKernel(code.address(name), code, key)
@@ -175,7 +175,7 @@ def _key_of(name: str) -> str:
     return name.rpartition(".")[2].removeprefix(_PREFIX)
 
 
-def _outline(function: Function | Emitted) -> Hashable:
+def _outline(function: NestFunction | Emitted) -> Hashable:
     """The outline of a function, quickly seen: where it differs, so do the texts."""
     if isinstance(function, emit.Emitted):
         return function.text
@@ -199,10 +199,10 @@ def _parts(missing: dict[str, Emitted]) -> list[list[tuple[str, Emitted]]]:
     return parts
 
 
-def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features: str) -> list[engine.Code]:
+def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features: str) -> list[engine.MachineCode]:
     """Code of each part; the last is made here, the others beside it."""
 
-    def made(part: dict[str, Emitted]) -> engine.Code:
+    def made(part: dict[str, Emitted]) -> engine.MachineCode:
         text = emit.module_of(list(part.values()), features)
         return objects.made(list(part), text, disk, None, Passes.VECTORS)
 
@@ -210,7 +210,7 @@ def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features:
     return [made(parts[-1]), *[other.result() for other in others]]
 
 
-def text_of(function: Function) -> str:
+def text_of(function: NestFunction) -> str:
     """The text of a function, whatever it is called: it tells kernels apart."""
     features = engine.target_features()
     return emit.module_of([emit.emit_function(emit.nameless(function), features)], features)

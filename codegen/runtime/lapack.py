@@ -20,7 +20,7 @@ from ..lazily import later
 from ..modes import FLUSHING, modes
 from ..records import record
 from . import objects
-from .engine import Code
+from .engine import MachineCode
 
 if TYPE_CHECKING:
     from . import decompositions
@@ -38,13 +38,13 @@ _ROUTINES = {"eigh": ("dsyevd",), "qr": ("dgeqrf", "dorgqr"), "svd": ("dgesdd",)
 class Decomposition:
     """Code and its extents."""
 
-    code: Code
+    code: MachineCode
     extents: tuple[int, ...]
     library: ctypes.CDLL
 
     @property
-    def codes(self) -> tuple[Code, ...]:
-        """What must stay loaded."""
+    def codes(self) -> tuple[MachineCode, ...]:
+        """The machine code that must stay loaded."""
         return (self.code,)
 
 
@@ -65,7 +65,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def source() -> str:
-    """Where decompositions are computed, in words."""
+    """The place where decompositions are computed, in words."""
     return "NumPy's own OpenBLAS" if _library() else "called through NumPy"
 
 
@@ -75,7 +75,7 @@ def _addresses(library: ctypes.CDLL, routine: str) -> list[int]:
 
 
 def is_native(node: Node) -> bool:
-    """Whether a call is a decomposition that LAPACK does without Python: of real matrices that are not empty."""
+    """True if a call is a decomposition that LAPACK does without Python: of real matrices that are not empty."""
     if not isinstance(node.op.lower, lowering.Decompose):
         return False
     a = node.inputs[0].aval
@@ -85,7 +85,7 @@ def is_native(node: Node) -> bool:
 
 
 def decomposition_of(node: Node) -> tuple[Decomposition, int]:
-    """What does the work of such a node, and the address of its function."""
+    """The object that does the work of such a node, and the address of its function."""
     routine = node.op.lower.routine
     a = node.inputs[0].aval
     *batch, m, n = a.shape
@@ -96,7 +96,7 @@ def decomposition_of(node: Node) -> tuple[Decomposition, int]:
     return Decomposition(code, extents, library), code.address(routine)
 
 
-def _code(routine: str, dtype: str) -> Code:
+def _code(routine: str, dtype: str) -> MachineCode:
     return objects.begun(
         {routine: f"{routine} {dtype}"},
         lambda _: decompositions.text(objects.native_module(), routine, dtype),

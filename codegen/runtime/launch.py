@@ -27,7 +27,7 @@ from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u6
 from .argument_data import data_of
 from .control_register import let_others, run_program, take_lock_again
 from .object_heads import HEAD, RawArray, RawSelf
-from .plan_words import MISS, Entry, Plan, Spec
+from .plan_words import MISS, EntryWords, PlanWords, Spec
 from .pool import from_pool, to_pool
 from .recording_objects import call, dec, inc, int_of, let_go
 from .result_objects import put_together, row_of, scalar
@@ -45,7 +45,7 @@ new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 
 
 @native(inline=False)
-def fail(plan: ptr[Plan], status: i64, size: i64) -> ptr:
+def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
     """Null, with the exception that the plan's `fail` raises."""
     numbers = local(ptr, 2)
     numbers[0] = int_of(status)
@@ -60,7 +60,7 @@ def fail(plan: ptr[Plan], status: i64, size: i64) -> ptr:
 
 
 @native(inline=True)
-def output(plan: ptr[Plan], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
+def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     """A new object for an output, and in a slot where its data are; null with an exception."""
     if spec.make is not None:
         made = scalar(spec)
@@ -84,7 +84,7 @@ def output(plan: ptr[Plan], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
 
 
 @native(inline=True)
-def run_in(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry], slots: ptr[ptr]) -> ptr:
+def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], slots: ptr[ptr]) -> ptr:
     """`run_plan` in this frame."""
     inputs = plan.inputs
     outputs = plan.outputs
@@ -126,7 +126,7 @@ def run_in(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry], slots: ptr[p
 
 
 @native(inline=False)
-def not_run(plan: ptr[Plan], status: i64, is_entered: bool) -> ptr:
+def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> ptr:
     """The result where a step has failed: an index out of range is a miss for an entry."""
     kind = u32(status)
     if kind == Status.INTERRUPTED.value:
@@ -137,7 +137,7 @@ def not_run(plan: ptr[Plan], status: i64, is_entered: bool) -> ptr:
 
 
 @native(inline=False)
-def run_plan(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry]) -> ptr:
+def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) -> ptr:
     """Run a plan on as many arguments as it has inputs: the result, null with an exception, or MISS.
 
     entry    says how the results are put together; null: as one tuple
@@ -155,7 +155,7 @@ def run_plan(plan: ptr[Plan], arguments: ptr[ptr], entry: ptr[Entry]) -> ptr:
 
 @native
 def launch(self: borrowed, arguments: ptr[ptr], count: i64) -> ptr:
-    plan = ptr[Plan](ptr[RawSelf](self).payload)
+    plan = ptr[PlanWords](ptr[RawSelf](self).payload)
     if count == plan.inputs:
         result = run_plan(plan, arguments, None)
         if result is not ptr(MISS):

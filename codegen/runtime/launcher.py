@@ -39,11 +39,11 @@ else:
     plan_words = later("codegen.runtime.plan_words")
 
 __all__ = [
-    "Block",
+    "LaunchPlan",
     "NativeStep",
     "OutOfRange",
     "PackedCall",
-    "Plan",
+    "PlanBlock",
     "Refused",
     "Share",
     "StepTable",
@@ -88,7 +88,7 @@ class Share:
 
 
 @record(frozen=True)
-class Plan:
+class LaunchPlan:
     """All that a launcher needs to know of a program.
 
     Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
@@ -150,7 +150,7 @@ class PackedCall:
 
     __slots__ = ("__weakref__", "_plan", "_storage", "steps")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LaunchPlan) -> None:
         self._plan = plan
         self._storage: Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]] | None = None
         self.steps = StepTable(plan.steps, is_long=plan.is_long)
@@ -168,13 +168,13 @@ class PackedCall:
         return outputs
 
 
-def storage(plan: Plan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]]:
+def storage(plan: LaunchPlan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]]:
     """A function that makes the outputs of one call, and its workspace, aligned: from the pool if there is one."""
     size = plan.workspace_bytes
     if not is_native():
         return lambda: (tuple([memory.new(a) for a in plan.outputs]), memory.workspace(size))
     # A program that does nothing has its outputs made all the same.
-    nothing = Plan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
+    nothing = LaunchPlan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
     make = _builtin(nothing, StepTable((), is_long=False), raise_status)
 
     def made() -> tuple[tuple[np.ndarray, ...], np.ndarray]:
@@ -216,13 +216,13 @@ def raise_status(code: int, size: int = 0) -> None:
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 
-def launcher(plan: Plan) -> Callable[..., tuple[np.ndarray, ...]]:
+def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
     """A callable that runs `plan`: the native launcher where it works, else `PackedCall`."""
     packed = PackedCall(plan)
     return _builtin(plan, packed.steps, packed) if is_native() else packed
 
 
-def launcher_or(plan: Plan, slow: Callable[..., Any]) -> Callable[..., Any] | None:
+def launcher_or(plan: LaunchPlan, slow: Callable[..., Any]) -> Callable[..., Any] | None:
     """The native launcher that gives `slow(*arguments)` for arguments it does not take as they are.
 
     None where there is no native launcher.  `slow` must not hold the result: that would be a cycle.
@@ -241,12 +241,12 @@ def method_definition(name: str, address: int) -> ctypes.Structure:
     return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
 
 
-def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
+def _builtin(plan: LaunchPlan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
     """A builtin function whose code is `launch` and whose `self` is the plan."""
-    return builtin_of(plan.name, Block(plan, steps, slow))
+    return builtin_of(plan.name, PlanBlock(plan, steps, slow))
 
 
-def builtin_of(name: str, block: Block) -> Callable[..., Any]:
+def builtin_of(name: str, block: PlanBlock) -> Callable[..., Any]:
     """The builtin of a plan that is in memory already."""
     method = method_definition(name, native().launch)
     self = Self(struct.pack("P", block.address))
@@ -254,7 +254,7 @@ def builtin_of(name: str, block: Block) -> Callable[..., Any]:
     return new_builtin(ctypes.addressof(method), self, None)
 
 
-class Block:
+class PlanBlock:
     """A plan in memory as machine code reads it, and all that must live with it.
 
     words         those of `plan_words.PLAN`             offsets   of temporaries
@@ -266,7 +266,7 @@ class Block:
     __slots__ = ("_owned", "input_specs", "offsets", "output_specs", "steps", "words")
 
     def __init__(
-        self, plan: Plan, steps: StepTable, slow: Callable[..., Any], *,
+        self, plan: LaunchPlan, steps: StepTable, slow: Callable[..., Any], *,
         has_scalars: bool = False, arrays: Collection[int] = (),
     ) -> None:  # fmt: skip
         numbers = [(0, 0) if i in arrays else _number(aval) for i, aval in enumerate(plan.inputs)]

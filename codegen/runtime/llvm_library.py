@@ -17,7 +17,7 @@ from typing import Any
 from ..ending import has_ended
 from ..forks import held_over_fork
 
-__all__ = ["Library", "Loaded", "Machine", "Pipeline"]
+__all__ = ["Library", "LinkedCode", "Machine", "Pipeline"]
 
 #: The parameters and result of each, as letters: p pointer, s bytes, o pointer that it sets, i int, u unsigned, z size,
 #: b bool, - nothing.
@@ -114,7 +114,7 @@ class _Element(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_uint8), ("value", c_char_p), ("size", c_size_t))
 
 
-class _Symbol(ctypes.Structure):
+class _ExportedSymbol(ctypes.Structure):
     _fields_ = (("name", c_char_p), ("address", c_uint64))
 
 
@@ -271,14 +271,15 @@ class Library:
 
     def linked(
         self, linker: _Linker, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
-    ) -> Loaded:
+    ) -> LinkedCode:
         """An object file in memory, for as long as what is returned lives.  Raises RuntimeError.
 
         imports     addresses of what it declares; else it is looked for in the process
         """
         elements = (_Element * 2)(_Element(_OBJECT, data, len(data)), _Element(_LIBRARY, b"", 0))
-        known = (_Symbol * len(imports))(*[_Symbol(n.encode(), address) for n, address in imports.items()])
-        found = (_Symbol * len(exports))(*[_Symbol(n.encode(), 0) for n in exports])
+        symbols = [_ExportedSymbol(n.encode(), address) for n, address in imports.items()]
+        known = (_ExportedSymbol * len(symbols))(*symbols)
+        found = (_ExportedSymbol * len(exports))(*[_ExportedSymbol(n.encode(), 0) for n in exports])
         out = c_void_p()
         with _linking:
             tracker = self._LLJIT_Link(
@@ -287,12 +288,12 @@ class Library:
             linker.loaded += bool(tracker)
         if not tracker:
             raise RuntimeError(self._taken(out))
-        loaded = Loaded(tracker, self._unload)
+        loaded = LinkedCode(tracker, self._unload)
         loaded.linker = linker
         loaded.addresses = {name: symbol.address for name, symbol in zip(exports, found, strict=True)}
         return loaded
 
-    def _unload(self, loaded: Loaded) -> None:
+    def _unload(self, loaded: LinkedCode) -> None:
         out = c_void_p()
         with _linking:
             self._LLJIT_Dylib_Tracker_Dispose(loaded, ctypes.byref(out))
@@ -303,7 +304,7 @@ class Library:
         self._taken(out)
 
 
-class Loaded(_Owned):
+class LinkedCode(_Owned):
     """Linked code; it is unloaded when this goes."""
 
     linker: _Linker

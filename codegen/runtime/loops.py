@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir import Aval
-from ..program import Branch, HostCall, Loop, Place, Program, While, aligned, bodies, every_step
+from ..program import Branch, BufferProgram, HostCall, Loop, Place, While, aligned, bodies, every_step
 from . import loop_code
 from .cost import work_of
 from .launcher import NativeStep, StepTable
 from .memory import words
 
-__all__ = ["NativeBody", "Table", "begin", "table_of"]
+__all__ = ["LoopTable", "NativeBody", "begin", "table_of"]
 
 _FUNCTIONS = {Loop: "run_loop", Branch: "run_branch", While: "run_while"}
 
@@ -24,7 +24,7 @@ _FUNCTIONS = {Loop: "run_loop", Branch: "run_branch", While: "run_while"}
 class NativeBody(NamedTuple):
     """A program whose steps are all native, as a step runs it: slots are inputs, outputs, temporaries."""
 
-    program: Program
+    program: BufferProgram
     offsets: Sequence[int]
     steps: Sequence[NativeStep]
 
@@ -33,7 +33,7 @@ class NativeBody(NamedTuple):
         return len(self.program.inputs) + len(self.program.outputs) + len(self.offsets)
 
 
-class Table:
+class LoopTable:
     """The table that one function of `loop_runs` reads.  It lives as long as the step may run."""
 
     __slots__ = ("_owned", "function", "numbers")
@@ -74,8 +74,9 @@ def _calls_hosts(nest: object) -> bool:
 
 
 def table_of(
-    work: Loop | Branch | While, buffers: int, inside: Sequence[NativeBody], make: Callable[[str], Table] = Table
-) -> Table:
+    work: Loop | Branch | While, buffers: int, inside: Sequence[NativeBody],
+    make: Callable[[str], LoopTable] = LoopTable,
+) -> LoopTable:
     """The table of a step on so many buffers, which runs these bodies; `make` gives an empty one for a function."""
     table = make(_FUNCTIONS[type(work)])
     match work:
@@ -86,7 +87,7 @@ def table_of(
     return _while_table(table, work, buffers, *inside)
 
 
-def _loop_table(table: Table, loop: Loop, buffers: int, body: NativeBody) -> Table:
+def _loop_table(table: LoopTable, loop: Loop, buffers: int, body: NativeBody) -> LoopTable:
     scanned = [
         (place[0], *_elements(loop, aval, place[1])) for place, aval in zip(loop.scanned, loop.elements, strict=True)
     ]
@@ -95,7 +96,7 @@ def _loop_table(table: Table, loop: Loop, buffers: int, body: NativeBody) -> Tab
 
 
 def _loop_words(
-    table: Table, loop: Loop, buffers: int, body: NativeBody, scanned: Sequence[tuple[int, int, int]]
+    table: LoopTable, loop: Loop, buffers: int, body: NativeBody, scanned: Sequence[tuple[int, int, int]]
 ) -> list[int]:
     """`scanned`: buffer, bytes to the element of the first run, bytes from run to run."""
     inputs, workspace = body.program.inputs, buffers - 1
@@ -144,7 +145,7 @@ def _state(loop: Loop, k: int, inputs: int, workspace: int) -> tuple[int, ...]:
     return (k, inputs + k, buffer, start * aval.dtype.itemsize, aval.nbytes, *place, *then)
 
 
-def _branch_table(table: Table, branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> Table:
+def _branch_table(table: LoopTable, branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> LoopTable:
     table.numbers = list(branch.chosen)
     for run, body in ((branch.yes, yes), (branch.no, no)):
         program = body.program
@@ -154,8 +155,8 @@ def _branch_table(table: Table, branch: Branch, buffers: int, yes: NativeBody, n
 
 
 def _while_table(
-    table: Table, loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
-) -> Table:
+    table: LoopTable, loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
+) -> LoopTable:
     workspace, carried = buffers - 1, len(loop.states)
     answer, records, _ = loop.room()
     offsets, size = loop.record()

@@ -103,7 +103,7 @@ class Native:
         return call_numbers(self.code, name, *numbers)
 
 
-def call_numbers(code: engine.Code, name: str, *numbers: int) -> int:
+def call_numbers(code: engine.MachineCode, name: str, *numbers: int) -> int:
     """Call a function of numbers that gives a number (anything, if it gives none), holding the interpreter's lock."""
     signature = (ctypes.c_int64,) * (len(numbers) + 1)
     return ctypes.PYFUNCTYPE(*signature)(code.address(name))(*numbers)

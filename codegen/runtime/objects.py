@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from . import engine
 from .ahead import Ahead
 from .disk import FORMAT, DiskCache, blake2b, default
-from .engine import Code, CompileError, Passes
+from .engine import CompileError, MachineCode, Passes
 from .machine import package_identity
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ __all__ = [
 ]  # fmt: skip
 
 #: Code of native Python by the name of a function; results of `begun` by what says all of them.
-_typed: dict[tuple[str, bool], Code] = {}
-_begun: dict[tuple, Ahead[dict[str, Code]]] = {}
+_typed: dict[tuple[str, bool], MachineCode] = {}
+_begun: dict[tuple, Ahead[dict[str, MachineCode]]] = {}
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -46,7 +46,7 @@ def key_of(text: str, passes: Passes) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> Code:
+def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> MachineCode:
     """Code of a module."""
     disk, key = default(), key_of(text, passes)
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
@@ -57,7 +57,7 @@ def named(
     write: Callable[[Sequence[str]], str],
     passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
-) -> dict[str, Code]:
+) -> dict[str, MachineCode]:
     """The code that has each of these functions; those that are on disk nowhere are made together.
 
     words   for each function, by name, what says all of it
@@ -69,7 +69,7 @@ def named(
         return dict.fromkeys(words, compiled(write(list(words)), imports, passes))
     identity += " with checks" if _has_checks() else ""
     keys = {name: key_of(f"{said} of {identity}", passes) for name, said in words.items()}
-    found: dict[str, Code] = {}
+    found: dict[str, MachineCode] = {}
     for name, key in keys.items():
         if name not in found and (code := loaded(key, disk, imports, passes)):
             found.update({other: code for other in words if other in code.names})
@@ -84,7 +84,7 @@ def typed(
     write: Callable[[Translation], str],
     passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
-) -> Code:
+) -> MachineCode:
     """Code of native Python (`codegen.native`).
 
     name    of a function that it exports
@@ -116,7 +116,7 @@ def begun(
     write: Callable[[Sequence[str]], str],
     passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
-) -> Ahead[dict[str, Code]]:
+) -> Ahead[dict[str, MachineCode]]:
     """The result of `named`, made beside the caller, once in a process."""
     key = (*words.items(), passes)
     found = _begun.get(key)
@@ -135,7 +135,7 @@ def look_at_files() -> None:
 
 def loaded(
     key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes, text: str = ""
-) -> Code | None:
+) -> MachineCode | None:
     """Code of the object that was kept for a key."""
     entry = disk.load(key) if disk else None
     if entry is None:
@@ -148,7 +148,7 @@ def loaded(
 
 def made(
     keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes
-) -> Code:
+) -> MachineCode:
     """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text, passes)
     code = engine.link(text, object_bytes, exports, imports, passes, keeps_text=False)

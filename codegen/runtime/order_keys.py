@@ -15,7 +15,7 @@ __all__ = ["KINDS", "turns_of"]
 
 
 @record(frozen=True)
-class Kind:
+class KeyKind:
     """Elements as they are in memory, and of what type a key is."""
 
     element: type
@@ -24,11 +24,11 @@ class Kind:
 
 
 KINDS = {
-    "f32": Kind(i32, i32, is_float=True),
-    "f64": Kind(i64, i64, is_float=True),
-    "i32": Kind(i32, i32),
-    "i64": Kind(i64, i64),
-    "bool": Kind(i8, i8),
+    "f32": KeyKind(i32, i32, is_float=True),
+    "f64": KeyKind(i64, i64, is_float=True),
+    "i32": KeyKind(i32, i32),
+    "i64": KeyKind(i64, i64),
+    "bool": KeyKind(i8, i8),
 }
 
 

@@ -25,7 +25,7 @@ __all__ = ["steps_of"]
 SAMPLED = 16
 
 
-class Table(Struct):
+class BucketTable(Struct):
     """firsts      the first keys of buckets      ends     of each piece where its buckets end
     are_special    of each piece: it has special elements
     """
@@ -35,7 +35,7 @@ class Table(Struct):
     are_special: array[u64, PIECES]
 
 
-assert Table.size() == TABLE_BYTES
+assert BucketTable.size() == TABLE_BYTES
 
 
 class Shared(Struct):
@@ -55,13 +55,13 @@ def piece_of(shared: ptr[Shared]) -> u64:
 
 
 @native(inline=True)
-def begin_of(table: ptr[Table], p: u64, b: u64) -> u64:
+def begin_of(table: ptr[BucketTable], p: u64, b: u64) -> u64:
     """The begin of bucket b in piece p."""
     return u64(0) if b == 0 else table.ends[p * BUCKETS + b - 1]
 
 
 @native(inline=False)
-def first_of(table: ptr[Table], pieces: u64, b: u64) -> u64:
+def first_of(table: ptr[BucketTable], pieces: u64, b: u64) -> u64:
     """The begin of bucket b in the row."""
     total = u64(0)
     for p in range(pieces):
@@ -97,7 +97,7 @@ def steps_of(K, key_at, read, again, sort, part):
         """The pointers; the keys in the workspace come behind the table."""
 
         x: ptr[K]
-        table: ptr[Table]
+        table: ptr[BucketTable]
         out: ptr[K]
 
     @native(inline=True)

@@ -12,7 +12,7 @@ from ..records import record
 from . import engine, objects
 from .ahead import Ahead
 from .cost import ORDERED
-from .engine import Code
+from .engine import MachineCode
 from .launcher import Share
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     order_rows = later("codegen.runtime.order_rows")
 
-__all__ = ["Order", "begin", "is_native", "orders_of", "text_of"]
+__all__ = ["OrderStep", "begin", "is_native", "orders_of", "text_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -32,30 +32,30 @@ _PIECE, _BUCKET = 1 << 14, 1 << 16
 
 
 @record(frozen=True)
-class Order:
+class OrderStep:
     """Code and its function, the extents, and how rows are shared; without, the extents say that all are done at
     once."""
 
-    code: Code
+    code: MachineCode
     name: str
     extents: tuple[int, ...]
     share: Share | None
 
     @property
-    def codes(self) -> tuple[Code, ...]:
-        """What must stay loaded."""
+    def codes(self) -> tuple[MachineCode, ...]:
+        """The machine code that must stay loaded."""
         return (self.code,)
 
 
 def is_native(node: Node) -> bool:
-    """Whether a call is in machine code: rows whose elements get numbers must be no longer than keys can number."""
+    """True if a call is in machine code: rows whose elements get numbers must be no longer than keys can number."""
     lower = node.op.lower
     if not isinstance(lower, lowering.Order):
         return False
     return lower.of_elements or node.aval.shape[node.keywords["axis"]] <= 1 << 31
 
 
-def orders_of(node: Node, buffers: int) -> list[Order]:
+def orders_of(node: Node, buffers: int) -> list[OrderStep]:
     """The native steps for such a node, one of three buffers with a workspace of its own."""
     (x,) = node.inputs
     axis, falls = node.keywords["axis"], node.keywords["descending"]
@@ -69,17 +69,17 @@ def orders_of(node: Node, buffers: int) -> list[Order]:
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
         least = lowering.COLUMNS if inner > 1 else 1
         share = Share(rows, max(1, min(max(least, _CHUNK // (ORDERED * n)), rows // 2)))
-        return [Order(code, "order", extents, share)]
-    return [Order(code, "order", (*extents, 0, rows), None)]
+        return [OrderStep(code, "order", extents, share)]
+    return [OrderStep(code, "order", (*extents, 0, rows), None)]
 
 
-def _long(code: Code, n: int, flip: int) -> list[Order]:
+def _long(code: MachineCode, n: int, flip: int) -> list[OrderStep]:
     """One row in pieces and buckets, which depend on nothing but its length."""
     pieces = min(lowering.PIECES, max(1, n // _PIECE))
     buckets = min([count for count in (4, 16, lowering.BUCKETS) if count * _BUCKET >= n], default=lowering.BUCKETS)
     extents = (n, flip, pieces, buckets)
     shared = (("sample", 0), ("cut", pieces), ("gather", buckets), ("finish", buckets), ("mend", 0))
-    return [Order(code, name, extents, Share(total, 1) if total else None) for name, total in shared]
+    return [OrderStep(code, name, extents, Share(total, 1) if total else None) for name, total in shared]
 
 
 def begin(node: Node) -> None:
@@ -87,7 +87,7 @@ def begin(node: Node) -> None:
     _code(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
 
 
-def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
+def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, MachineCode]]:
     words = {"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}
     return objects.begun(words, lambda _: _text(dtype, of_elements, objects.native_module()))
 

@@ -14,8 +14,20 @@ from __future__ import annotations
 from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
 
 __all__ = [
-    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "Entry", "Hidden", "Instruction", "Plan",
-    "Spec", "Step", "entering",
+    "ENTRY",
+    "MISS",
+    "PLAN",
+    "STEP_WORDS",
+    "WORDS",
+    "Check",
+    "Entering",
+    "EntryWords",
+    "Hidden",
+    "InstructionWords",
+    "KernelCallWords",
+    "PlanWords",
+    "Spec",
+    "entering",
 ]  # fmt: skip
 
 #: In place of a result: arguments are not as expected.
@@ -41,7 +53,7 @@ class Spec(Struct):
     bytes: i64
 
 
-class Step(Struct):
+class KernelCallWords(Struct):
     """A call of a kernel, `function(pointers, extents)`, which gives a status.
 
     places        slots of its pointers
@@ -60,7 +72,7 @@ class Step(Struct):
     total: i64
 
 
-class Plan(Struct):
+class PlanWords(Struct):
     """A program that may be run.
 
     frame_words       slots, scratch, numbers of two words per input, output objects
@@ -80,7 +92,7 @@ class Plan(Struct):
     input_specs: ptr[Spec]
     output_specs: ptr[Spec]
     offsets: ptr[i64]
-    step_table: ptr[Step]
+    step_table: ptr[KernelCallWords]
     slow: ptr
     fail: ptr
     array_type: ptr
@@ -111,14 +123,14 @@ class Hidden(Struct):
     object: ptr
 
 
-class Instruction(Struct):
+class InstructionWords(Struct):
     """A part of a result (`result_objects.PUT_TOGETHER`)."""
 
     code: i64
     operand: i64
 
 
-class Entry(Struct):
+class EntryWords(Struct):
     """A known call: its arguments and its result.
 
     registers    how many there are: arguments, then the dict of keywords, then parts of these
@@ -139,9 +151,9 @@ class Entry(Struct):
     hidden: ptr[Hidden]
     holds: i64
     is_flat: i64
-    plan: ptr[Plan]
+    plan: ptr[PlanWords]
     depth: i64
-    result: ptr[Instruction]
+    result: ptr[InstructionWords]
 
 
 class Entering(Struct):
@@ -182,5 +194,5 @@ def _words(struct: type[Struct]) -> tuple[str, ...]:
     return tuple([name for name, field in fields if field.home == name])
 
 
-PLAN, ENTRY, WORDS = _words(Plan), _words(Entry), _words(Entering)
-STEP_WORDS = Step.size() // 8
+PLAN, ENTRY, WORDS = _words(PlanWords), _words(EntryWords), _words(Entering)
+STEP_WORDS = KernelCallWords.size() // 8

@@ -45,11 +45,11 @@ copy_bytes = extern("memcpy", ptr, ptr, ptr, u64, runs_python=False)
 advise = extern("madvise", i32, ptr, u64, i32, runs_python=False)
 
 
-class Block(Struct):
+class PoolBlock(Struct):
     """The header of a block: the next free one of its class, the address to free, bytes of data."""
 
     cls: u64
-    next: ptr[Block]
+    next: ptr[PoolBlock]
     raw: ptr
     capacity: u64
 
@@ -57,7 +57,7 @@ class Block(Struct):
 class Class(Struct):
     """Blocks of one size: the first free one, and when one was used last."""
 
-    first: ptr[Block]
+    first: ptr[PoolBlock]
     used: u64
 
 
@@ -128,7 +128,7 @@ def new_block(number: u64, capacity: u64) -> ptr:
     if raw is None:
         return None
     start = (u64(raw) + 63 & ~u64(63)) + colour
-    block = ptr[Block](start)
+    block = ptr[PoolBlock](start)
     block.cls = number
     block.raw = raw
     block.capacity = capacity
@@ -139,7 +139,7 @@ def new_block(number: u64, capacity: u64) -> ptr:
 
 @native
 def to_pool(data: ptr) -> void:
-    block = ptr[Block](data - HEADER)
+    block = ptr[PoolBlock](data - HEADER)
     of = classes[block.cls]
     block.next = of.first
     of.first = block
@@ -225,7 +225,7 @@ def handler_calloc(context: ptr, count: u64, each: u64) -> ptr:
 def handler_realloc(context: ptr, old: ptr, size: u64) -> ptr:
     if old is None:
         return from_pool(size)
-    capacity = ptr[Block](old - HEADER).capacity
+    capacity = ptr[PoolBlock](old - HEADER).capacity
     if size <= capacity:
         return old
     data = from_pool(size)

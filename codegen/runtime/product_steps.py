@@ -1,6 +1,6 @@
 """Matrix products in native Python (`codegen.native`): the step, which is the same for all tiles and dtypes.
 
-    i32 product(pointers, extents)      pointers (a, b, c) and the words of `Extents`
+    i32 product(pointers, extents)      pointers (a, b, c) and the words of `ProductExtents`
 
 op(a)[i, t] lies at i * a_row + t * a_col and op(b)[t, j] at t * b_row + j * b_col; one of each pair of distances
 is 1, and c[i, j] lies at i * c_row + j * c_col: packed, or its transpose is.  The products of a batch are cut into
@@ -30,7 +30,7 @@ from ..native.structs import Pointer
 from .product_tiles import FLOATS, multiply_of, pack_across_of, pack_columns_of, pack_of, put_across_of, put_of
 from .product_vectors import dots_of, rows_of
 
-__all__ = ["Extents", "Tile", "functions_of", "product", "step_text", "text_of"]
+__all__ = ["ProductExtents", "TileWords", "functions_of", "product", "step_text", "text_of"]
 
 #: Up to so many rows of c a panel is not worth packing.
 FEW = 16
@@ -39,7 +39,7 @@ _allocated = extern("malloc", ptr, u64, runs_python=False, plain=lambda size: Po
 _freed = extern("free", void, ptr, runs_python=False, plain=lambda block: None)
 
 
-class Tile(Struct):
+class TileWords(Struct):
     """The functions for tiles of `rows` rows and two vectors of `lanes` elements, or one, each of `size` bytes; panels
     have up to `depth` rows.  Those that a product does not call are null; where `vector` is there it does all."""
 
@@ -55,10 +55,10 @@ class Tile(Struct):
     depth: i64
 
 
-class Extents(Struct):
+class ProductExtents(Struct):
     """The words of a step; see the file's head."""
 
-    tile: ptr[Tile]
+    tile: ptr[TileWords]
     m: i64
     n: i64
     k: i64
@@ -88,7 +88,7 @@ def least(x: i64, y: i64) -> i64:
 
 
 @native
-def product(pointers: ptr[ptr], e: ptr[Extents]) -> i32:
+def product(pointers: ptr[ptr], e: ptr[ProductExtents]) -> i32:
     tile = e.tile
     memory = local(u8, (tile.depth + tile.rows) * 2 * tile.lanes * tile.size)
     block = _allocated(u64(e.block_bytes)) if e.block_bytes != 0 else None
@@ -119,7 +119,7 @@ def product(pointers: ptr[ptr], e: ptr[Extents]) -> i32:
 
 
 @native(inline=True)
-def clear(c: ptr, rows: i64, columns: i64, e: ptr[Extents]) -> void:
+def clear(c: ptr, rows: i64, columns: i64, e: ptr[ProductExtents]) -> void:
     """Zeros, which are so many bytes of zeros."""
     size = e.tile.size
     for i in range(rows):
@@ -131,7 +131,7 @@ def clear(c: ptr, rows: i64, columns: i64, e: ptr[Extents]) -> void:
 
 @native(inline=True)
 def add_panels(
-    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], block: ptr, e: ptr[Extents]
+    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], block: ptr, e: ptr[ProductExtents]
 ) -> void:  # fmt: skip
     """Add to a tile of c what the rows of b from a term on give."""
     tile = e.tile

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
-__all__ = ["EXTENTS", "Product", "Tile", "begin", "form_of", "product_step", "text_of"]
+__all__ = ["EXTENTS", "ProductStep", "Tile", "begin", "form_of", "product_step", "text_of"]
 
-#: The extents after the address of the tile's words, in order: the fields of `product_steps.Extents`.
+#: The extents after the address of the tile's words, in order: the fields of `product_steps.ProductExtents`.
 EXTENTS = (
     "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",
     "c_row", "c_col",
@@ -67,7 +67,7 @@ class Tile:
 
 
 @record(eq=False)
-class Product:
+class ProductStep:
     """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c).
 
     words    what the first extent is the address of
@@ -77,7 +77,7 @@ class Product:
     address: int
     extents: tuple[int, ...]
     is_swapped: bool
-    codes: tuple[engine.Code, ...]
+    codes: tuple[engine.MachineCode, ...]
     words: ctypes.Array
     share: Share | None
 
@@ -90,13 +90,13 @@ def begin(gemms: Iterable[Gemm]) -> None:
         _codes_of([(tile, name) for extents, tile in cases for name in _names(extents, tile)])
 
 
-def product_step(gemm: Gemm) -> Product:
+def product_step(gemm: Gemm) -> ProductStep:
     """The native step for this product."""
     is_swapped, extents, share, tile = _form(gemm)
     code = _step().result()["product"]
     codes, words = _loaded_for(tile, _names(extents, tile))
     extents = (ctypes.addressof(words), *extents)
-    return Product(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
+    return ProductStep(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
 
 
 def form_of(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...]]:
@@ -310,14 +310,14 @@ def _vector_columns(n: int, k: int, size: int) -> int:
 
 
 #: In what is made together, by tile and name, there is each function that somebody asked for at once.
-_codes: dict[tuple[Tile, str], Ahead[dict[str, engine.Code]]] = {}
-#: By tile and names of functions their code, and the words of `product_steps.Tile`.
-_loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.Code, ...], ctypes.Array]] = {}
+_codes: dict[tuple[Tile, str], Ahead[dict[str, engine.MachineCode]]] = {}
+#: By tile and names of functions their code, and the words of `product_steps.TileWords`.
+_loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.MachineCode, ...], ctypes.Array]] = {}
 _lock = held_over_fork(threading.Lock())
 
 
 def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
-    """The functions of `product_steps.Tile` that a product calls, in order; "" for others."""
+    """The functions of `product_steps.TileWords` that a product calls, in order; "" for others."""
     m, n, k, _, _, _, b_col, *_ = extents
     if m == 1 and k > 0:
         return "", "", "", "", "", "dot" if n == 1 else "rows" if b_col == 1 else "dots"
@@ -333,11 +333,11 @@ def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
 
 
 def _words(tile: Tile) -> tuple[int, ...]:
-    """The words of `product_steps.Tile` after the functions."""
+    """The words of `product_steps.TileWords` after the functions."""
     return tile.size, tile.lanes, tile.rows, tile.depth
 
 
-def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Code, ...], ctypes.Array]:
+def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.MachineCode, ...], ctypes.Array]:
     """The machine code of these functions, and the words of their tile."""
     found = _loaded.get((tile, names))
     if found is None:
@@ -354,7 +354,7 @@ def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Code, 
     return found
 
 
-def _step() -> Ahead[dict[str, engine.Code]]:
+def _step() -> Ahead[dict[str, engine.MachineCode]]:
     """The code of the function of all steps."""
 
     def text(_: object) -> str:
@@ -363,7 +363,7 @@ def _step() -> Ahead[dict[str, engine.Code]]:
     return objects.begun({"product": "the step of products"}, text)
 
 
-def _codes_of(needs: Sequence[tuple[Tile, str]]) -> list[Ahead[dict[str, engine.Code]] | None]:
+def _codes_of(needs: Sequence[tuple[Tile, str]]) -> list[Ahead[dict[str, engine.MachineCode]] | None]:
     """The code that is needed, None where nothing is.
 
     It is made once, in one module for each tile: by itself a module takes LLVM a millisecond.

@@ -36,8 +36,8 @@ from . import (
 )
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
-from .record_layout import SET_HANDLER, VIEW, Layout, is_as_known
-from .record_table import Program, Table
+from .record_layout import SET_HANDLER, VIEW, RecordLayout, is_as_known
+from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import (
     ASSIGN,
     BINARY,
@@ -57,7 +57,7 @@ from .recorder_sites import (
 from .recording_asks import ASKS, Asks, has_known_slots
 from .slots import attribute, life_of, method, wrapper
 
-__all__ = ["Layout", "Recorder", "set_up", "wrapper"]
+__all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
 _BUILTINS = (
     *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_loans.give_back,
@@ -76,7 +76,7 @@ _EXPORTS = (
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
-    def __init__(self, layout: Layout, code: engine.Code) -> None:
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode) -> None:
         self._code = code
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -127,12 +127,14 @@ class Recorder:
 
     # ------------------------------------------------------------ sites
 
-    def _site(self, number: int, table: Table | None, slow: Callable, unknown: Callable, operands: int = 0) -> None:
+    def _site(
+        self, number: int, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
+    ) -> None:
         self._held.append((table, slow, unknown))
         for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
             self._sites[number * SITE_WORDS + i] = word
 
-    def binary(self, table: Table, slow: Callable, unknown: Callable) -> int:
+    def binary(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
         """The address of a C function of two operands that records from a table; 0 when there are no more."""
         return self._new_site("binary", table, slow, unknown)
 
@@ -151,25 +153,25 @@ class Recorder:
                 return self._code.address(f"in_place_{number}")
         return 0
 
-    def unary(self, table: Table, slow: Callable, unknown: Callable) -> int:
-        """The same for one operand."""
+    def unary(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
+        """A site for one operand."""
         return self._new_site("unary", table, slow, unknown)
 
     def call(self, slow: Callable) -> int:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
         return self._new_site("call", None, slow, slow)
 
-    def comparison(self, number: int, table: Table, slow: Callable, unknown: Callable) -> int:
+    def comparison(self, number: int, table: RecordTable, slow: Callable, unknown: Callable) -> int:
         """The address of the C function that compares; one for all six, each with a site (0: <, <=, ==, !=, >, >=)."""
         self._site(COMPARISONS + number, table, slow, unknown)
         return self._code.address("compare")
 
-    def power(self, table: Table, slow: Callable, unknown: Callable) -> int:
+    def power(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
         """The address of the C function of `**`."""
         self._site(POWER, table, slow, unknown)
         return self._code.address("power")
 
-    def reads(self, cls: type, detach: tuple[Table, Callable, Callable]) -> dict[str, Any]:
+    def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
 
         detach   table, `slow` and `unknown` of its site
@@ -186,22 +188,24 @@ class Recorder:
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
-    def subscript(self, table: Table, slow: Callable, unknown: Callable) -> int:
+    def subscript(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
         """The address of the C function of `x[key]`."""
         self._site(SUBSCRIPT, table, slow, unknown)
         return self._code.address("subscript")
 
-    def assignment(self, table: Table, slow: Callable, unknown: Callable) -> int:
+    def assignment(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
         """The address of the C function of `x[key] = value`; `slow` gets two arguments where `x[key]` is deleted."""
         self._site(ASSIGN, table, slow, unknown)
         return self._code.address("assign")
 
-    def method(self, table: Table, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
+    def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
         """A method of a class with a site, in place of the one it has; None when there are no more."""
         address = self._new_site("method", table, slow, unknown, operands)
         return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
 
-    def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable, operands: int = 0) -> int:
+    def _new_site(
+        self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
+    ) -> int:
         number = next(self._free[sort], None)
         if number is None:
             return 0
@@ -209,8 +213,8 @@ class Recorder:
         first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY, "method": FIRST_METHOD}[sort]
         return self._code.address(f"{sort}_{number - first}")
 
-    def function_site(self, table: Table, slow: Callable, unknown: Callable, operands: int) -> Self:
-        """What a function keeps in its slot so that calls of it record from a table.
+    def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> Self:
+        """The object that a function keeps in its slot so that calls of it record from a table.
 
         operands   which arguments are operands, the others being static: see `recorder_sites`
         """
@@ -219,7 +223,7 @@ class Recorder:
         made.owned = (words, table, slow, unknown)
         return made
 
-    def putter(self, program: Program) -> Callable[..., Any]:
+    def putter(self, program: RecordedProgram) -> Callable[..., Any]:
         """put(recording, *operands): the handle on what the program puts down for these."""
         definition = method_definition("put_program", self._code.address("put_program"))
         own = Self(struct.pack("P", program.address))
@@ -245,7 +249,7 @@ _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_
 _NAME = "answer_value"
 
 
-def _made() -> engine.Code | None:
+def _made() -> engine.MachineCode | None:
     if not native().launch:
         return None
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
@@ -257,7 +261,7 @@ def _text(module: Translation) -> str:
     return module.text(_EXPORTS, builtins=_BUILTINS)
 
 
-def set_up(layout: Layout) -> Recorder | None:
+def set_up(layout: RecordLayout) -> Recorder | None:
     """The recorder for these classes; None where there is no launcher, or objects do not look as expected.
 
     Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.

@@ -15,14 +15,14 @@ from ..records import record
 from .native import native, numpy_function
 from .slots import life_of
 
-__all__ = ["SET_HANDLER", "VIEW", "Layout", "is_as_known"]
+__all__ = ["SET_HANDLER", "VIEW", "RecordLayout", "is_as_known"]
 
 #: PyArray_View and PyDataMem_SetHandler in NumPy's table.
 VIEW, SET_HANDLER = 137, 304
 
 
 @record(frozen=True)
-class Layout:
+class RecordLayout:
     """The classes and objects of the one who records.
 
     handle, node, kind, out, leaf, recording, mode_type, function, plan, lender    classes with slots: see
@@ -78,7 +78,7 @@ class Layout:
     prune: Callable[[list], Any]
 
 
-def _are_as_known(layout: Layout) -> bool:
+def _are_as_known(layout: RecordLayout) -> bool:
     """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
     node, rich, handle = layout.node, layout.rich, layout.handle
     expected = {getattr(layout, name): count for name, count in _WORDS.items()}
@@ -117,7 +117,7 @@ def _is_handler(address: int) -> bool:
 _WORDS = {"handle": 2, "node": 7, "rich": 15}
 
 
-def is_as_known(layout: Layout) -> bool:
+def is_as_known(layout: RecordLayout) -> bool:
     """True if objects of Python's and NumPy's, and those of the layout, are as machine code knows them."""
     parts = slice(object(), object(), object())
     if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:

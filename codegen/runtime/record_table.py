@@ -1,4 +1,4 @@
-"""What the native recorder knows: programs, by the operands that they are recorded for.
+"""Programs of the native recorder, by the operands that they are recorded for.
 
     table.learn(table.age, keys, mode, program)   `recorder_tables` finds it from now on
     table.forget()                                and no more
@@ -21,9 +21,27 @@ from ..garbage import Paused
 from ..records import record
 
 __all__ = [
-    "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN",
-    "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD",
-    "WAYS", "Program", "Step", "Table", "fits", "forget_all",
+    "ENTRY_WORDS",
+    "FIRST_BOUND",
+    "FIRST_STATIC",
+    "KEYED",
+    "MOST_BOUNDS",
+    "MOST_EXTENTS",
+    "MOST_KNOWN",
+    "MOST_NODES",
+    "MOST_OPERANDS",
+    "MOST_STATICS",
+    "N_BOUNDS",
+    "N_STATICS",
+    "PROGRAM_WORDS",
+    "SETS",
+    "SPREAD",
+    "WAYS",
+    "RecordTable",
+    "RecordedProgram",
+    "RecordedStep",
+    "fits",
+    "forget_all",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -55,7 +73,7 @@ _lock = held_over_fork(threading.RLock())
 
 
 @record(frozen=True)
-class Step:
+class RecordedStep:
     """A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps."""
 
     kind: Any
@@ -63,8 +81,8 @@ class Step:
     inputs: tuple[int, ...]
 
 
-class Program:
-    """What is recorded for given operands: steps, and the class of the handle on the last one.
+class RecordedProgram:
+    """A recording for given operands: steps, and the class of the handle on the last one.
 
     is_small      the result is noted
     number_kind   of the leaf that is made of an operand that is a number: of its value as a float, or,
@@ -78,7 +96,7 @@ class Program:
     def __init__(
         self,
         operands: int,
-        steps: Sequence[Step],
+        steps: Sequence[RecordedStep],
         cls: type,
         *,
         is_small: bool,
@@ -119,8 +137,8 @@ def _name(name: str | None) -> int:
     return 0 if name is None else id(name)
 
 
-def fits(operands: int, steps: Sequence[Step]) -> bool:
-    """Whether a program can have these steps."""
+def fits(operands: int, steps: Sequence[RecordedStep]) -> bool:
+    """True if a program can have these steps."""
     count = operands + len(steps)
     are_behind = all(0 <= i < place for place, step in enumerate(steps, operands) for i in step.inputs)
     return len(steps) > 0 and count <= MOST_NODES and are_behind
@@ -143,7 +161,7 @@ class _Entries:
     def address(self) -> int:
         return ctypes.addressof(self.words)
 
-    def put(self, keys: tuple[int, int, int], program: Program | None, held: tuple) -> None:
+    def put(self, keys: tuple[int, int, int], program: RecordedProgram | None, held: tuple) -> None:
         """Write an entry; where its set is full, the oldest there goes."""
         if self.words is None:
             self.words = (ctypes.c_int64 * (SETS * WAYS * ENTRY_WORDS))()
@@ -171,7 +189,7 @@ class _Entries:
         del old
 
 
-_tables: weakref.WeakSet[Table] = weakref.WeakSet()
+_tables: weakref.WeakSet[RecordTable] = weakref.WeakSet()
 
 
 def forget_all() -> None:
@@ -180,7 +198,7 @@ def forget_all() -> None:
         table.forget()
 
 
-class Table:
+class RecordTable:
     """The programs of one function, by operands and grad mode.
 
     age   how often it was emptied: what was found out before that must not be learnt any more
@@ -190,7 +208,7 @@ class Table:
 
     def __init__(self) -> None:
         self.age = 0
-        self._beside: list[Table] = []
+        self._beside: list[RecordTable] = []
         self._cell = ctypes.c_int64(0)
         self._entries = _Entries()
         _tables.add(self)
@@ -208,7 +226,7 @@ class Table:
         age: int,
         keys: Sequence[Any],
         mode: bool,
-        program: Program | None,
+        program: RecordedProgram | None,
         statics: Sequence[tuple[Any, Any]] = (),
         *,
         are_words: bool = False,
@@ -230,9 +248,9 @@ class Table:
             if entries is not self._entries:
                 self._cell.value = 0
 
-    def another(self) -> Table:
+    def another(self) -> RecordTable:
         """A table of its own that forgets when this one does."""
-        made = Table()
+        made = RecordTable()
         self._beside.append(made)
         return made
 
@@ -274,7 +292,7 @@ def _atom(value: Any) -> int:
 
 
 def _set(key1: int, key2: int) -> int:
-    """Where an entry stands: the highest bits of a product, which addresses and small numbers alike spread over.
+    """The place of an entry: the highest bits of a product, which addresses and small numbers alike spread over.
 
     Keys that change sides, as those of `x * a` and `a * x`, are not the same.
     """

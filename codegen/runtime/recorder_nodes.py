@@ -27,7 +27,7 @@ from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_
 __all__ = [
     "LATEST",
     "TYPES",
-    "Step",
+    "NodeWords",
     "get_inputs",
     "get_number",
     "inputs_of",
@@ -103,7 +103,7 @@ def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
 # ------------------------------------------------------------------ new nodes
 
 
-class Step(Struct):
+class NodeWords(Struct):
     """A node that a program puts down: which of the nodes before it are its inputs, operands first."""
 
     kind: ptr[RawKind]
@@ -135,7 +135,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 
 
 @native(inline=True)
-def picked(step: ptr[Step], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
+def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """A new reference to an input of a step."""
     found = nodes[step.inputs[i]]
     inc(ptr(found))
@@ -143,7 +143,7 @@ def picked(step: ptr[Step], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
 
 
 @native
-def new_step(step: ptr[Step], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
+def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """The node of a step; null with an exception."""
     n = new_node(step.kind, step.value)
     if n is None:
@@ -165,8 +165,8 @@ def new_step(step: ptr[Step], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
 
 
 @native(inline=True)
-def step_behind(step: ptr[Step]) -> ptr[Step]:
-    return ptr[Step](step.inputs + step.count)
+def step_behind(step: ptr[NodeWords]) -> ptr[NodeWords]:
+    return ptr[NodeWords](step.inputs + step.count)
 
 
 @native

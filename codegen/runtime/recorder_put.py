@@ -25,13 +25,13 @@ from .record_table import (
     PROGRAM_WORDS,
 )
 from .recorder_life import new_handle
-from .recorder_nodes import Step, bad_argument, inputs_of, new_step, node_of, number_of, step_behind
+from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_step, node_of, number_of, step_behind
 from .recorder_notes import call_with_two, note
 from .recorder_operands import are_places, array_node, is_masked, number_node
 from .recording_objects import dec, inc, let_go
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = ["Program", "hold_operands", "put_down", "put_program"]
+__all__ = ["ProgramWords", "hold_operands", "put_down", "put_program"]
 
 
 class StaticArgument(Struct):
@@ -48,8 +48,8 @@ class Bound(Struct):
     extent: i64
 
 
-class Program(Struct):
-    """The words of `record_table.Program`."""
+class ProgramWords(Struct):
+    """The words of `record_table.RecordedProgram`."""
 
     count: i64
     cls: ptr
@@ -63,11 +63,11 @@ class Program(Struct):
     statics: array[StaticArgument, MOST_STATICS]
     n_bounds: i64
     bounds: array[Bound, MOST_BOUNDS]
-    first_step: Step
+    first_step: NodeWords
 
 
 def _word(name: str) -> int:
-    return Program.fields()[name].offset // 8
+    return ProgramWords.fields()[name].offset // 8
 
 
 assert _word("n_keyed") == KEYED and _word("n_statics") == N_STATICS and _word("statics") == FIRST_STATIC
@@ -78,7 +78,8 @@ Nodes = ptr[ptr[RawNode]]
 
 @native
 def hold_operands(
-    program: ptr[Program], owner: ptr, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64
+    program: ptr[ProgramWords], owner: ptr, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes,
+    count: i64,
 ) -> i64:
     """Hold a program and the nodes of its keyed operands, those of arrays being made: from here on they are ours,
     whatever happens to tables and handles.
@@ -138,7 +139,9 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def named(n: ptr[RawNode], program: ptr[Program], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
+def named(
+    n: ptr[RawNode], program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], count: i64
+) -> ptr[RawHandle]:
     """The handle on the result of a program; null with an exception."""
     y = new_handle(program.cls)
     if y is None:
@@ -172,7 +175,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
 
 @native
 def put_down(
-    program: ptr[Program], owner: ptr, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+    program: ptr[ProgramWords], owner: ptr, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
 ) -> ptr[RawHandle]:
     """Put a program down: a new handle, null with an exception.
 
@@ -207,7 +210,7 @@ def put_down(
 def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[Program](ptr[RawSelf](own).payload)
+    program = ptr[ProgramWords](ptr[RawSelf](own).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None

@@ -21,7 +21,7 @@ from ..native import Struct, array, extern, i32, i64, likely, local, native, ove
 from .object_heads import RawSelf, RawTuple, class_of
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, Entry, is_miss, recorded
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recorded
 from .recording_objects import (
     call,
     dec,
@@ -70,7 +70,7 @@ class RecordingSite(Struct):
     operator, rebind    of what is in place: the site of the operator, who gives a handle its result
     """
 
-    table: ptr[ptr[Entry]]
+    table: ptr[ptr[ProgramEntry]]
     slow: ptr
     unknown: ptr
     operands: i64

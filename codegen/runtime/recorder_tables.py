@@ -20,29 +20,29 @@ from ..native import Struct, i64, local, native, ptr, u64, unlikely
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
 from .recorder_here import recording_operations
 from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
-from .recorder_put import Program, StaticArgument, hold_operands, put_down
+from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
 from .recorder_statics import is_same_static, static_bits
 from .recording_objects import dec, inc
 from .recording_structs import RawNode
 
-__all__ = ["CIRCUMSTANCE", "UNKNOWN", "Entry", "is_miss", "program_for", "recorded"]
+__all__ = ["CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "is_miss", "program_for", "recorded"]
 
 #: In place of a program or a handle, as UNKNOWN is.
 CIRCUMSTANCE = 1
 SETS_SHIFT = 64 - (SETS - 1).bit_length()
 
 
-class Entry(Struct):
+class ProgramEntry(Struct):
     """A program by the first key of its operands, the others with what is static, and the grad mode; null: none."""
 
     key: u64
     others: u64
     mode: ptr
     owner: ptr
-    program: ptr[Program]
+    program: ptr[ProgramWords]
 
 
-assert Entry.size() == 8 * ENTRY_WORDS
+assert ProgramEntry.size() == 8 * ENTRY_WORDS
 
 
 @native(inline=True)
@@ -53,7 +53,8 @@ def is_miss(found: ptr) -> bool:
 
 @native(inline=True)
 def is_for(
-    program: ptr[Program], keys: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64, are_words: bool
+    program: ptr[ProgramWords], keys: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64,
+    are_words: bool,
 ) -> bool:
     """True if a program is for exactly these operands and statics, of whose words the entry is."""
     if program.n_keyed != count or program.n_statics != n_statics:
@@ -73,13 +74,13 @@ def is_for(
 
 @native(inline=True)
 def program_for(
-    table: ptr[ptr[Entry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
+    table: ptr[ptr[ProgramEntry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool, owner: ptr[ptr],
-) -> ptr[Program]:  # fmt: skip
+) -> ptr[ProgramWords]:  # fmt: skip
     """The program in a table for these keys of operands and statics, its owner in `owner`; CIRCUMSTANCE, UNKNOWN."""
     entries = table[0]
     if entries is None:
-        return ptr[Program](UNKNOWN)
+        return ptr[ProgramWords](UNKNOWN)
     # All but the first key, and what is static, go into the second; the program says exactly what it is for.
     others = u64(0)
     for k in range(1, count):
@@ -93,16 +94,18 @@ def program_for(
         entry = entries[place + way]
         if entry.key == first and entry.others == others and entry.mode is mode:
             if entry.program is None:
-                return ptr[Program](CIRCUMSTANCE)  # it is no use asking again
+                return ptr[ProgramWords](CIRCUMSTANCE)  # it is no use asking again
             owner[0] = entry.owner
             if is_for(entry.program, keys, count, statics, n_statics, are_words):
                 return entry.program
             break
-    return ptr[Program](UNKNOWN)
+    return ptr[ProgramWords](UNKNOWN)
 
 
 @native
-def recorded(table: ptr[ptr[Entry]], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> ptr:
+def recorded(
+    table: ptr[ptr[ProgramEntry]], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
+) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
     owner = local(ptr, 1)

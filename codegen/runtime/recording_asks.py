@@ -49,7 +49,7 @@ from . import (
     recording_structs,
 )
 from .native import OFFSETS, Self, native
-from .record_layout import Layout
+from .record_layout import RecordLayout
 from .slots import offset_of
 from .ufunc_loops import use_loops
 
@@ -110,7 +110,7 @@ class NativeRules(Self):
     programs: Sequence[Any]
 
 
-def has_known_slots(layout: Layout) -> bool:
+def has_known_slots(layout: RecordLayout) -> bool:
     """True if objects have their slots where the structs of `recording_structs` have fields."""
     raw = recording_structs
     pairs: list[tuple[type[Struct], type]] = [
@@ -131,7 +131,7 @@ def has_known_slots(layout: Layout) -> bool:
     ])
 
 
-def _objects(layout: Layout) -> dict[str, Any]:
+def _objects(layout: RecordLayout) -> dict[str, Any]:
     """The objects of `recording_structs.Tape`, by name."""
     leaf_op, constant_op = layout.operations
     pending_limit, first_limit, few = layout.limits
@@ -160,7 +160,7 @@ def _objects(layout: Layout) -> dict[str, Any]:
 class Asks:
     """The machine code, set up for one layout."""
 
-    def __init__(self, layout: Layout, code: engine.Code, library: BuiltinLibrary) -> None:
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
         write_files_at_the_end()
         self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of

@@ -66,7 +66,7 @@ class LeafPlace(Struct):
     identity: i64
 
 
-class Walk(Struct):
+class WalkWords(Struct):
     """The entries of the present walk.
 
     queue      entries whose inputs are to be looked at; later those with a place by their number, in order
@@ -124,7 +124,7 @@ class Hot(Struct):
     least: u64
     own: u64
 
-walk = static(Walk)
+walk = static(WalkWords)
 
 
 @native(inline=False)

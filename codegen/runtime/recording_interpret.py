@@ -15,7 +15,7 @@ from __future__ import annotations
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
 from .object_heads import RawArray
 from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
-from .recording_steps import DTYPE, MOST, SHAPE, Step, Table
+from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
 from .recording_structs import RawKind, tape
 
 __all__ = ["LOOPS", "interpreted"]
@@ -61,8 +61,8 @@ def interpreted(
     memory    an array of as many bytes as the table says, and of a word for each value behind them
     python    python(equation) -> its value
     """
-    t = ptr[Table](bytes_at(ptr(table)))
-    steps = ptr[Step](t + 1)
+    t = ptr[ArrayLoops](bytes_at(ptr(table)))
+    steps = ptr[ArrayLoop](t + 1)
     shared = data_of(ptr(memory))
     at = ptr[ptr](shared + t.memory)
     for k in range(t.given):

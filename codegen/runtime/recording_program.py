@@ -13,7 +13,7 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
-from .recorder_nodes import Step, new_step, step_behind
+from .recorder_nodes import NodeWords, new_step, step_behind
 from .recording_entries import READ, WIDE, Met, begin, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import (
@@ -72,7 +72,7 @@ class StepsBlock(Struct):
 
     given: i64
     steps: i64
-    step_table: ptr[Step]
+    step_table: ptr[NodeWords]
     results: i64
     result_table: ptr[i64]
     masks: i64

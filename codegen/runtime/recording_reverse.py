@@ -13,7 +13,7 @@ they are wired (`recording_rules`).  So Python goes on at any node, and machine 
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
-from .recorder_nodes import Step, new_step
+from .recorder_nodes import NodeWords, new_step
 from .recording_objects import (
     FEW,
     bytes_at,
@@ -125,7 +125,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     both[1] = ptr(new)
     if p.kind is None:
         return call(p.added, both, 2, None)
-    step = local(Step, 1)
+    step = local(NodeWords, 1)
     step.kind = ptr[RawKind](p.kind)
     step.value = tape.none
     step.count = 2

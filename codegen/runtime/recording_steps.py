@@ -33,7 +33,7 @@ from .recording_objects import (
 )
 from .recording_structs import RawKind, tape
 
-__all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "Step", "Table", "runs_of", "scheduled"]
+__all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "ArrayLoop", "ArrayLoops", "runs_of", "scheduled"]
 
 #: Operands of a loop at most; the sizes of values whose memory is used again; no place, and no step.
 MOST, SIZES, NOWHERE = 3, 8, -1
@@ -45,7 +45,7 @@ LOOPS_WORDS = MOST + 4
 Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
 
 
-class Step(Struct):
+class ArrayLoop(Struct):
     """A loop over arrays.
 
     loop     null where Python evaluates the equation;  data: its last argument;  count: of elements
@@ -65,7 +65,7 @@ class Step(Struct):
     memory: i64
 
 
-class Table(Struct):
+class ArrayLoops(Struct):
     """The head of a table; its steps follow, and behind them numbers of constants and their addresses.
 
     steps, constants    how many there are
@@ -110,14 +110,14 @@ class Unused(Struct):
 class TableDraft(Struct):
     """A table while it is made.   fixed: pairs of the number of a constant's value and its address"""
 
-    table: ptr[Table]
-    steps: ptr[Step]
+    table: ptr[ArrayLoops]
+    steps: ptr[ArrayLoop]
     fixed: ptr[i64]
     seen: ptr[TableValue]
     equations: ptr
 
 
-TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (Table, Step, TableValue)]
+TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (ArrayLoops, ArrayLoop, TableValue)]
 
 
 @native(inline=True)
@@ -140,7 +140,7 @@ def is_written(runs: ptr) -> bool:
 
 
 @native(inline=True)
-def value_of(place: i64, t: ptr[Table]) -> i64:
+def value_of(place: i64, t: ptr[ArrayLoops]) -> i64:
     """The number of a value that an equation reads: inputs stand behind all equations, the first one last."""
     return place if place >= 0 else place + t.equations + t.given
 
@@ -158,7 +158,7 @@ def describe_value(v: ptr[TableValue], dtype: ptr, count: i64, stride: i64) -> v
 
 
 @native
-def find_loop(d: ptr[TableDraft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u64]:
+def find_loop(d: ptr[TableDraft], s: ptr[ArrayLoop], loops: ptr, count: i64) -> ptr[u64]:
     """Look for the loop that takes the operands as they are; its words, or null.
 
     There are as many elements of each as of the result, or one.
@@ -189,7 +189,7 @@ def find_loop(d: ptr[TableDraft], s: ptr[Step], loops: ptr, count: i64) -> ptr[u
 
 
 @native(inline=True)
-def next_step(d: ptr[TableDraft], equation: i64, operands: i64, place: i64) -> ptr[Step]:
+def next_step(d: ptr[TableDraft], equation: i64, operands: i64, place: i64) -> ptr[ArrayLoop]:
     """Another step, which is the last one now."""
     s = d.steps[d.table.steps]
     d.table.steps += 1
@@ -202,7 +202,7 @@ def next_step(d: ptr[TableDraft], equation: i64, operands: i64, place: i64) -> p
 
 
 @native
-def note_reads(d: ptr[TableDraft], s: ptr[Step]) -> void:
+def note_reads(d: ptr[TableDraft], s: ptr[ArrayLoop]) -> void:
     """Note which values a step reads."""
     for k in range(s.operands):
         d.seen[s.places[k]].last = d.table.steps - 1
@@ -374,7 +374,7 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
         free(seen)
         dec(made)
         return failed()
-    t = ptr[Table](bytes_at(made))
+    t = ptr[ArrayLoops](bytes_at(made))
     t.steps = 0
     t.constants = 0
     t.equations = count
@@ -385,7 +385,7 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     t.by_python = 0
     d = local(TableDraft, 1)[0]
     d.table = t
-    d.steps = ptr[Step](t + 1)
+    d.steps = ptr[ArrayLoop](t + 1)
     d.fixed = ptr[i64](d.steps + n_steps)
     d.seen = ptr[TableValue](seen)
     d.equations = ptr(equations)

@@ -1,4 +1,4 @@
-"""How the result of a call is put together from new objects, in native Python: `put_together`, and `scalar`."""
+"""Results of calls, put together from new objects, in native Python: `put_together`, and `scalar`."""
 
 # mypy: ignore-errors
 # Types are those of native Python, which its own compiler checks.
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..native import Struct, extern, i32, i64, local, native, ptr, u8, u32
 from .object_heads import HEAD
-from .plan_words import Entry, Spec, entering
+from .plan_words import EntryWords, Spec, entering
 from .recording_objects import dec, inc, let_go, list_item, new_list, new_tuple, set_list, tuple_size
 
 __all__ = ["PUT_TOGETHER", "items_of", "put_together", "row_of", "scalar"]
@@ -99,7 +99,7 @@ def dict_of_parts(keys: ptr, parts: ptr[ptr], count: i64) -> ptr:
 
 
 @native(inline=False)
-def put_together(entry: ptr[Entry], objects: ptr[ptr]) -> ptr:
+def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
     """The result of these new objects, which it takes; null with an exception.
 
     Objects that it does not take are left where they are.

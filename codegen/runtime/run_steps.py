@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from ..native import i64, native, ptr, u32
-from .plan_words import Step
+from .plan_words import KernelCallWords
 
 __all__ = ["run_steps"]
 
 
 @native
-def run_steps(steps: ptr[Step], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
+def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run so many steps: 0, or step << 32 | status of the one that failed.
 
     scratch    room for the pointers of a step

@@ -18,7 +18,7 @@ from ..garbage import ignoring
 from ..ir import Aval, Node, evaluate_node
 from ..records import NamedTuple
 from . import memory
-from .launcher import Plan, StepTable, checked_arguments, storage
+from .launcher import LaunchPlan, StepTable, checked_arguments, storage
 
 __all__ = ["Host", "Segmented", "reference_step"]
 
@@ -58,7 +58,7 @@ class Segmented:
 
     __slots__ = ("__weakref__", "_avals", "_plan", "_segments", "_steps", "_storage")
 
-    def __init__(self, plan: Plan, hosts: Sequence[Host | None], avals: Mapping[int, Aval]) -> None:
+    def __init__(self, plan: LaunchPlan, hosts: Sequence[Host | None], avals: Mapping[int, Aval]) -> None:
         """`hosts`: for each piece of the program its host step, None for the next native one; `avals` by slot."""
         self._plan = plan
         self._steps = StepTable(plan.steps, is_long=plan.is_long)

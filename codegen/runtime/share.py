@@ -27,8 +27,8 @@ from ..kernel.nest import (
     INDEX,
     Block,
     Extent,
-    Function,
     MemRef,
+    NestFunction,
     Operation,
     Value,
     every,
@@ -39,7 +39,7 @@ from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
 
-__all__ = ["CHUNK", "SHARED", "Piece", "chunk_of", "is_shared", "load", "shared", "sized"]
+__all__ = ["CHUNK", "SHARED", "KernelPiece", "chunk_of", "is_shared", "load", "shared", "sized"]
 
 #: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
 #: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
@@ -58,7 +58,7 @@ TILES = {8: 8, 32: 16, 128: ELEMENTS}
 
 
 @record(frozen=True)
-class Piece:
+class KernelPiece:
     """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`.
 
     A loop of one chunk is not worth sharing, and runs as it stands.
@@ -70,7 +70,7 @@ class Piece:
     is_tiled   it is quicker for such: iterations are done by tiles
     """
 
-    function: Function
+    function: NestFunction
     memory: tuple[int, ...]
     indices: tuple[int, ...]
     total: int = 0
@@ -90,12 +90,12 @@ class Piece:
         return self.memory, self.indices, self.is_even
 
 
-def is_shared(piece: Piece) -> bool:
+def is_shared(piece: KernelPiece) -> bool:
     """True if threads share the kernel."""
     return 0 < piece.chunk < typical(piece.total)
 
 
-def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
+def sized(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> KernelPiece:
     """A piece of this function for other extents."""
     if piece.loop is None:
         return piece
@@ -103,20 +103,20 @@ def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
     return replace(piece, total=total, chunk=chunk_of(piece, total, weight))
 
 
-def load(piece: Piece, function: Function, extents: Sequence[int]) -> tuple[int, int]:
+def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
     """The iterations of a piece that is a loop of this function, and their operations."""
     assert piece.loop is not None
     known = _known(function, extents)
     return _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
 
 
-def chunk_of(piece: Piece, total: int, weight: int) -> int:
+def chunk_of(piece: KernelPiece, total: int, weight: int) -> int:
     """In chunks of how many iterations so many are done."""
     chunk = _chunk(total, weight, is_tiled=piece.is_tiled)
     return -(-chunk // ELEMENTS) * ELEMENTS if piece.is_even and chunk < total else chunk
 
 
-def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
+def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     """The pieces of a kernel; the kernel itself where there is nothing to share."""
     *operations, end = function.body.operations
     if not any(is_parallel(o) for o in operations):
@@ -168,7 +168,7 @@ def _status(
     return before, [o for o in operations if o is not before[0] and o is not load], [load]
 
 
-def _known(function: Function, extents: Sequence[int]) -> dict[Value, int]:
+def _known(function: NestFunction, extents: Sequence[int]) -> dict[Value, int]:
     """The positions and extents of a function that are certain: its index arguments and constants."""
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     return dict(zip(indices, extents, strict=True)) | {
@@ -193,7 +193,7 @@ def _runs(
     return runs
 
 
-def _pure(function: Function, operations: Sequence[Operation]) -> list[Operation]:
+def _pure(function: NestFunction, operations: Sequence[Operation]) -> list[Operation]:
     """The operations of which each piece may have its own: no effect, and the same result each time."""
     known = set(function.arguments)
     only_read = known - {function.arguments[j] for j in function.writes}
@@ -253,7 +253,7 @@ def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value])
 
 
 def _loop_piece(
-    function: Function,
+    function: NestFunction,
     pure: list[Operation],
     before: list[Operation],
     loop: Operation,
@@ -261,7 +261,7 @@ def _loop_piece(
     number: int,
     total: int,
     weight: int,
-) -> Piece:
+) -> KernelPiece:
     """The piece that runs the iterations [begin, end) of the loop's outermost dimension."""
     begin, stop = Value(INDEX), Value(INDEX)
     n = len(loop.regions[0].arguments)
@@ -277,7 +277,7 @@ def _loop_piece(
     is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:
         own.multiples = {**own.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
-    return Piece(own, piece.memory, piece.indices, total, chunk, loop, is_even, is_tiled)
+    return KernelPiece(own, piece.memory, piece.indices, total, chunk, loop, is_even, is_tiled)
 
 
 def _chunk(total: int, weight: int, *, is_tiled: bool) -> int:
@@ -293,13 +293,13 @@ def _chunk(total: int, weight: int, *, is_tiled: bool) -> int:
 
 
 def _part(
-    function: Function,
+    function: NestFunction,
     pure: list[Operation],
     run: list[Operation],
     ending: list[Operation],
     name: str,
     more: tuple[Value, ...] = (),
-) -> Piece:
+) -> KernelPiece:
     """A function of some of the same arguments and some more: these operations, and before them what they need."""
     needed = _values_of([*run, *ending])
     before = []
@@ -310,7 +310,7 @@ def _part(
     return _of(function, needed, [*reversed(before), *run, *ending], name, more)
 
 
-def _whole(function: Function) -> Piece:
+def _whole(function: NestFunction) -> KernelPiece:
     """All of a kernel, without the arguments that it does not need."""
     operations = function.body.operations
     piece = _of(function, _values_of(operations), operations, function.name)
@@ -319,8 +319,8 @@ def _whole(function: Function) -> Piece:
 
 
 def _of(
-    function: Function, needed: set[Value], operations: list[Operation], name: str, more: tuple[Value, ...] = ()
-) -> Piece:
+    function: NestFunction, needed: set[Value], operations: list[Operation], name: str, more: tuple[Value, ...] = ()
+) -> KernelPiece:
     """A function of these operations, with the arguments that they read or write and some more."""
     memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
     indices = function.arguments[len(memory) :]
@@ -341,4 +341,4 @@ def _of(
         multiples={a: multiple for a, multiple in function.multiples.items() if a in needed},
         indices=tuple(indices),
     )
-    return Piece(part, tuple(places), tuple(numbers))
+    return KernelPiece(part, tuple(places), tuple(numbers))

@@ -50,7 +50,7 @@ def sort_of(V, part, back, most):
 
     @native(inline=False)
     def fill(out: ptr[K], n: u64, key: K, flip: K) -> void:
-        """What is written of a key, n times."""
+        """Write a key n times."""
         one = back(V(key), V(flip))[0]
         for i in range(n):
             out[i] = one

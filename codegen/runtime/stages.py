@@ -12,22 +12,22 @@ from typing import Any
 
 from ..emit import emit_function, module_of
 from ..emit.debug import PlaceOf
-from ..emit.nests import Nest
+from ..emit.nests import NestText
 from ..ir import Graph, Node, node_names, print_graph
 from ..kernel.mlir import print_module
-from ..kernel.nest import Function
+from ..kernel.nest import NestFunction
 from ..modes import modes
 from ..passes import pipeline as passes
 from ..passes import plan
 from ..program import (
     Branch,
     Buffer,
+    BufferProgram,
     Gemm,
     HostCall,
     Kernel,
     Loop,
     Place,
-    Program,
     Step,
     While,
     bodies,
@@ -56,12 +56,12 @@ class Stages:
     mlir            the same as MLIR                stats           what it amounts to
     """
 
-    def __init__(self, graph: Graph, make_program: Callable[[Graph], Program]) -> None:
+    def __init__(self, graph: Graph, make_program: Callable[[Graph], BufferProgram]) -> None:
         self._graph = graph.tell()
         self._make_program = make_program
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> BufferProgram:
         """The program as data."""
         return self._make_program(self._graph)
 
@@ -187,18 +187,18 @@ class Stages:
         return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
 
 
-def _peak(program: Program) -> int:
+def _peak(program: BufferProgram) -> int:
     """Inputs, outputs and workspace together."""
     return sum([a.nbytes for a in (*program.inputs, *program.outputs)]) + program.workspace_bytes
 
 
-def _count(program: Program, kind: Any) -> int:
+def _count(program: BufferProgram, kind: Any) -> int:
     """Steps of this kind, those inside of others too."""
     inside = [body for step in program.steps for _, body, _ in bodies(step.work)]
     return sum(isinstance(step.work, kind) for step in program.steps) + sum(_count(body, kind) for body in inside)
 
 
-def print_program(program: Program) -> str:
+def print_program(program: BufferProgram) -> str:
     """A program as text: its signature, buffers, steps, notes.
 
         f(f64[8], f64[8]) -> (f64[]) {
@@ -330,7 +330,7 @@ def _text(told: tuple[list[str], list[str]]) -> str:
     return "".join([f"{line}\n" for line in told[0]])
 
 
-def _names(program: Program) -> dict[Node, str]:
+def _names(program: BufferProgram) -> dict[Node, str]:
     """The names of the values of a program, and of the programs inside of it."""
     found: dict[Node, str] = {}
     for step in program.steps:
@@ -339,9 +339,9 @@ def _names(program: Program) -> dict[Node, str]:
     return found | node_names(program.drawn or program.graph)
 
 
-def _functions(program: Program) -> list[Function]:
+def _functions(program: BufferProgram) -> list[NestFunction]:
     """The program's kernels, each once; also those of bodies of loops, where these are not one function."""
-    found: dict[str, Function] = {}
+    found: dict[str, NestFunction] = {}
     for step in program.steps:
         if isinstance(step.work, Kernel):
             found[step.work.function.name] = step.work.function
@@ -350,9 +350,9 @@ def _functions(program: Program) -> list[Function]:
     return list(found.values())
 
 
-def _nests(program: Program, place_of: PlaceOf | None) -> list[tuple[Step, Nest]]:
+def _nests(program: BufferProgram, place_of: PlaceOf | None) -> list[tuple[Step, NestText]]:
     """The loops and branches that are one function each."""
-    found: list[tuple[Step, Nest]] = []
+    found: list[tuple[Step, NestText]] = []
     for step in program.steps:
         if inside := bodies(step.work):
             nest = whole(step.work, len(step.buffers), place_of)

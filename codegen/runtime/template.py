@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["Template"]
+__all__ = ["TextTemplate"]
 
 _NAME = re.compile(r"\$(\{)?([A-Za-z_][A-Za-z0-9_]*)(?(1)\})")
 
 
-class Template:
+class TextTemplate:
     """A text in which `$name`, or `${name}` before a letter, stands for something.
 
     A `$` without a name after it is itself.

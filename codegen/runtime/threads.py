@@ -33,7 +33,7 @@ _lock = held_over_fork(threading.RLock())
 #: The number that a program has set; None: the default holds.
 _count: int | None = None
 #: The code, once it is there.
-_made: engine.Code | None = None
+_made: engine.MachineCode | None = None
 
 
 def threads() -> int:
@@ -73,7 +73,7 @@ def _set(count: int | None) -> None:
             _tell(_code())
 
 
-def _tell(code: engine.Code) -> None:
+def _tell(code: engine.MachineCode) -> None:
     """Give the code its number: a fixed one, or the most where it follows the affinity of the caller."""
     follows = _count is None and _surroundings()[1] is None
     number = min(_surroundings()[0], processors.MOST_THREADS) if follows else threads()
@@ -86,7 +86,7 @@ def is_made() -> bool:
 
 
 def sharing() -> int:
-    """The address of the function that shares out a step of `plan_words.Step`."""
+    """The address of the function that shares out a step of `plan_words.KernelCallWords`."""
     with _lock:
         return _code().address("run_blocks")
 
@@ -97,7 +97,7 @@ def started() -> int:
         return call_numbers(_code(), "started_threads")
 
 
-def _code() -> engine.Code:
+def _code() -> engine.MachineCode:
     global _made
     if _made is None:
         code = objects.typed("run_blocks", lambda module: shared_blocks.text(module), engine.Passes.QUICK)

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..program import Program
+from ..program import BufferProgram
 from .executable import stepwise
 from .kernels import KernelTable
 
 __all__ = ["step_times"]
 
 
-def step_times(program: Program, arguments: Sequence[Any], kernels: KernelTable, patience: float = 0.5) -> list[float]:
+def step_times(
+    program: BufferProgram, arguments: Sequence[Any], kernels: KernelTable, patience: float = 0.5
+) -> list[float]:
     """Seconds that each step takes: the least of several runs on these arguments.
 
     patience   seconds for which the program is run, though at least three times: the first loads code and pages

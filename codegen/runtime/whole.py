@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..emit.debug import PlaceOf
-from ..emit.nests import Nest, emit_nest, kernels_in
+from ..emit.nests import NestText, emit_nest, kernels_in
 from ..kernel.nest import Operation, Value
 from ..program import Branch, Kernel, Loop, While
 from ..symbols import typical
@@ -25,7 +25,7 @@ __all__ = ["blocks_of", "whole"]
 _MOST = 64
 
 
-def whole(work: object, buffers: int, place_of: PlaceOf | None = None) -> Nest | None:
+def whole(work: object, buffers: int, place_of: PlaceOf | None = None) -> NestText | None:
     """The function for a loop or branch on so many buffers; None where it is none of these.
 
     place_of   the places of nodes, for debug info

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation
 from codegen.runtime import engine
 
 DTYPES = {F32: np.float32, F64: np.float64, I32: np.int32, I64: np.int64, I8: np.bool_}
@@ -28,7 +28,7 @@ class Nest:
     def __init__(self, name, *, writes, **arguments):
         self.body = Block(list(arguments.values()))
         self.blocks = [self.body]
-        self.function = Function(
+        self.function = NestFunction(
             name, self.body, tuple(arguments), frozenset(list(arguments).index(w) for w in writes)
         )
         for argument, value in zip(arguments, self.body.arguments, strict=True):

@@ -5,7 +5,7 @@ from nests import Nest, memref
 
 from codegen.ir import Aval, Graph, Op, apply, input_node
 from codegen.kernel.nest import F64, I32, Status
-from codegen.program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from codegen.program import Buffer, BufferProgram, Gemm, HostCall, Kernel, Step
 
 
 def coarsest(graph):
@@ -26,7 +26,7 @@ def program(inputs, outputs, temporaries, steps, name="f"):
         *[Buffer(aval, "temporary", p) for aval, p in zip(temporaries, places, strict=True)],
     )
     graph = Graph([input_node(a) for a in inputs], [], [])
-    return Program(name, buffers, tuple(steps), tuple(inputs), tuple(outputs), place, graph)
+    return BufferProgram(name, buffers, tuple(steps), tuple(inputs), tuple(outputs), place, graph)
 
 
 def affine(n, slope=2.0, offset=1.0, name="affine"):

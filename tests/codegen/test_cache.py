@@ -14,7 +14,7 @@ from programs import affine, affine_program, program
 from codegen.ir import Aval
 from codegen.program import Kernel, Step
 from codegen.runtime import disk, engine, objects
-from codegen.runtime.disk import DiskCache, Entry
+from codegen.runtime.disk import DiskCache, ObjectFile
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
 from codegen.runtime.native import call_numbers
@@ -29,7 +29,7 @@ def cache(tmp_path):
 
 def store(cache, *keys, content=b"code" * 100):
     cache.store(keys, content, ["k"])
-    return Entry(content, ("k",), keys)
+    return ObjectFile(content, ("k",), keys)
 
 
 def test_what_was_stored_is_loaded_also_by_another_process(cache):

@@ -165,7 +165,7 @@ def test_where_the_system_forbids_it_llvm_is_asked(data, monkeypatch, refused):
 def test_llvm_s_linker_still_links(monkeypatch):
     monkeypatch.setattr(elf, "is_here", lambda: False)
     code = engine.compile(TEXT, IMPORTS)
-    assert isinstance(code._loaded, llvm_library.Loaded)
+    assert isinstance(code._loaded, llvm_library.LinkedCode)
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("next"))() == 41
 
 

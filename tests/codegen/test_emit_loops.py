@@ -16,7 +16,7 @@ from codegen.emit.math import FUNCTIONS
 from codegen.emit.target import Target
 from codegen.kernel.index import constant_index
 from codegen.kernel.monoids import combine, element, start
-from codegen.kernel.nest import F32, F64, I8, I32, I64, INDEX, Extent, Function
+from codegen.kernel.nest import F32, F64, I8, I32, I64, INDEX, Extent, NestFunction
 from codegen.kernel.scalar import Scalar
 from codegen.runtime import engine
 
@@ -415,7 +415,7 @@ def extreme(monoid, type, extent):
     here = element(k, monoid, k.load(x, loop.index), loop.index)
     _, place = k.close_loop(loop, combine(k, monoid, tuple(loop.carried), here, free_order=True))
     k.store(place, y, constant_index(0))
-    return Function("extreme", k.finish(), ("x", "y"), frozenset({1}))
+    return NestFunction("extreme", k.finish(), ("x", "y"), frozenset({1}))
 
 
 @EACH_MACHINE

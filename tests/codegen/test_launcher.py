@@ -14,7 +14,7 @@ import pytest
 
 from codegen.ir import DTYPES, Aval, parse_aval
 from codegen.runtime import engine, launcher
-from codegen.runtime.launcher import NativeStep, PackedCall, Plan
+from codegen.runtime.launcher import LaunchPlan, NativeStep, PackedCall
 
 COPIES = """
 ; copies extents[0] bytes from the first pointer to the second
@@ -78,7 +78,7 @@ def identity_plan(code, *avals, is_long=False, through_workspace=False):
             offsets.append(place)
             place += -(-aval.nbytes // 64) * 64
         steps.append(NativeStep(code.address("copy"), route, (aval.nbytes,)))
-    return Plan("identity", avals, avals, tuple(offsets), place, tuple(steps), is_long, (code,))
+    return LaunchPlan("identity", avals, avals, tuple(offsets), place, tuple(steps), is_long, (code,))
 
 
 def same(got, expected):
@@ -118,12 +118,12 @@ def test_temporaries_start_at_cache_lines(make, code, bytes_):
     steps = tuple(NativeStep(code.address("place"), (2 + t, t)) for t in range(2))
     aval = Aval((), "i8")
     for _ in range(10):
-        f = make(Plan("f", (), (aval, aval), (0, 64), 64 + bytes_, steps, False, (code,)))
+        f = make(LaunchPlan("f", (), (aval, aval), (0, 64), 64 + bytes_, steps, False, (code,)))
         assert [int(p) for p in f()] == [0, 0]
 
 
 def test_a_plan_without_anything_gives_an_empty_tuple(make):
-    assert make(Plan("nothing", (), (), (), 0, (), False))() == ()
+    assert make(LaunchPlan("nothing", (), (), (), 0, (), False))() == ()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_failing_step_raises_and_the_next_call_is_right(make, code, is_long):
     x = np.ones(1000)
     for status, error in ((1, IndexError), (7, RuntimeError)):
         steps = (NativeStep(code.address("copy"), (0, 1), (8000,)), NativeStep(code.address("status"), (), (status,)))
-        f = make(Plan("f", (aval,), (aval,), (0,), 100_000, steps, is_long, (code,)))
+        f = make(LaunchPlan("f", (aval,), (aval,), (0,), 100_000, steps, is_long, (code,)))
         for _ in range(3):
             with pytest.raises(error):
                 f(x)
@@ -243,7 +243,7 @@ def test_results_are_independent_of_each_other_and_of_later_calls(make, code):
 
 def test_too_many_dimensions_are_numpy_s_error_and_leak_nothing(make, code):
     aval = Aval((1,) * 70, "f8")
-    f = make(Plan("f", (), (Aval((), "f8"), aval), (), 0, (), False, (code,)))
+    f = make(LaunchPlan("f", (), (Aval((), "f8"), aval), (), 0, (), False, (code,)))
     with pytest.raises(ValueError, match="64"):
         f()
 
@@ -301,7 +301,7 @@ def test_threads_call_one_launcher_at_once(make, code, is_long):
 def sleeping_plan(code, aval, *, is_long):
     """Gives back a copy of its argument after a fifth of a second."""
     steps = (NativeStep(code.address("sleep"), (), (200_000,)), *identity_plan(code, aval).steps)
-    return Plan("slow", (aval,), (aval,), (), 0, steps, is_long, (code,))
+    return LaunchPlan("slow", (aval,), (aval,), (), 0, steps, is_long, (code,))
 
 
 @pytest.mark.parametrize("is_long", [False, True])

@@ -116,7 +116,7 @@ def test_functions_are_declared_as_llvmlite_declares_them():
         if result != "-" and theirs.restype is not None:
             assert ctypes.sizeof(llvm_library._TYPES[result]) == ctypes.sizeof(theirs.restype), name
     assert ctypes.sizeof(llvm_library._Element) == ctypes.sizeof(binding.orcjit._LinkElement)
-    assert ctypes.sizeof(llvm_library._Symbol) == ctypes.sizeof(binding.orcjit._SymbolAddress)
+    assert ctypes.sizeof(llvm_library._ExportedSymbol) == ctypes.sizeof(binding.orcjit._SymbolAddress)
 
 
 def test_without_the_binding_s_inner_name_its_lock_is_taken():

@@ -11,7 +11,7 @@ from nest_tools import Nest
 
 from codegen.ir import DTYPES as IR_DTYPES
 from codegen.kernel.mlir import print_function, print_module
-from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, Function, MemRef
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, MemRef, NestFunction
 from codegen.kernel.scalar import SCALAR_TYPES, Scalar
 
 SUM = frozenset({"contract", "reassoc"})
@@ -187,7 +187,7 @@ def scalar_methods(dtype, count):
         k.store(k.cast(elements[0], name), goal, loop.index)
     k.check(k.eq(elements[0], elements[0]))
     k.close_loop(loop)
-    return Function("scalar", k.finish(), ("x", "y", "same", "truth", *SCALAR_TYPES), frozenset(range(2, 9)))
+    return NestFunction("scalar", k.finish(), ("x", "y", "same", "truth", *SCALAR_TYPES), frozenset(range(2, 9)))
 
 
 @pytest.mark.parametrize("dtype", METHODS)

@@ -9,7 +9,7 @@ from codegen.ir import Aval, Graph, Op
 from codegen.ir.graph import Node, input_node
 from codegen.kernel.mlir import print_module
 from codegen.kernel.nest import F64, I32, INDEX, Extent, MemRef
-from codegen.program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from codegen.program import Buffer, BufferProgram, Gemm, HostCall, Kernel, Step
 
 
 def scale(name, size, factor):
@@ -21,7 +21,7 @@ def scale(name, size, factor):
 
 def program(buffers, steps, inputs, outputs, name="f"):
     avals = tuple(buffers[b].aval for b in inputs), tuple(buffers[b].aval for b in outputs)
-    return Program(name, tuple(buffers), tuple(steps), *avals, 0, Graph((), (), ()))
+    return BufferProgram(name, tuple(buffers), tuple(steps), *avals, 0, Graph((), (), ()))
 
 
 def f64(*shape):

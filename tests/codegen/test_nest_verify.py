@@ -5,7 +5,7 @@ import pytest
 from nest_tools import Nest
 from nest_verify import InvalidFunction, verify_function
 
-from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation, Value
 from codegen.records import replace
 
 VECTOR = MemRef((4,), F64)
@@ -241,7 +241,7 @@ def test_a_function_returns_a_status():
     k = kernel()
     k.emit("func.return", [])
     with pytest.raises(InvalidFunction, match=r"f: func.return of \(\) where \(i32\) is expected"):
-        verify_function(Function("f", k.top, k.names, frozenset()))
+        verify_function(NestFunction("f", k.top, k.names, frozenset()))
 
 
 SIGNATURES = {

@@ -16,7 +16,7 @@ from codegen.program import Kernel, Step
 from codegen.runtime import memory, native
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
-from codegen.runtime.launcher import Plan, launcher
+from codegen.runtime.launcher import LaunchPlan, launcher
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_the_slow_path_uses_the_pool_too(pool, table):
 def test_blocks_in_use_never_overlap(pool):
     sizes = [0, 1, 8, 16, 17, 128, 129, 160, 161, 255, 257, 1000, 20_000]
     makers = [
-        launcher(Plan("make", (), (Aval((n,), "f8"), Aval((3, n), "f4")), (), 0, (), False)) for n in sizes
+        launcher(LaunchPlan("make", (), (Aval((n,), "f8"), Aval((3, n), "f4")), (), 0, (), False)) for n in sizes
     ]
     native.limit_pool(300_000)
     random, kept = np.random.default_rng(1), []

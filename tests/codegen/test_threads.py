@@ -18,7 +18,7 @@ from codegen.ir import Aval, evaluate, parse, print_graph
 from codegen.runtime import engine, share, threads
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
-from codegen.runtime.launcher import NativeStep, Plan, Share, launcher
+from codegen.runtime.launcher import LaunchPlan, NativeStep, Share, launcher
 
 COUNTING = """
 ; adds 1 to each of the elements [extents[0], extents[1]) of the first pointer, which starts as zeros
@@ -158,7 +158,7 @@ def test_every_iteration_is_done_once(any_threads, code, total, chunk):
         NativeStep(code.address("count"), (0,), (), Share(total, chunk)),
         NativeStep(code.address("count"), (0,), (), Share(total, chunk)),
     )
-    f = launcher(Plan("f", (), (counts,), (), 0, steps, False, (code,)))
+    f = launcher(LaunchPlan("f", (), (counts,), (), 0, steps, False, (code,)))
     for count in (2, 4, 1):
         any_threads(count)
         for _ in range(50):
@@ -170,7 +170,7 @@ def test_a_block_that_fails_fails_the_step(any_threads, code, count):
     any_threads(count)
     for place, fails in ((0, True), (999, True), (500, True), (1000, False)):
         steps = (NativeStep(code.address("fail"), (), (place,), Share(1000, 10)),)
-        f = launcher(Plan("f", (), (), (), 0, steps, False, (code,)))
+        f = launcher(LaunchPlan("f", (), (), (), 0, steps, False, (code,)))
         for _ in range(10):
             if fails:
                 with pytest.raises(IndexError):
@@ -206,7 +206,7 @@ def test_where_sharing_loses_the_next_job_is_done_alone(any_threads, code):
         NativeStep(code.address("clear"), (0,), (8,)),
         NativeStep(code.address("slow_elsewhere"), (0,), (threading.get_ident(),), Share(40, 1)),
     )
-    f = launcher(Plan("f", (), (Aval((), "i8"),), (), 0, steps, False, (code,)))
+    f = launcher(LaunchPlan("f", (), (Aval((), "i8"),), (), 0, steps, False, (code,)))
     was_alone = []
     for _ in range(1000):
         if f()[0]:  # another thread has come to help, and was slow
@@ -223,7 +223,7 @@ def test_each_thread_begins_with_blocks_of_its_own(any_threads, code):
         NativeStep(code.address("clear"), (0,), (8 * 21,)),
         NativeStep(code.address("stamp"), (0,), (threading.get_ident(),), Share(20, 1)),
     )
-    f = launcher(Plan("f", (), (Aval((21,), "i8"),), (), 0, steps, False, (code,)))
+    f = launcher(LaunchPlan("f", (), (Aval((21,), "i8"),), (), 0, steps, False, (code,)))
     for _ in range(300):
         (stamps,) = f()
         elsewhere = np.flatnonzero(stamps[1:] < 0)

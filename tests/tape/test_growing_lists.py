@@ -10,7 +10,7 @@ from autodiff import ops
 from autodiff.ops import any_shape, joining
 from autodiff.ops import learner as learners
 from autodiff.ops.learner import Learner
-from codegen.runtime.record_table import Table
+from codegen.runtime.record_table import RecordTable
 
 RNG = np.random.default_rng(5)
 ITEMS = list(RNG.normal(size=(12, 2, 3)))
@@ -104,7 +104,7 @@ def test_in_a_trace_items_stay_arguments(varied):
 
 
 def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, patience):
-    learner = Learner(lambda: None, ops.multiply, Table(), operator.mul)
+    learner = Learner(lambda: None, ops.multiply, RecordTable(), operator.mul)
     monkeypatch.setattr(any_shape, "_TRIED", ())
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))

@@ -44,7 +44,7 @@ from ..diagonals import tril, triu
 from ..extremes import max_
 from ..forms import further
 from ..joining import joined
-from ..primitive import Operation, added, primitive, spread_to, zero_of
+from ..primitive import OwnPrimitive, added, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -61,7 +61,9 @@ __all__ = [
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 
-def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()) -> Operation:
+def with_rule(
+    name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()
+) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
         name,

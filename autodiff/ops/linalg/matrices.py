@@ -20,7 +20,7 @@ from ...tensor import Tensor
 from ..arguments import common
 from ..batching import along
 from ..complexes import conjugated
-from ..primitive import Operation, broadcast_avals, expect, primitive, spread_to
+from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> Operation:
+def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
     """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
     usual: dict[str, Any] = {"batch": along(), "heavy": True, "keeps_mask": False}
     return primitive(name, reference, **usual | declared)

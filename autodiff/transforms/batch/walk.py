@@ -21,7 +21,7 @@ from ...custom.boundary import MappedCall
 from ...custom.historyless import without_history
 from ...errors import Error, caller
 from ...mode import MODE
-from ...ops.batching import Parts, with_examples
+from ...ops.batching import BatchedParts, with_examples
 from ...tape.behind import Since
 from ...tape.lines import belonging
 from ...tape.node import Node, RichNode, new_number
@@ -134,7 +134,7 @@ class OfAll:
         found = self.found.get(node)
         if found is None:
             return handle(self.stands.get(node, node)), False
-        return found.vector(self.size) if isinstance(found, Parts) else found, True
+        return found.vector(self.size) if isinstance(found, BatchedParts) else found, True
 
     def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""

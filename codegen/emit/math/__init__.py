@@ -20,20 +20,20 @@ from collections.abc import Callable, Iterator, Mapping
 from ...kernel.functions import OF_ONE
 from ..target import Target
 from ..types import intrinsic_suffix, returned, struct_type, vector_type
-from .code import Code, Term
+from .code import FunctionCode, Lane
 
 __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions", "named"]
 
 
-class _Functions(Mapping[str, Callable[..., Term]]):
+class _Functions(Mapping[str, Callable[..., Lane]]):
     """Functions by name, from the files here ("file.function").  A file is imported when it is needed."""
 
     def __init__(self, homes: dict[str, str]) -> None:
         self.homes = homes
 
-    def __getitem__(self, name: str) -> Callable[..., Term]:
+    def __getitem__(self, name: str) -> Callable[..., Lane]:
         file, _, function = self.homes[name].partition(".")
-        found: Callable[..., Term] = getattr(importlib.import_module(f"{__name__}.{file}"), function)
+        found: Callable[..., Lane] = getattr(importlib.import_module(f"{__name__}.{file}"), function)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     """The function, those that it calls by name, and what all of them declare."""
     if lanes == 1 and target.has_scale and name in _IN_REGISTERS:
         return _in_register(name, suffix, target)
-    k = Code(suffix, target, lanes)
+    k = FunctionCode(suffix, target, lanes)
     parameters = [k.argument(p) for p in _parameters(name)]
     parts = _PARTS.get(name, (name,))
     results = [_WRITERS[part](k, *parameters) for part in parts]
@@ -134,7 +134,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     return text, {callee: called}, k.declarations | declared
 
 
-def _has_far(name: str, k: Code) -> bool:
+def _has_far(name: str, k: FunctionCode) -> bool:
     """True if a function needs another way for far arguments on this machine."""
     return name in _FAR and not (name == "fmod" and not k.has_fma) and not (name == "bell" and k.fills_registers)
 
@@ -145,7 +145,7 @@ def _parameters(name: str) -> tuple[str, ...]:
 
 def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str, str], dict[str, str]]:
     """A function of one number, computed in all lanes of a register."""
-    k = Code(suffix, target, target.vector_bytes // (8 if suffix == "f64" else 4))
+    k = FunctionCode(suffix, target, target.vector_bytes // (8 if suffix == "f64" else 4))
     vector, order = k.spelled(k.float), f"<{k.lanes} x i32> zeroinitializer"
     filled = []
     for p in _parameters(name):
@@ -167,7 +167,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
 
     names   functions of the same numbers: there is a near result of each
     """
-    k = Code(suffix, target)
+    k = FunctionCode(suffix, target)
     parameters = [k.argument(f"{p}.lane") for p in _parameters(names[0])]
     nears = [k.argument(f"near.{j}.lane") for j in range(len(names))]
     passed = ", ".join(f"{k.float} {p.name}" for p in parameters)
@@ -210,7 +210,7 @@ done:
 
 def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """The function (x, near): exp(-x*x) where x is far, near elsewhere; of all lanes at once."""
-    k = Code(suffix, target, lanes)
+    k = FunctionCode(suffix, target, lanes)
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64
 
 __all__ = ["acos", "asin", "atan", "atan2"]
@@ -16,7 +16,7 @@ _QUARTER_PI = {
 }
 
 
-def _half_arc(k: Code, size: Term) -> tuple[Term, Term, Term, Term]:
+def _half_arc(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane]:
     """(outer, s, tail, s*s): s + tail = asin(size) for size <= 1/2, else asin(sqrt((1 - size) / 2)), acos(size) / 2."""
     outer = size > 0.5
     halved = (1.0 - size) * 0.5
@@ -25,7 +25,7 @@ def _half_arc(k: Code, size: Term) -> tuple[Term, Term, Term, Term]:
     return outer, s, s * z * k.polynomial(z, k.pick(ASIN_F64, ASIN_F32)), halved
 
 
-def asin(k: Code, x: Term) -> Term:
+def asin(k: FunctionCode, x: Lane) -> Lane:
     """The arc sine within 2.5 ulp, 1.5 where multiply-adds are fused; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
     outer, s, tail, halved = _half_arc(k, k.abs(x))
@@ -39,7 +39,7 @@ def asin(k: Code, x: Term) -> Term:
     return k.with_sign(k.select(outer, far, s + tail), k.sign_of(x))
 
 
-def acos(k: Code, x: Term) -> Term:
+def acos(k: FunctionCode, x: Lane) -> Lane:
     """The arc cosine within 1.5 ulp; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
     outer, s, tail, _ = _half_arc(k, k.abs(x))
@@ -53,7 +53,7 @@ def acos(k: Code, x: Term) -> Term:
     return total + k.mad(tail, scale, rest)
 
 
-def _angle(k: Code, quarters: Term, t: Term, lost: Term | float) -> Term:
+def _angle(k: FunctionCode, quarters: Lane, t: Lane, lost: Lane | float) -> Lane:
     """quarters pi/4 + atan(t + lost),  |t| <= tan(pi/8): what the first sum is rounded by is added to what is small."""
     high, low = _QUARTER_PI[k.suffix]
     z = t * t
@@ -63,7 +63,7 @@ def _angle(k: Code, quarters: Term, t: Term, lost: Term | float) -> Term:
     return total + k.mad(t * z, k.polynomial(z, k.pick(ATAN_F64, ATAN_F32)), rest)
 
 
-def atan(k: Code, x: Term) -> Term:
+def atan(k: FunctionCode, x: Lane) -> Lane:
     """The arc tangent within 2 ulp, 1 where multiply-adds are fused."""
     size = k.at_most(k.abs(x), 2.0**100)  # of which there is a reciprocal
     steep, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
@@ -82,7 +82,7 @@ def atan(k: Code, x: Term) -> Term:
     return k.with_sign(_angle(k, quarters, t, rest * inverse), k.sign_of(x))
 
 
-def atan2(k: Code, y: Term, x: Term) -> Term:
+def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     """The angle of the point (x, y) within 2 ulp, for all points: infinite, zero, of either sign."""
     across, up = k.abs(x), k.abs(y)
     swapped = up > across

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import CBRT_F32, CBRT_F64
 from .exp import magic
 from .log import decompose
@@ -22,7 +22,7 @@ from .log import decompose
 __all__ = ["cbrt"]
 
 
-def cbrt(k: Code, x: Term) -> Term:
+def cbrt(k: FunctionCode, x: Lane) -> Lane:
     """The cube root within 1 ulp, also of negative numbers."""
     size = k.abs(x)
     e, m = decompose(k, size)

@@ -18,105 +18,105 @@ from collections.abc import Sequence
 from ..target import Target
 from ..types import float_literal, intrinsic_suffix, returned, splat, struct_type, vector_type
 
-__all__ = ["Code", "Term"]
+__all__ = ["FunctionCode", "Lane"]
 
 Number = int | float
 
 
-class Term:
+class Lane:
     """One SSA value of the function being written.  `type`, of a lane: "double", "float", "i64", "i32", "i1"."""
 
     __slots__ = ("code", "name", "type")
 
-    def __init__(self, code: Code, name: str, type: str) -> None:
+    def __init__(self, code: FunctionCode, name: str, type: str) -> None:
         self.code, self.name, self.type = code, name, type
 
     @property
     def is_float(self) -> bool:
         return self.type in ("double", "float")
 
-    def _binary(self, of_floats: str, of_integers: str, other: Term | Number) -> Term:
+    def _binary(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
         opcode = of_floats if self.is_float else of_integers
         assert opcode, f"no such operation on {self.type}"
         code = self.code
         return code.append(f"{opcode} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", self.type)
 
-    def _reversed(self, of_floats: str, of_integers: str, other: Number) -> Term:
+    def _reversed(self, of_floats: str, of_integers: str, other: Number) -> Lane:
         return self.code.like(other, self)._binary(of_floats, of_integers, self)
 
-    def __add__(self, other: Term | Number) -> Term:
+    def __add__(self, other: Lane | Number) -> Lane:
         return self._binary("fadd", "add", other)
 
-    def __radd__(self, other: Number) -> Term:
+    def __radd__(self, other: Number) -> Lane:
         return self._reversed("fadd", "add", other)
 
-    def __sub__(self, other: Term | Number) -> Term:
+    def __sub__(self, other: Lane | Number) -> Lane:
         return self._binary("fsub", "sub", other)
 
-    def __rsub__(self, other: Number) -> Term:
+    def __rsub__(self, other: Number) -> Lane:
         return self._reversed("fsub", "sub", other)
 
-    def __mul__(self, other: Term | Number) -> Term:
+    def __mul__(self, other: Lane | Number) -> Lane:
         return self._binary("fmul", "mul", other)
 
-    def __rmul__(self, other: Number) -> Term:
+    def __rmul__(self, other: Number) -> Lane:
         return self._reversed("fmul", "mul", other)
 
-    def __truediv__(self, other: Term | Number) -> Term:
+    def __truediv__(self, other: Lane | Number) -> Lane:
         return self._binary("fdiv", "", other)
 
-    def __rtruediv__(self, other: Number) -> Term:
+    def __rtruediv__(self, other: Number) -> Lane:
         return self._reversed("fdiv", "", other)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> Lane:
         return self.code.append(f"fneg {self.code.spelled(self.type)} {self.name}", self.type)
 
-    def __and__(self, other: Term | Number) -> Term:
+    def __and__(self, other: Lane | Number) -> Lane:
         return self._binary("", "and", other)
 
-    def __or__(self, other: Term | Number) -> Term:
+    def __or__(self, other: Lane | Number) -> Lane:
         return self._binary("", "or", other)
 
-    def __xor__(self, other: Term | Number) -> Term:
+    def __xor__(self, other: Lane | Number) -> Lane:
         return self._binary("", "xor", other)
 
-    def __lshift__(self, bits: int) -> Term:
+    def __lshift__(self, bits: int) -> Lane:
         return self._binary("", "shl", bits)
 
-    def __rshift__(self, bits: int) -> Term:
+    def __rshift__(self, bits: int) -> Lane:
         """Zeros come in from the left: AVX2 has no arithmetic shift of 64-bit integers."""
         return self._binary("", "lshr", bits)
 
-    def _compare(self, of_floats: str, of_integers: str, other: Term | Number) -> Term:
+    def _compare(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
         test = f"fcmp {of_floats}" if self.is_float else f"icmp {of_integers}"
         code = self.code
         return code.append(f"{test} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", "i1")
 
     # Comparisons of floats are false for nan, but `differs`.
 
-    def __lt__(self, other: Term | Number) -> Term:
+    def __lt__(self, other: Lane | Number) -> Lane:
         return self._compare("olt", "slt", other)
 
-    def __gt__(self, other: Term | Number) -> Term:
+    def __gt__(self, other: Lane | Number) -> Lane:
         return self._compare("ogt", "sgt", other)
 
-    def __le__(self, other: Term | Number) -> Term:
+    def __le__(self, other: Lane | Number) -> Lane:
         return self._compare("ole", "sle", other)
 
-    def __ge__(self, other: Term | Number) -> Term:
+    def __ge__(self, other: Lane | Number) -> Lane:
         return self._compare("oge", "sge", other)
 
-    def equals(self, other: Term | Number) -> Term:
+    def equals(self, other: Lane | Number) -> Lane:
         return self._compare("oeq", "eq", other)
 
-    def differs(self, other: Term | Number) -> Term:
+    def differs(self, other: Lane | Number) -> Lane:
         return self._compare("une", "ne", other)
 
-    def is_nan(self) -> Term:
+    def is_nan(self) -> Lane:
         return self._compare("uno", "", self)
 
 
-class Code:
+class FunctionCode:
     """One function of f64 or f32 under construction.
 
     target          what may be asked for: without the instruction a `fma` is a library call
@@ -135,9 +135,9 @@ class Code:
         self.declarations: dict[str, str] = {}
         self._made: dict[str, str] = {}
 
-    def of_doubles(self) -> Code:
+    def of_doubles(self) -> FunctionCode:
         """A view of this function as one of f64: text written through either goes to one place."""
-        wide = Code("f64", self.target, self.lanes)
+        wide = FunctionCode("f64", self.target, self.lanes)
         wide.lines, wide.declarations, wide._made = self.lines, self.declarations, self._made
         return wide
 
@@ -147,11 +147,11 @@ class Code:
         """A lane's type as that of a whole term: <8 x double>."""
         return vector_type(type, self.lanes)
 
-    def argument(self, name: str) -> Term:
+    def argument(self, name: str) -> Lane:
         """A parameter, of the function's float type."""
-        return Term(self, f"%{name}", self.float)
+        return Lane(self, f"%{name}", self.float)
 
-    def constant(self, value: Number, type: str = "") -> Term:
+    def constant(self, value: Number, type: str = "") -> Lane:
         """A number of a type, by default the function's float type."""
         type = type or self.float
         if type in ("double", "float"):
@@ -159,11 +159,11 @@ class Code:
         else:
             assert isinstance(value, int)
             text = str(value) if type != "i1" else "true" if value else "false"
-        return Term(self, splat(type, text, self.lanes), type)
+        return Lane(self, splat(type, text, self.lanes), type)
 
-    def like(self, value: Term | Number, other: Term) -> Term:
+    def like(self, value: Lane | Number, other: Lane) -> Lane:
         """A number as a constant of another term's type; a term as it is."""
-        if not isinstance(value, Term):
+        if not isinstance(value, Lane):
             return self.constant(value, other.type)
         assert value.type == other.type, f"{value.type} meets {other.type}"
         return value
@@ -172,17 +172,17 @@ class Code:
         """The one of these values that belongs to the function's type."""
         return of_doubles if self.double else of_floats
 
-    def append(self, instruction: str, type: str) -> Term:
+    def append(self, instruction: str, type: str) -> Lane:
         """The result of an instruction; that of the same one before, if there was one."""
         name = self._made.get(instruction)
         if name is None:
             name = self._made[instruction] = f"%t.{len(self.lines)}"
             self.lines.append(f"  {name} = {instruction}")
-        return Term(self, name, type)
+        return Lane(self, name, type)
 
     # ---- operations ----
 
-    def intrinsic(self, name: str, *operands: Term) -> Term:
+    def intrinsic(self, name: str, *operands: Lane) -> Lane:
         """A call of an LLVM intrinsic whose operands and result are of one type."""
         type = operands[0].type
         spelled = self.spelled(type)
@@ -190,57 +190,57 @@ class Code:
         self.declarations[callee] = f"declare {spelled} @{callee}({', '.join([spelled] * len(operands))})"
         return self.append(f"call {spelled} @{callee}({', '.join(f'{spelled} {o.name}' for o in operands)})", type)
 
-    def mad(self, a: Term, b: Term | Number, c: Term | Number) -> Term:
+    def mad(self, a: Lane, b: Lane | Number, c: Lane | Number) -> Lane:
         """a * b + c, rounded once or twice."""
         return self.intrinsic("fmuladd", a, self.like(b, a), self.like(c, a))
 
-    def fma(self, a: Term, b: Term | Number, c: Term | Number) -> Term:
+    def fma(self, a: Lane, b: Lane | Number, c: Lane | Number) -> Lane:
         """a * b + c, rounded once."""
         assert self.has_fma, "fma is a library call on this machine"
         return self.intrinsic("fma", a, self.like(b, a), self.like(c, a))
 
-    def abs(self, x: Term) -> Term:
+    def abs(self, x: Lane) -> Lane:
         return self.intrinsic("fabs", x)
 
-    def sqrt(self, x: Term) -> Term:
+    def sqrt(self, x: Lane) -> Lane:
         return self.intrinsic("sqrt", x)
 
-    def floor(self, x: Term) -> Term:
+    def floor(self, x: Lane) -> Lane:
         return self.intrinsic("floor", x)
 
-    def select(self, condition: Term, then: Term | Number, otherwise: Term | Number) -> Term:
-        known = then if isinstance(then, Term) else otherwise
-        assert isinstance(known, Term), "one arm must have a type"
+    def select(self, condition: Lane, then: Lane | Number, otherwise: Lane | Number) -> Lane:
+        known = then if isinstance(then, Lane) else otherwise
+        assert isinstance(known, Lane), "one arm must have a type"
         then, otherwise = self.like(then, known), self.like(otherwise, known)
         type = self.spelled(known.type)
         return self.append(
             f"select {self.spelled('i1')} {condition.name}, {type} {then.name}, {type} {otherwise.name}", known.type
         )
 
-    def at_most(self, x: Term, bound: float) -> Term:
+    def at_most(self, x: Lane, bound: float) -> Lane:
         """min(x, bound); nan stays."""
         return self.select(x > bound, bound, x)
 
-    def at_least(self, x: Term, bound: float) -> Term:
+    def at_least(self, x: Lane, bound: float) -> Lane:
         """max(x, bound); nan stays."""
         return self.select(x < bound, bound, x)
 
-    def bits(self, x: Term) -> Term:
+    def bits(self, x: Lane) -> Lane:
         """A float's bits as an integer."""
         target = {"double": "i64", "float": "i32"}[x.type]
         return self.append(f"bitcast {self.spelled(x.type)} {x.name} to {self.spelled(target)}", target)
 
-    def from_bits(self, n: Term) -> Term:
+    def from_bits(self, n: Lane) -> Lane:
         """The float with these bits."""
         target = {"i64": "double", "i32": "float"}[n.type]
         return self.append(f"bitcast {self.spelled(n.type)} {n.name} to {self.spelled(target)}", target)
 
-    def convert(self, x: Term, type: str) -> Term:
+    def convert(self, x: Lane, type: str) -> Lane:
         """Between float and double, and from i64 to i32."""
         opcode = {"double": "fpext", "float": "fptrunc", "i32": "trunc"}[type]
         return self.append(f"{opcode} {self.spelled(x.type)} {x.name} to {self.spelled(type)}", type)
 
-    def polynomial(self, x: Term, coefficients: Sequence[float]) -> Term:
+    def polynomial(self, x: Lane, coefficients: Sequence[float]) -> Lane:
         """sum c[k] x**k by Horner's scheme, of long polynomials the even and the odd terms apart.
 
         Estrin's tree waits less but multiplies more.  A loop has several iterations under way, so
@@ -252,14 +252,14 @@ class Code:
         square = x * x
         return self.mad(self._horner(square, coefficients[1::2]), x, self._horner(square, coefficients[::2]))
 
-    def _horner(self, x: Term, coefficients: Sequence[float]) -> Term:
+    def _horner(self, x: Lane, coefficients: Sequence[float]) -> Lane:
         *others, last = coefficients
         total = self.constant(last, x.type)
         for c in reversed(others):
             total = self.mad(total, x, c)
         return total
 
-    def power_of_two(self, n: Term) -> Term:
+    def power_of_two(self, n: Lane) -> Lane:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
 
@@ -270,19 +270,19 @@ class Code:
         """True if a term is one or several full registers of a machine that has these."""
         return self.target.has_scale and self.lanes * (8 if self.double else 4) % self.target.vector_bytes == 0
 
-    def scaled(self, x: Term, n: Term) -> Term:
+    def scaled(self, x: Lane, n: Lane) -> Lane:
         """x * 2**n for a float n that is whole, right where that is subnormal or overflows."""
         return self._by_register("scalef", (x, n), "")
 
-    def exponent(self, x: Term) -> Term:
+    def exponent(self, x: Lane) -> Lane:
         """floor(log2(|x|)) as a float, also of a subnormal; -inf of 0."""
         return self._by_register("getexp", (x,), "")
 
-    def mantissa_of(self, x: Term) -> Term:
+    def mantissa_of(self, x: Lane) -> Lane:
         """x / 2**exponent(x), in [1, 2), for x > 0."""
         return self._by_register("getmant", (x,), "i32 0, ")
 
-    def lookup(self, table: Sequence[float], index: Term) -> Term:
+    def lookup(self, table: Sequence[float], index: Lane) -> Lane:
         """table[index], for a table that fills two registers; of the index only as many low bits count."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
         assert len(table) == 2 * lanes, "a table of two registers"
@@ -301,11 +301,11 @@ class Code:
         numbers = [f"{self.float} {float_literal(v, single=not self.double)}" for v in values]
         return f"<{', '.join(numbers)}>"
 
-    def mantissa_near_one(self, x: Term) -> Term:
+    def mantissa_near_one(self, x: Lane) -> Lane:
         """x / 2**n in [3/4, 3/2) for x > 0; 1 of 0 and inf, nan below 0."""
         return self._by_register("getmant", (x,), "i32 11, ")
 
-    def _by_register(self, name: str, operands: tuple[Term, ...], setting: str) -> Term:
+    def _by_register(self, name: str, operands: tuple[Lane, ...], setting: str) -> Lane:
         """An instruction on each register's lanes, and the results side by side again."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
         type, mask = vector_type(self.float, lanes), f"i{lanes}"
@@ -320,7 +320,7 @@ class Code:
             parts.append(self.append(text, self.float))
         return self.joined(parts, lanes)
 
-    def joined(self, parts: list[Term], lanes: int) -> Term:
+    def joined(self, parts: list[Lane], lanes: int) -> Lane:
         """Registers of so many lanes, side by side."""
         while len(parts) > 1:
             lanes *= 2
@@ -328,21 +328,21 @@ class Code:
             parts = [self.shuffled(a, b, lanes // 2, range(lanes)) for a, b in joined]
         return parts[0]
 
-    def _part(self, x: Term, first: int, lanes: int) -> Term:
+    def _part(self, x: Lane, first: int, lanes: int) -> Lane:
         """Some of the lanes."""
         return x if lanes == self.lanes else self.shuffled(x, x, self.lanes, range(first, first + lanes))
 
-    def shuffled(self, a: Term, b: Term, lanes: int, order: Sequence[int]) -> Term:
+    def shuffled(self, a: Lane, b: Lane, lanes: int, order: Sequence[int]) -> Lane:
         type, places = vector_type(a.type, lanes), ", ".join(f"i32 {j}" for j in order)
         return self.append(f"shufflevector {type} {a.name}, {type} {b.name}, <{len(order)} x i32> <{places}>", a.type)
 
     # ---- bits ----
 
-    def sign_of(self, x: Term) -> Term:
+    def sign_of(self, x: Lane) -> Lane:
         """The sign bit of a float, in its place."""
         return self.bits(x) & self.sign_mask
 
-    def with_sign(self, magnitude: Term, sign: Term) -> Term:
+    def with_sign(self, magnitude: Lane, sign: Lane) -> Lane:
         """The float with its sign flipped where `sign` has the sign bit."""
         return self.from_bits(self.bits(magnitude) ^ sign)
 
@@ -353,8 +353,8 @@ class Code:
     # ---- the one that is not straight-line arithmetic ----
 
     def otherwise_call(
-        self, condition: Term, callee: str, operands: Sequence[Term], results: Sequence[Term]
-    ) -> list[Term]:
+        self, condition: Lane, callee: str, operands: Sequence[Lane], results: Sequence[Lane]
+    ) -> list[Lane]:
         """The results, but where the condition holds for any lane, what the callee makes of the operands and them.
 
         The branch is never taken on ordinary numbers; the callee is marked cold.
@@ -383,7 +383,7 @@ class Code:
         """The name of a function of this type and number of lanes: exp.f64, exp.v8f64."""
         return f"{name}.{intrinsic_suffix(self.suffix, self.lanes)}"
 
-    def text(self, name: str, parameters: Sequence[Term], results: Sequence[Term]) -> str:
+    def text(self, name: str, parameters: Sequence[Lane], results: Sequence[Lane]) -> str:
         """The function as LLVM IR; of several results it gives a struct."""
         type = self.spelled(self.float)
         head = ", ".join(f"{type} {p.name}" for p in parameters)

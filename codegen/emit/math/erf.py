@@ -18,7 +18,7 @@ exp(-x*x) beside erf(x) costs a third of an exponential where that is by points:
 
 from __future__ import annotations
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import BELL_F32, BELL_F64
 from .exp import exp, magic
 from .point_tables import ERF_POINTS_F32, ERF_POINTS_F64
@@ -44,12 +44,12 @@ _TAYLOR_F64 = (
 _TAYLOR_F32 = _TAYLOR_F64[-1:]
 
 
-def erf(k: Code, x: Term) -> Term:
+def erf(k: FunctionCode, x: Lane) -> Lane:
     """The error function within 2 ulp."""
     return _by_tables(k, x) if k.fills_registers else _by_points(k, x)
 
 
-def bell(k: Code, x: Term) -> Term:
+def bell(k: FunctionCode, x: Lane) -> Lane:
     """exp(-x*x) of a number whose erf is asked too, within 3 ulp; where it is far, of no meaning."""
     if k.fills_registers:
         return exp(k, -(x * x))
@@ -58,12 +58,12 @@ def bell(k: Code, x: Term) -> Term:
     return k.mad(k.polynomial(u, k.pick(BELL_F64, BELL_F32)) * u, at_c, at_c)
 
 
-def bell_is_far(k: Code, x: Term) -> Term:
+def bell_is_far(k: FunctionCode, x: Lane) -> Lane:
     """True if exp(-x*x) must be computed in another way."""
     return k.abs(x) > k.pick(_END_F64, _END_F32)
 
 
-def _by_tables(k: Code, x: Term) -> Term:
+def _by_tables(k: FunctionCode, x: Lane) -> Lane:
     width, last = k.pick((0.390625, 15.49), (0.126953125, 31.49))
     size = k.abs(x)
     a = k.at_most(size, width * last)  # erf is 1 from there on
@@ -78,7 +78,7 @@ def _by_tables(k: Code, x: Term) -> Term:
     return k.with_sign(total + k.lookup(offset, interval), k.sign_of(x))
 
 
-def _point(k: Code, size: Term) -> tuple[Term, Term, Term, Term, Term]:
+def _point(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane, Lane]:
     """(a, c, d, erf(c), erf'(c)) with a = c + d the double or the end, c a point."""
     end = k.pick(_END_F64, _END_F32)
     shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
@@ -89,10 +89,10 @@ def _point(k: Code, size: Term) -> tuple[Term, Term, Term, Term, Term]:
     return a, c, a - c, erf_c, slope
 
 
-def _by_points(k: Code, x: Term) -> Term:
+def _by_points(k: FunctionCode, x: Lane) -> Lane:
     _, c, d, erf_c, slope = _point(k, k.abs(x))
     square = c * c
-    more: Term | None = None
+    more: Lane | None = None
     for is_odd, coefficients in k.pick(_TAYLOR_F64, _TAYLOR_F32):
         term = k.polynomial(square, coefficients)
         term = c * term if is_odd else term

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import EXP2, EXP2_F32, EXP_F32, EXP_F64
 from .tables import EXP_NEAR_F32, EXP_NEAR_F64, POW_ROOTS_F32, POW_ROOTS_F64
 
@@ -28,18 +28,18 @@ LN2 = {
 }
 
 
-def magic(k: Code) -> float:
+def magic(k: FunctionCode) -> float:
     """Added to a float of moderate size, it rounds it to an integer and leaves that in the low bits."""
     return 1.5 * 2.0**k.mantissa
 
 
-def expm1_reduced(k: Code, x: Term) -> tuple[Term, Term]:
+def expm1_reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(n, q) with exp(x) = 2**n (1 + q), n an integer term; |x| less than about 1e5."""
     shifted, q = _reduced(k, x)
     return k.bits(shifted) - k.bits(k.constant(magic(k))), q
 
 
-def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
+def _reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(n + magic, q) with exp(x) = 2**n (1 + q)."""
     high, low = LN2[k.suffix]
     shifted = k.mad(x, 1 / math.log(2), magic(k))
@@ -48,7 +48,7 @@ def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
     return shifted, k.mad(r * r, k.polynomial(r, k.pick(EXP_F64, EXP_F32)), r)
 
 
-def scaled(k: Code, x: Term, shifted: Term) -> Term:
+def scaled(k: FunctionCode, x: Lane, shifted: Lane) -> Lane:
     """x * 2**n right where that overflows or is subnormal, for n + magic = `shifted`, |n| <= 2 bias."""
     if k.fills_registers:
         return k.scaled(x, shifted - magic(k))
@@ -58,26 +58,26 @@ def scaled(k: Code, x: Term, shifted: Term) -> Term:
     return x * k.power_of_two(half) * k.power_of_two(n - half)
 
 
-def exp(k: Code, x: Term) -> Term:
+def exp(k: FunctionCode, x: Lane) -> Lane:
     """e**x within 1 ulp."""
     if k.fills_registers:
         return _by_tables(k, _clamped(k, x))
     return exp_beside(k, x)
 
 
-def exp_beside(k: Code, x: Term) -> Term:
+def exp_beside(k: FunctionCode, x: Lane) -> Lane:
     """The same, of a number whose expm1 is asked too."""
     shifted, q = _reduced(k, _clamped(k, x))
     return scaled(k, 1.0 + q, shifted)
 
 
-def _clamped(k: Code, x: Term) -> Term:
+def _clamped(k: FunctionCode, x: Lane) -> Lane:
     """x, or where e**x is 0 or infinite a number of which it is that too."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
     return k.at_least(k.at_most(x, high), low)
 
 
-def _by_tables(k: Code, x: Term) -> Term:
+def _by_tables(k: FunctionCode, x: Lane) -> Lane:
     """e**x for x that has been clamped."""
     high, low = LN2[k.suffix]
     whole = magic(k) / k.pick(16, 32)
@@ -86,7 +86,7 @@ def _by_tables(k: Code, x: Term) -> Term:
     return _of_parts(k, shifted, n, k.mad(n, -low, k.mad(n, -high, x)))
 
 
-def _of_parts(k: Code, shifted: Term, n: Term, r: Term) -> Term:
+def _of_parts(k: FunctionCode, shifted: Lane, n: Lane, r: Lane) -> Lane:
     """2**n e**r, for n in 16ths (of floats: 32nds) and `shifted`, which has their number in its low bits."""
     index = k.bits(shifted)
     root, lack = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
@@ -95,7 +95,7 @@ def _of_parts(k: Code, shifted: Term, n: Term, r: Term) -> Term:
     return k.scaled(k.mad(root, rest, root), n)
 
 
-def exp2(k: Code, x: Term) -> Term:
+def exp2(k: FunctionCode, x: Lane) -> Lane:
     """2**x within 1 ulp, exactly where x is whole."""
     low, high = k.pick((-1076.0, 1025.0), (-151.0, 129.0))
     x = k.at_least(k.at_most(x, high), low)
@@ -108,13 +108,13 @@ def exp2(k: Code, x: Term) -> Term:
     return scaled(k, k.mad(f, k.polynomial(f, k.pick(EXP2, EXP2_F32)), 1.0), shifted)
 
 
-def expm1(k: Code, x: Term) -> Term:
+def expm1(k: FunctionCode, x: Lane) -> Lane:
     """e**x - 1 within 1.5 ulp, also near 0."""
     low, high = k.pick((-40.0, 710.0), (-20.0, 89.0))
     return _less_one(k, x, *expm1_reduced(k, k.at_least(k.at_most(x, high), low)))
 
 
-def expm1_beside(k: Code, x: Term) -> Term:
+def expm1_beside(k: FunctionCode, x: Lane) -> Lane:
     """The same, of a number whose exp is asked too."""
     shifted, q = _reduced(k, _clamped(k, x))
     # Of -64 and of less it is -1.
@@ -122,7 +122,7 @@ def expm1_beside(k: Code, x: Term) -> Term:
     return _less_one(k, x, n, q)
 
 
-def _less_one(k: Code, x: Term, n: Term, q: Term) -> Term:
+def _less_one(k: FunctionCode, x: Lane, n: Lane, q: Lane) -> Lane:
     """2**n (1 + q) - 1, which is expm1(x)."""
     # 2**n q + (2**n - 1), all halved, because 2**1024 is no number.
     half = k.power_of_two(n - 1)

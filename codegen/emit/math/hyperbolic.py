@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .exp import expm1_reduced
 from .log import log1p
 
 __all__ = ["acosh", "asinh", "atanh", "cosh", "fade", "sinh", "tanh", "tanh_beside"]
 
 
-def _is_tiny(k: Code, size: Term) -> Term:
+def _is_tiny(k: FunctionCode, size: Lane) -> Lane:
     """True if an odd function of slope 1 equals its argument; steps on the way may lose bits of a subnormal."""
     return size < 2.0 ** -(k.mantissa // 2 + 2)
 
 
-def sinh(k: Code, x: Term) -> Term:
+def sinh(k: FunctionCode, x: Lane) -> Lane:
     """The hyperbolic sine within 2.5 ulp."""
     size = k.abs(x)
     n, q = expm1_reduced(k, k.at_most(size, k.pick(710.5, 89.5)))
@@ -27,7 +27,7 @@ def sinh(k: Code, x: Term) -> Term:
     return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))
 
 
-def cosh(k: Code, x: Term) -> Term:
+def cosh(k: FunctionCode, x: Lane) -> Lane:
     """The hyperbolic cosine within 2 ulp."""
     n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(710.5, 89.5)))
     fourth = k.power_of_two(n - 2)
@@ -35,41 +35,41 @@ def cosh(k: Code, x: Term) -> Term:
     return 2.0 * (e + 0.0625 / e)
 
 
-def tanh(k: Code, x: Term) -> Term:
+def tanh(k: FunctionCode, x: Lane) -> Lane:
     """The hyperbolic tangent within 2.5 ulp."""
     n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(22.0, 10.0)) * -2.0)  # it is 1 from there on
     return _tanh_of(k, x, k.power_of_two(n), q)
 
 
-def tanh_beside(k: Code, x: Term) -> Term:
+def tanh_beside(k: FunctionCode, x: Lane) -> Lane:
     """The same, of a number whose `fade` is asked too."""
     return _tanh_of(k, x, *_faded(k, x))
 
 
-def _tanh_of(k: Code, x: Term, scale: Term, q: Term) -> Term:
+def _tanh_of(k: FunctionCode, x: Lane, scale: Lane, q: Lane) -> Lane:
     lack = k.mad(scale, -q, 1.0 - scale)  # 1 - exp(-2|x|)
     return k.with_sign(lack / (2.0 - lack), k.sign_of(x))
 
 
-def fade(k: Code, x: Term) -> Term:
+def fade(k: FunctionCode, x: Lane) -> Lane:
     """exp(-2|x|) of a number whose tanh is asked too, within 1 ulp."""
     scale, q = _faded(k, x)
     return k.mad(scale, q, scale)
 
 
-def _faded(k: Code, x: Term) -> tuple[Term, Term]:
+def _faded(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(2**n, q) with exp(-2|x|) = 2**n (1 + q)."""
     size = k.at_most(k.abs(x), k.pick(373.0, 52.0))  # it is 0 from there on
     n, q = expm1_reduced(k, size * -2.0)
     return k.power_of_two(n + 64) * 2.0**-64, q  # may be subnormal
 
 
-def _large(k: Code) -> float:
+def _large(k: FunctionCode) -> float:
     """From here on log1p(x) is log(x), and x*x + 1 is x*x long since."""
     return 2.0 ** (k.mantissa + 2)
 
 
-def asinh(k: Code, x: Term) -> Term:
+def asinh(k: FunctionCode, x: Lane) -> Lane:
     """The inverse hyperbolic sine within 3 ulp."""
     size = k.abs(x)
     large = size > _large(k)
@@ -81,7 +81,7 @@ def asinh(k: Code, x: Term) -> Term:
     return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))
 
 
-def acosh(k: Code, x: Term) -> Term:
+def acosh(k: FunctionCode, x: Lane) -> Lane:
     """The inverse hyperbolic cosine within 3 ulp; nan below 1."""
     large = x > _large(k)
     t = k.select(large, k.constant(1.0), x - 1.0)
@@ -90,7 +90,7 @@ def acosh(k: Code, x: Term) -> Term:
     return k.select(x < 1.0, math.nan, result)
 
 
-def atanh(k: Code, x: Term) -> Term:
+def atanh(k: FunctionCode, x: Lane) -> Lane:
     """The inverse hyperbolic tangent within 3 ulp; nan outside of [-1, 1]."""
     size = k.abs(x)
     twice = size + size

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import struct
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import LOG_F32, LOG_F64
 from .exp import LN2
 from .point_tables import LOG_AT_POINT, LOG_LOWEST_BITS, LOG_POINTS
@@ -72,7 +72,7 @@ _LOG10_2 = {
 }
 
 
-def decompose(k: Code, x: Term) -> tuple[Term, Term]:
+def decompose(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(e, m) with x = 2**e m and m in [sqrt(1/2), sqrt(2)), e as a float; x positive and finite."""
     if k.fills_registers:
         whole, part = k.exponent(x), k.mantissa_of(x)
@@ -82,7 +82,7 @@ def decompose(k: Code, x: Term) -> tuple[Term, Term]:
     return e, m
 
 
-def _decomposed(k: Code, x: Term, lowest: int) -> tuple[Term, Term, Term]:
+def _decomposed(k: FunctionCode, x: Lane, lowest: int) -> tuple[Lane, Lane, Lane]:
     """(e, m, ...) with x = 2**e m, m from the float with the bits `lowest` to twice that; x positive and finite.
 
     The low bits of the third say by how much m is above the lowest.
@@ -99,14 +99,14 @@ def _decomposed(k: Code, x: Term, lowest: int) -> tuple[Term, Term, Term]:
     return e, m, biased
 
 
-def _series(k: Code, f: Term) -> tuple[Term, Term, Term]:
+def _series(k: FunctionCode, f: Lane) -> tuple[Lane, Lane, Lane]:
     """(s, h, R) with log(1 + f) = f - (h - s (h + R)),  h = f*f/2."""
     s = f / (f + 2.0)
     z = s * s
     return s, f * f * 0.5, z * k.polynomial(z, k.pick(LOG_F64, LOG_F32))
 
 
-def _log(k: Code, e: Term, f: Term, correction: Term | None = None) -> Term:
+def _log(k: FunctionCode, e: Lane, f: Lane, correction: Lane | None = None) -> Lane:
     """e log(2) + log(1 + f + correction), the correction below an ulp of 1 + f."""
     high, low = LN2[k.suffix]
     s, half_square, rest = _series(k, f)
@@ -117,14 +117,14 @@ def _log(k: Code, e: Term, f: Term, correction: Term | None = None) -> Term:
     return k.mad(e, high, f - (half_square - k.mad(s, half_square + rest, small)))
 
 
-def _edges(k: Code, x: Term, result: Term, zero: float) -> Term:
+def _edges(k: FunctionCode, x: Lane, result: Lane, zero: float) -> Lane:
     """The logarithm outside of its range: -inf at `zero`, nan below, inf and nan themselves."""
     result = k.select(x < math.inf, result, x)
     result = k.select(x < zero, math.nan, result)
     return k.select(x.equals(zero), -math.inf, result)
 
 
-def _by_tables(k: Code, x: Term, base: int = 0, lost: Term | None = None) -> Term:
+def _by_tables(k: FunctionCode, x: Lane, base: int = 0, lost: Lane | None = None) -> Lane:
     """The logarithm of x + lost to a base (0: the natural one), lost below an ulp of x."""
     m = k.mantissa_near_one(x)
     of_x, of_m = k.exponent(x), k.exponent(m)
@@ -148,12 +148,12 @@ def _by_tables(k: Code, x: Term, base: int = 0, lost: Term | None = None) -> Ter
     return high + k.mad(r, per[0], k.mad(r, per[1], k.mad(tail, per[0], low)))
 
 
-def _has_points(k: Code) -> bool:
+def _has_points(k: FunctionCode) -> bool:
     """True if a table in memory pays: remainders must be exact."""
     return k.double and k.has_fma
 
 
-def _by_points(k: Code, e: Term, m: Term, place: Term, correction: Term | None = None) -> Term:
+def _by_points(k: FunctionCode, e: Lane, m: Lane, place: Lane, correction: Lane | None = None) -> Lane:
     """e log(2) + log(m + correction) for what `_decomposed` gives of a double."""
     high, low = LN2["f64"]
     inverse, log_c = pair_at(k, "log.points", LOG_POINTS, (place >> 45) & 127)
@@ -169,7 +169,7 @@ def _by_points(k: Code, e: Term, m: Term, place: Term, correction: Term | None =
     return total + (tail + rest)
 
 
-def log(k: Code, x: Term) -> Term:
+def log(k: FunctionCode, x: Lane) -> Lane:
     """The natural logarithm within 1 ulp."""
     if k.fills_registers:
         return _by_tables(k, x)
@@ -179,7 +179,7 @@ def log(k: Code, x: Term) -> Term:
     return _edges(k, x, _log(k, e, m - 1.0), 0.0)
 
 
-def log1p(k: Code, x: Term) -> Term:
+def log1p(k: FunctionCode, x: Lane) -> Lane:
     """log(1 + x) within 1.5 ulp, also near 0."""
     u = 1.0 + x
     # What rounding lost, exactly: x = (u - 1) + lost.
@@ -197,7 +197,7 @@ def log1p(k: Code, x: Term) -> Term:
     return _edges(k, x, result, -1.0)
 
 
-def _log_to_base(k: Code, x: Term, base: int) -> Term:
+def _log_to_base(k: FunctionCode, x: Lane, base: int) -> Lane:
     """log(x) / log(base)."""
     if k.fills_registers:
         return _by_tables(k, x, base)
@@ -218,11 +218,11 @@ def _log_to_base(k: Code, x: Term, base: int) -> Term:
     return _edges(k, x, total + (((whole - total) + product) + rest), 0.0)
 
 
-def log2(k: Code, x: Term) -> Term:
+def log2(k: FunctionCode, x: Lane) -> Lane:
     """The logarithm to base 2 within 1 ulp; powers of 2 give whole numbers."""
     return _log_to_base(k, x, 2)
 
 
-def log10(k: Code, x: Term) -> Term:
+def log10(k: FunctionCode, x: Lane) -> Lane:
     """The logarithm to base 10 within 1 ulp; powers of 10 give whole numbers."""
     return _log_to_base(k, x, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..types import float_literal, vector_type
-from .code import Code, Term
+from .code import FunctionCode, Lane
 
 __all__ = ["pair_at"]
 
@@ -13,7 +13,7 @@ __all__ = ["pair_at"]
 _NEIGHBOURS = 4
 
 
-def pair_at(k: Code, name: str, table: Sequence[tuple[float, float]], index: Term) -> tuple[Term, Term]:
+def pair_at(k: FunctionCode, name: str, table: Sequence[tuple[float, float]], index: Lane) -> tuple[Lane, Lane]:
     """Both numbers of table[index], for an integer term that is certainly one of its places.
 
     name    of the constant that holds the table
@@ -27,7 +27,7 @@ def pair_at(k: Code, name: str, table: Sequence[tuple[float, float]], index: Ter
     return _of_neighbours(k, name, index)
 
 
-def _of_each_lane(k: Code, name: str, index: Term) -> tuple[Term, Term]:
+def _of_each_lane(k: FunctionCode, name: str, index: Lane) -> tuple[Lane, Lane]:
     pair = vector_type(k.float, 2)
     loaded = []
     for lane in range(k.lanes):
@@ -44,7 +44,7 @@ def _of_each_lane(k: Code, name: str, index: Term) -> tuple[Term, Term]:
     return first, second
 
 
-def _of_neighbours(k: Code, name: str, index: Term) -> tuple[Term, Term]:
+def _of_neighbours(k: FunctionCode, name: str, index: Lane) -> tuple[Lane, Lane]:
     """Of floats: places are taken out of the register by twos, pairs put into one as doubles."""
     half = k.lanes // 2
     twos, wide = vector_type("i64", half), vector_type("double", half)

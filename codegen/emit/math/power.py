@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import ATANH_TAIL, EXP2, EXP2_SHORT, LOG_SHORT
 from .exp import magic, scaled
 from .log import decompose
@@ -39,10 +39,10 @@ _EXPONENTS = (1100.0, 200.0)
 _TWO_PER_LN2 = (float.fromhex("0x1.71547652b82fep+1"), float.fromhex("0x1.777d0ffda0d24p-55"))
 _THIRD = (float.fromhex("0x1.5555555555555p-2"), float.fromhex("0x1.5555555555555p-56"))
 
-Pair = tuple[Term, Term]
+Pair = tuple[Lane, Lane]
 
 
-def pow_(k: Code, x: Term, y: Term) -> Term:
+def pow_(k: FunctionCode, x: Lane, y: Lane) -> Lane:
     """x**y within 1.5 ulp, with C's and NumPy's rules for zeros, infinities, nan and negative x."""
     if k.fills_registers:
         return _signed(k, x, y, _magnitude_by_tables(k, k.abs(x), y))
@@ -56,7 +56,7 @@ def pow_(k: Code, x: Term, y: Term) -> Term:
     return _specials(k, x, y, _magnitude(k, k.abs(x), y))
 
 
-def _specials(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
+def _specials(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
     """The sign, and the cases where the logarithm is not finite."""
     size = k.abs(x)
     degenerate = size.equals(0.0) | size.equals(math.inf)
@@ -73,7 +73,7 @@ def _specials(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
     return k.select(x.equals(1.0) | y.equals(0.0), k.constant(1.0), result)
 
 
-def _signed(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
+def _signed(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
     """The sign; magnitudes are right for zeros and infinities, and nan where x or y is."""
     result = k.select(k.abs(x).equals(1.0) | y.equals(0.0), k.constant(1.0), magnitude)
     half = y * 0.5
@@ -84,7 +84,7 @@ def _signed(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
     return k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
 
 
-def _magnitude_by_tables(k: Code, size: Term, y: Term) -> Term:
+def _magnitude_by_tables(k: FunctionCode, size: Lane, y: Lane) -> Lane:
     """size**y; nan of inf * 0, where the result is 1."""
     count = k.pick(16, 32)
     high, low = _log2_by_tables(k, size, count)
@@ -102,7 +102,7 @@ def _magnitude_by_tables(k: Code, size: Term, y: Term) -> Term:
     return k.scaled(k.mad(root, more, root), whole)
 
 
-def _log2_by_tables(k: Code, size: Term, count: int) -> Pair:
+def _log2_by_tables(k: FunctionCode, size: Lane, count: int) -> Pair:
     """log2(size) in two parts; of 0 and inf the first is infinite."""
     m = k.mantissa_near_one(size)
     e = k.exponent(size) - k.exponent(m)
@@ -122,12 +122,12 @@ def _log2_by_tables(k: Code, size: Term, count: int) -> Pair:
     return high, low + (near_low + log2_low)
 
 
-def _bounded(k: Code, y: Term) -> Term:
+def _bounded(k: FunctionCode, y: Lane) -> Lane:
     """y where it matters: |log2(x)| is 2^-53 or more, unless it is 0, so 2^65 overflows already."""
     return k.at_least(k.at_most(y, 2.0**65), -(2.0**65))
 
 
-def _exp2(k: Code, high: Term, low: Term, polynomial: tuple[float, ...]) -> Term:
+def _exp2(k: FunctionCode, high: Lane, low: Lane, polynomial: tuple[float, ...]) -> Lane:
     """2**(high + low)."""
     bound = 1100.0
     beyond = k.abs(high) > bound
@@ -138,7 +138,7 @@ def _exp2(k: Code, high: Term, low: Term, polynomial: tuple[float, ...]) -> Term
     return scaled(k, k.mad(f, k.polynomial(f, polynomial), 1.0), shifted)
 
 
-def _magnitude_short(k: Code, size: Term, y: Term) -> Term:
+def _magnitude_short(k: FunctionCode, size: Lane, y: Lane) -> Lane:
     """size**y to some 35 bits, in doubles."""
     e, m = decompose(k, size)
     s = (m - 1.0) / (m + 1.0)
@@ -147,7 +147,7 @@ def _magnitude_short(k: Code, size: Term, y: Term) -> Term:
     return _exp2(k, _bounded(k, y) * log2, k.constant(0.0), EXP2_SHORT)
 
 
-def _magnitude(k: Code, size: Term, y: Term) -> Term:
+def _magnitude(k: FunctionCode, size: Lane, y: Lane) -> Lane:
     """size**y for finite positive size."""
     e, m = decompose(k, size)
     log2 = _log2_mantissa(k, m)
@@ -159,7 +159,7 @@ def _magnitude(k: Code, size: Term, y: Term) -> Term:
     return _exp2(k, product, rest, EXP2)
 
 
-def _log2_mantissa(k: Code, m: Term) -> Pair:
+def _log2_mantissa(k: FunctionCode, m: Lane) -> Pair:
     """log2(m) for m in [sqrt(1/2), sqrt(2)).
 
     s = (m - 1) / (m + 1),  z = s*s:    2/log(2) (s + s z (1/3 + z P(z)))
@@ -187,13 +187,13 @@ def _log2_mantissa(k: Code, m: Term) -> Pair:
     return high, k.mad(s, scale_low, k.mad(s_low, scale, _product_rest(k, s, scale, high)))
 
 
-def _sum_ordered(a: Term, b: Term) -> Pair:
+def _sum_ordered(a: Lane, b: Lane) -> Pair:
     """a + b exactly, for |a| >= |b| or a = 0."""
     total = a + b
     return total, b - (total - a)
 
 
-def _product_rest(k: Code, a: Term, b: Term, product: Term) -> Term:
+def _product_rest(k: FunctionCode, a: Lane, b: Lane, product: Lane) -> Lane:
     """a * b - product exactly, for the rounded product."""
     if k.has_fma:
         return k.fma(a, b, -product)
@@ -202,7 +202,7 @@ def _product_rest(k: Code, a: Term, b: Term, product: Term) -> Term:
     return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-def _split(a: Term) -> Pair:
+def _split(a: Lane) -> Pair:
     """Two halves of 26 bits, whose products are exact (Veltkamp)."""
     scaled_up = a * (2.0**27 + 1.0)
     high = scaled_up - (scaled_up - a)

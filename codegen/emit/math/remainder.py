@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 
 __all__ = ["fmod", "is_large_quotient"]
 
 
-def fmod(k: Code, x: Term, y: Term) -> Term:
+def fmod(k: FunctionCode, x: Lane, y: Lane) -> Lane:
     """x - y trunc(x / y) as if computed without rounding: within 0 ulp.  The sign is that of x."""
     if not k.has_fma:
         return k.append(f"frem {k.spelled(k.float)} {x.name}, {y.name}", k.float)
@@ -25,11 +25,11 @@ def fmod(k: Code, x: Term, y: Term) -> Term:
     return k.with_sign(k.select(size < by, size, rest), k.sign_of(x))
 
 
-def is_large_quotient(k: Code, x: Term, y: Term) -> Term:
+def is_large_quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
     """True if the quotient of two numbers has more bits than a float; False where the remainder is nan."""
     return (_quotient(k, x, y) >= 2.0**k.mantissa) & (k.abs(x) < math.inf) & (k.abs(y) > 0.0)
 
 
-def _quotient(k: Code, x: Term, y: Term) -> Term:
+def _quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
     # Of x / y, not of their sizes: who asks for the remainder often asks for that, too.
     return k.floor(k.abs(x / y))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from .code import Code, Term
+from .code import FunctionCode, Lane
 from .coefficients import COS_F32, COS_F64, SIN_F32, SIN_F64
 from .exp import magic
 
@@ -32,13 +32,13 @@ _HALF_PI_SHORT = {
 LIMITS = {("f64", True): 2.0**40, ("f64", False): 2.0**20, ("f32", True): 2.0**18, ("f32", False): 2.0**18}
 
 
-def is_far(k: Code, x: Term) -> Term:
+def is_far(k: FunctionCode, x: Lane) -> Lane:
     """True if x is finite, and too large for the reduction here."""
     size = k.abs(x)
     return (size > LIMITS[k.suffix, k.has_fma]) & (size < math.inf)
 
 
-def _reduced(k: Code, x: Term) -> tuple[Term, Term, Term | None]:
+def _reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane, Lane | None]:
     """(n, r, what rounding took from r) for x >= 0, the low bits of n as an integer of the
     function's width.  nan for inf."""
     if not k.has_fma:
@@ -54,7 +54,7 @@ def _reduced(k: Code, x: Term) -> tuple[Term, Term, Term | None]:
     return k.bits(shifted), r, k.fma(n, third, lost)
 
 
-def _reduced_by_exact_products(k: Code, x: Term) -> tuple[Term, Term]:
+def _reduced_by_exact_products(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(n, r) without fused multiply-adds.  Floats are reduced as doubles."""
     shift = 1.5 * 2.0**52
     r = x if k.double else k.convert(x, "double")
@@ -66,7 +66,7 @@ def _reduced_by_exact_products(k: Code, x: Term) -> tuple[Term, Term]:
     return (low, r) if k.double else (k.convert(low, "i32"), k.convert(r, "float"))
 
 
-def _sin_cos(k: Code, r: Term, lost: Term | None) -> tuple[Term, Term]:
+def _sin_cos(k: FunctionCode, r: Lane, lost: Lane | None) -> tuple[Lane, Lane]:
     """Both of |r + lost| <= pi/4."""
     if lost is not None:
         (sine, sine_low), (cosine, cosine_low) = _parts(k, r, lost)
@@ -79,7 +79,7 @@ def _sin_cos(k: Code, r: Term, lost: Term | None) -> tuple[Term, Term]:
     return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
 
 
-def _parts(k: Code, r: Term, lost: Term) -> tuple[tuple[Term, Term], tuple[Term, Term]]:
+def _parts(k: FunctionCode, r: Lane, lost: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane]]:
     """Both of |r + lost| <= pi/4, each as a large part, which is exact, and a small one."""
     z = r * r
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
@@ -90,17 +90,17 @@ def _parts(k: Code, r: Term, lost: Term) -> tuple[tuple[Term, Term], tuple[Term,
     return (r, k.mad(r * z, sine, lost * head)), (head, k.mad(z * z, cosine, tail))
 
 
-def _is_odd(n: Term) -> Term:
+def _is_odd(n: Lane) -> Lane:
     return (n & 1).differs(0)
 
 
-def _signed_by_half(k: Code, value: Term, n: Term, sign: Term | None = None) -> Term:
+def _signed_by_half(k: FunctionCode, value: Lane, n: Lane, sign: Lane | None = None) -> Lane:
     """-value where n has its bit 1 set; times the sign, when there is one."""
     flip = (n & 2) << (k.mantissa + (10 if k.double else 7))
     return k.with_sign(value, flip if sign is None else flip ^ sign)
 
 
-def sin(k: Code, x: Term) -> Term:
+def sin(k: FunctionCode, x: Lane) -> Lane:
     """The sine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
     # The sign is taken off and put back, which keeps that of a zero.
     n, r, lost = _reduced(k, k.abs(x))
@@ -108,14 +108,14 @@ def sin(k: Code, x: Term) -> Term:
     return _signed_by_half(k, k.select(_is_odd(n), cosine, sine), n, k.sign_of(x))
 
 
-def cos(k: Code, x: Term) -> Term:
+def cos(k: FunctionCode, x: Lane) -> Lane:
     """The cosine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
     n, r, lost = _reduced(k, k.abs(x))
     sine, cosine = _sin_cos(k, r, lost)
     return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
 
 
-def tan(k: Code, x: Term) -> Term:
+def tan(k: FunctionCode, x: Lane) -> Lane:
     """The tangent within 3 ulp where x is not far, 1 where multiply-adds are fused."""
     n, r, lost = _reduced(k, k.abs(x))
     odd = _is_odd(n)
@@ -131,7 +131,7 @@ def tan(k: Code, x: Term) -> Term:
     return k.with_sign(k.mad(rest, inverse, ratio), k.sign_of(x))
 
 
-def _rounded(large: Term, small: Term) -> tuple[Term, Term]:
+def _rounded(large: Lane, small: Lane) -> tuple[Lane, Lane]:
     """The sum, and what rounding took from it."""
     total = large + small
     return total, (large - total) + small

@@ -9,7 +9,7 @@ from codegen.native import f64, i64, u64
 from codegen.native.structs import Pointer
 from codegen.runtime import fourier_numbers
 from codegen.runtime.fourier import _KINDS, _Shape
-from codegen.runtime.fourier_blocks import Pass, Plan
+from codegen.runtime.fourier_blocks import Pass, TransformPlan
 from codegen.runtime.fourier_passes import pass_of
 from codegen.runtime.fourier_rows import rows_of
 
@@ -33,7 +33,7 @@ def passes(n):
 
 
 def plan_of(shape, is_inverse):
-    plan = Plan()
+    plan = TransformPlan()
     for side, numbers in zip((plan.given, plan.taken), shape.sides(), strict=True):
         side.count, side.step, side.part, side.size, side.row = numbers
     plan.n, plan.inner, plan.kind, plan.is_inverse = shape.n, shape.inner, _KINDS.index(shape.kind), int(is_inverse)

@@ -12,7 +12,7 @@ from codegen.native import f32, f64, i64
 from codegen.native.structs import Pointer
 from codegen.program import Gemm
 from codegen.runtime import products
-from codegen.runtime.product_steps import Extents, Tile, functions_of, product
+from codegen.runtime.product_steps import ProductExtents, TileWords, functions_of, product
 
 DTYPES = {"f32": (np.float32, f32), "f64": (np.float64, f64)}
 
@@ -23,8 +23,8 @@ def in_plain_python(gemm, a, b, c):
     pointers = [Pointer([number(x) for x in array.reshape(-1).tolist()], 0, number) for array in (a, b, c)]
     names = products._names(extents, tile)
     functions = iter(functions_of(tile, [name for name in names if name]))
-    here, said = Tile(), Extents()
-    for field, name in zip(Tile.fields(), names, strict=False):
+    here, said = TileWords(), ProductExtents()
+    for field, name in zip(TileWords.fields(), names, strict=False):
         if name:
             setattr(here, field, next(functions))
     here.size, here.lanes, here.rows, here.depth = 1, tile.lanes, tile.rows, tile.depth  # a pointer counts elements
@@ -92,5 +92,5 @@ def test_all_functions_are_met(few):
 
 
 def test_words_are_the_fields_of_the_structs():
-    assert [*Extents.fields()] == ["tile", *products.EXTENTS]
-    assert Tile.size() == 8 * len([*products._names((1,) * 13, products._tile("f64", "", False, 0)), 1, 2, 3, 4])
+    assert [*ProductExtents.fields()] == ["tile", *products.EXTENTS]
+    assert TileWords.size() == 8 * len([*products._names((1,) * 13, products._tile("f64", "", False, 0)), 1, 2, 3, 4])
