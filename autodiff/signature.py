@@ -208,7 +208,7 @@ class Same:
             self.held = value
 
     def watch(self, key: Any, gone: list) -> None:
-        """Put a `Watch` of the key there when the argument is gone.  No Python runs then, to be interrupted."""
+        """Put a `StaticReference` there when the argument is gone.  No Python runs then, to be interrupted."""
         if isinstance(self.held, ref):
             self._gone = StaticReference(self.held(), gone.append)
             self._gone.key = key

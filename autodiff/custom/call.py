@@ -1,4 +1,4 @@
-"""`Call`: what a boundary knows of the call that it stands for.  Data: it holds no node and no tensor.
+"""`CustomCall`: what a boundary knows of the call that it stands for.  Data: it holds no node and no tensor.
 
 Most of it is the same for every call in a loop, so it is kept once and shared:
 
@@ -261,7 +261,7 @@ class CustomCall:
 
 
 class _Place:
-    """Stands for the node of a place where a key is made: `Walk.key` asks for its number."""
+    """Stands for the node of a place where a key is made: `ReadsWalk.key` asks for its number."""
 
     __slots__ = ("number",)
 

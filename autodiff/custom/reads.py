@@ -19,8 +19,8 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
 Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
 then says of a number its kind, of an array its dtype and shape.  See `watching`.
 
-`reads_of` is one step of the walk over what a function reads; `Walk` makes keys of all of it, `watching` puts watched
-numbers into it, `closures` looks for tensors in it.
+`reads_of` is one step of the walk over what a function reads; `ReadsWalk` makes keys of all of it, `watching` puts
+watched numbers into it, `closures` looks for tensors in it.
 """
 
 from __future__ import annotations

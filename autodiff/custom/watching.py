@@ -1,6 +1,6 @@
 """Watching a rule: it is run on watched numbers, so that what it looks at is known and the rest is arithmetic.
 
-What `Call.key` finds to be numbers is put, watched, where the rule reads it: among what was saved, the
+What `CustomCall.key` finds to be numbers is put, watched, where the rule reads it: among what was saved, the
 arguments and attributes, and in a copy of the rule's function (of its cells, defaults and globals, and those
 of functions that it calls).  Both go the same way through what can be read, so the numbers are met in one order.
 
@@ -60,7 +60,7 @@ class _Unwatchable(Exception):
 
 
 class _Spread:
-    """Puts the numbers of a watch where they are read, in the order of `Walk`."""
+    """Puts the numbers of a watch where they are read, in the order of `ReadsWalk`."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

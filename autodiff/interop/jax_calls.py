@@ -1,6 +1,6 @@
 """Calls of this library in JAX, and of JAX in this library, with their derivatives.
 
-A wrapped function is one primitive of JAX's over a `Program`, with the rules that JAX asks for:
+A wrapped function is one primitive of JAX's over a `LeafProgram`, with the rules that JAX asks for:
 
     jvp         the primitive over the program's tangent, which is linear in its last arguments; of one float the
                 product with the gradient, which one program gives with the value

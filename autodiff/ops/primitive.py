@@ -4,7 +4,7 @@
     linear        linear in some inputs: its transpose is its derivative
     primitive     the rest: rules written out
 
-Each makes an `Operation` and registers it by name for the compiler.  Derivative rules are written
+Each makes an `OwnPrimitive` and registers it by name for the compiler.  Derivative rules are written
 in operations, so what they record is fused, and differentiated again, like anything else.
 """
 

@@ -1,6 +1,6 @@
 """The loop bodies that scalar operations go into: the outermost one in which their operands are known.
 
-A `Body` is a function being built: a stack of open blocks (the function, then each open loop).  An
+A `FunctionBuilder` is a function being built: a stack of open blocks (the function, then each open loop).  An
 operation is appended to the block of its deepest operand, before the loop that is open there, so
 whatever does not depend on an inner counter is computed outside of it.  Equal operations on equal
 operands are one value as long as its block is open.

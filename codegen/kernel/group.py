@@ -40,7 +40,7 @@ class Root:
     row      evaluated once per row
     stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
     stored   written to memory: others than this group, or a later stage, read it
-    segment  of its stage's loops, the one that computes it (see `Cut`)
+    segment  of its stage's loops, the one that computes it (see `TiledSweep`)
     is_tail  a single number, computed when all loops are done
     """
 

@@ -1,7 +1,7 @@
 """Index arithmetic as sums of products, so that nothing needless is ever computed.
 
 An `Index` is  constant + Σ coefficient·atom  with a known range.  An atom is a loop's counter, one
-axis of a merged loop (`Part`), a quotient, or a number that only the run knows (a gathered index).
+axis of a merged loop (`AxisPart`), a quotient, or a number that only the run knows (a gathered index).
 Sums and constant multiples stay sums; division and remainder by a constant fold wherever the
 range allows:
 

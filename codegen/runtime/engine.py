@@ -3,7 +3,7 @@
     text --parse, verify--> module --pass pipeline--> optimised --code generation--> object --link--> addresses
 
 `object_of` goes as far as the object (what the disk cache keeps, see `objects`), `link` does the rest,
-and `compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
+and `compile` is both.  A `MachineCode` owns what it linked: whoever may still call an address of it must hold
 it, because unloading code that somebody calls ends the process.
 
 LLVM is loaded when it is first needed.  It is thread safe where threads have nothing in common: each takes a

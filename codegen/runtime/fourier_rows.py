@@ -1,6 +1,6 @@
 """Rows of Fourier transforms in native Python (`codegen.native`).
 
-    i32 fourier(pointers, extents)      pointers (x, y), extents (address of a `Plan`, begin, end)
+    i32 fourier(pointers, extents)      pointers (x, y), extents (address of a `TransformPlan`, begin, end)
 
 transforms the rows in [begin, end): LANES of them side by side, in two buffers that passes are done between, the last
 one filling up a block of too few; or long ones one after the other: n = rows · columns numbers are a matrix, whose

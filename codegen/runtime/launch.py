@@ -1,6 +1,6 @@
 """The code between a Python call and the kernels, in native Python.
 
-One piece of machine code serves every program; what differs is data, in a `Plan` (`plan_words`).  A call has a frame:
+One piece of machine code serves every program; what differs is data, in a `PlanWords`.  A call has a frame:
 
     slots      one pointer per buffer: inputs, outputs, temporaries
     scratch    the pointers of the step that runs

@@ -1,6 +1,6 @@
 """Calling a program from Python: one generic native launcher, and a ctypes path that does the same.
 
-What enters is a `Plan`: what to check, what to allocate, which steps to run, as data.  What leaves
+What enters is a `LaunchPlan`: what to check, what to allocate, which steps to run, as data.  What leaves
 is a callable `f(*arguments) -> tuple of arrays`.
 
     launcher(plan)        a builtin function; between Python's call and the kernels there is only

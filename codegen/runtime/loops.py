@@ -1,6 +1,6 @@
 """Loops and branches at run time, as data for the functions of `loop_runs`.
 
-A step of theirs is one call: what runs inside, and how its pointers move, stands in tables that `Table` owns.
+A step of theirs is one call: what runs inside, and how its pointers move, stands in tables that `LoopTable` owns.
 """
 
 from __future__ import annotations

@@ -351,7 +351,7 @@ def fill_table(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
 
 @native
 def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
-    """The table of a program, as bytes that begin with the words of `Table`.
+    """The table of a program, as bytes that begin with the words of `ArrayLoops`.
 
     inputs    of each its dtype, the number of elements, the bytes of one
     """

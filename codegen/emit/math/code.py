@@ -5,7 +5,7 @@
     y = k.mad(x, x, 1.0) / x            # appends three instructions
     k.text("half", [x], y)              # define internal <8 x double> @half.v8f64(<8 x double> %x) { ... }
 
-A `Term` is an SSA value; operators append an instruction and give a new one.  Python numbers
+A `Lane` is an SSA value; operators append an instruction and give a new one.  Python numbers
 become constants of the other operand's type.  No fast-math flag is ever set: these functions are
 exact about the order of their operations, and only `mad` may be fused, where it does not matter.
 What is written does not depend on the number of lanes: every term has as many.
