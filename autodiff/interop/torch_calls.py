@@ -1,7 +1,8 @@
 """Calls of this library in PyTorch, and of PyTorch in this library, with their derivatives.
 
 A wrapped function is a `torch.autograd.Function` over a `LeafProgram`: its backward applies the same class to the
-program's gradient, its jvp to the program's tangent, its vmap to the program of batches, so PyTorch may nest them as it likes.
+program's gradient, its jvp to the program's tangent, its vmap to the program of batches, so PyTorch may nest them as it
+likes.
 """
 
 from __future__ import annotations
