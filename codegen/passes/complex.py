@@ -14,23 +14,17 @@ NumPy, whose arrays are complex again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import Op
-from ..lazily import later
 from ..lowering import Call
 from ..nested import Nested
 from .recur import RESULT
 
-if TYPE_CHECKING:
-    from . import complex_parts
-else:
-    complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
-
-__all__ = ["PAIR", "REALS", "by_parts", "has_complex", "is_complex", "seen"]
+__all__ = ["PAIR", "REALS", "has_complex", "is_complex", "needs_parts", "seen"]
 
 #: The dtype of the parts of a complex dtype.
 REALS: dict[Any, np.dtype] = {
@@ -46,10 +40,10 @@ PAIR = Op(
 )
 
 
-def by_parts(graph: Graph) -> Graph:
-    """The graph without complex numbers; the very graph where there are none."""
-    is_needed = any(is_complex(n) or (n.op is RESULT and has_complex(n.params[0])) for n in graph.nodes)
-    return complex_parts.split(graph) if is_needed or any(map(is_complex, graph.inputs)) else graph
+def needs_parts(graph: Graph) -> bool:
+    """True if a graph computes with complex numbers, or a loop or branch in it does."""
+    inside = any([node.op is RESULT and has_complex(node.params[0]) for node in graph.nodes])
+    return inside or any(map(is_complex, (*graph.inputs, *graph.nodes)))
 
 
 def seen(memory: Aval, dtype: Any) -> Aval:
@@ -64,4 +58,4 @@ def is_complex(node: Node) -> bool:
 
 def has_complex(nested: Nested) -> bool:
     """True if a loop or branch computes with complex numbers inside."""
-    return any(by_parts(graph) is not graph for graph in nested.graphs.values())
+    return any(map(needs_parts, nested.graphs.values()))

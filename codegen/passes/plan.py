@@ -19,7 +19,7 @@ from ..program import BufferProgram, Gemm, HostCall, Step
 from ..records import record
 from ..symbols import is_watched
 from .choose import choose
-from .complex import by_parts, seen
+from .complex import needs_parts, seen
 from .inner import inner
 from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
@@ -28,12 +28,18 @@ from .sorts import sorts
 from .storage import Pack, place_buffers
 
 if TYPE_CHECKING:
-    from . import drafts
+    from . import complex_parts, drafts
     from .in_place import Draft
 else:
+    complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
     drafts = later("codegen.passes.drafts")  # when there is work for LLVM, it is begun before
 
 __all__ = ["REWRITES", "Planned", "place", "plan", "planned", "rewritten"]
+
+
+def by_parts(graph: Graph) -> Graph:
+    """The graph without complex numbers; the very graph where there are none."""
+    return complex_parts.split(graph) if needs_parts(graph) else graph
 
 
 #: The rewrites of an optimised graph before it is prepared and fused, in order.
