@@ -174,7 +174,7 @@ _array_namespace.__name__ = _array_namespace.__qualname__ = "__array_namespace__
 setattr(AbstractTensor, _array_namespace.__name__, _array_namespace)
 
 
-class _Counts(NamedTuple):
+class _CacheCounts(NamedTuple):
     """The fields of CacheInfo."""
 
     hits: int
@@ -184,7 +184,7 @@ class _Counts(NamedTuple):
     bytes: int
 
 
-class CacheInfo(_Counts):
+class CacheInfo(_CacheCounts):
     """Counts of the caches so far.
 
     hits, misses   recordings answered by a known plan, and those for which rules ran

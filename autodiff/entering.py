@@ -34,7 +34,7 @@ def native_entry(
     args, kwargs = signature.children
     if signature.size + result.size > MOST or any([kind == "keyed" for kind, _ in kinds]):
         return None
-    given, put = _Arguments(args, kwargs), _Result(leaves)
+    given, put = _EnteredArguments(args, kwargs), _Result(leaves)
     if not (given.take_apart(kinds) and put.together(result)):
         return None
     return executable.entry(CallForm(
@@ -47,7 +47,7 @@ def native_entry(
     ))  # fmt: skip
 
 
-class _Arguments:
+class _EnteredArguments:
     """Instructions that take arguments apart.  Registers are in the order of `tree.flatten` on each level."""
 
     def __init__(self, args: tree.Structure, kwargs: tree.Structure) -> None:

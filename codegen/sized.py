@@ -41,7 +41,7 @@ class SizedGraph:
         self.graph = graph
         self.names = tuple(names)
         self.operations = len(graph.nodes)
-        writer = _ExpressionWriter()
+        writer = _FormulaWriter()
         every = [*graph.inputs, *graph.nodes]
         numbers = writer.expression(tuple([(n.params, n.aval.shape) for n in every]))
         self._numbers = writer.function(self.names, [f"return {numbers}"])
@@ -79,7 +79,7 @@ def _fewer(graph: Graph) -> Graph:
 
 def _straight(graph: Graph, names: tuple[str, ...]) -> tuple[Callable[..., tuple], list[int]]:
     """A function of the values of symbols, then arrays, that evaluates a graph; and which arrays are its own."""
-    writer = _ExpressionWriter()
+    writer = _FormulaWriter()
     place: dict[Node, str] = {}
     lines = []
     for i, node in enumerate(graph.inputs):
@@ -122,7 +122,7 @@ def _text_of(graph: Graph) -> tuple:
     return tuple(nodes), len(graph.inputs), tuple([place[o] for o in graph.outputs])
 
 
-class _ExpressionWriter:
+class _FormulaWriter:
     """Writes expressions, and makes functions of them."""
 
     def __init__(self) -> None:

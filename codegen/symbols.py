@@ -52,7 +52,7 @@ class NotSymbolic(Exception):
 Conditions = dict[tuple[str, str, bool], None]
 
 
-class _Watching(threading.local):
+class _WatchedHere(threading.local):
     """Conditions of every `watched` that is going on in this thread; in how many of them equality is one, too."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Watching(threading.local):
         self.closely = 0
 
 
-_watching = _Watching()
+_watching = _WatchedHere()
 
 
 @contextmanager

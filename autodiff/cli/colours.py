@@ -14,7 +14,7 @@ __all__ = ["show"]
 _LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "diff": "diff"}
 
 
-class _Graph(RegexHighlighter):
+class _ColouredGraph(RegexHighlighter):
     """Graphs, tapes, fused programs and MLIR."""
 
     base_style = "stage."
@@ -44,5 +44,5 @@ def show(text: str, kind: str) -> None:
         return
     for line in text.splitlines():
         told = Text(line, no_wrap=True)
-        _Graph().highlight(told)
+        _ColouredGraph().highlight(told)
         console.print(told, soft_wrap=True)

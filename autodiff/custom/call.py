@@ -252,7 +252,7 @@ class CustomCall:
         """The key of a rule; of what it reads of a trace, the places."""
         if not self.reads:
             return walk.key(rule.implementation)
-        with standing(rule, self.reads, _Place):
+        with standing(rule, self.reads, _NodePlace):
             return walk.key(rule.implementation)
 
     def _parts(self, walk: ReadsWalk) -> tuple:
@@ -260,7 +260,7 @@ class CustomCall:
         return (*[walk.key(x) for x in self.statics], *[walk.of_class(cls) for cls in self.shape.classes])
 
 
-class _Place:
+class _NodePlace:
     """Stands for the node of a place where a key is made: `ReadsWalk.key` asks for its number."""
 
     __slots__ = ("number",)

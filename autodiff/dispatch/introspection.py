@@ -18,18 +18,18 @@ __all__ = [
 ]
 
 
-class _Lines(list):
+class _OnLines(list):
     """A list that prints one element to a line."""
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "(none)"
 
 
-class Methods(_Lines):
+class Methods(_OnLines):
     """The methods of a function, each before those that are less specific."""
 
 
-class Ambiguities(_Lines):
+class Ambiguities(_OnLines):
     """Pairs of methods that some call cannot choose between."""
 
 
@@ -238,7 +238,7 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     """
     complete()
     f = _generic(f)
-    gaps = _Lines()
+    gaps = _OnLines()
     for table in (f.table, *f.rules.values()):
         gaps += _unreachable(table)
     rules = f.rules["backward"].ordered()

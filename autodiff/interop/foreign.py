@@ -49,7 +49,7 @@ class Layout:
         self.structure, self.count, self.numbers = structure, count, numbers
 
 
-class _Job:
+class _ForeignJob:
     """One function of the chain.  Equal jobs are one object.
 
     wanted   the leaves for which its own rule gives gradients
@@ -117,7 +117,7 @@ class _Foreign:
     """The jobs of a function, and the custom function that runs them."""
 
     def __init__(self, name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool) -> None:
-        self.jobs: dict[tuple, _Job] = {}
+        self.jobs: dict[tuple, _ForeignJob] = {}
         self.is_ours = is_ours
 
         @function
@@ -150,7 +150,7 @@ class _Foreign:
         wanted = tuple([i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad])
         wanted = wanted if is_grad_enabled() else ()
         key = structure, (*chain, ("rows", wanted)) if is_first and self.is_ours and wanted else chain, wanted
-        job = self.jobs.get(key) or self.jobs.setdefault(key, _Job(self, *key))
+        job = self.jobs.get(key) or self.jobs.setdefault(key, _ForeignJob(self, *key))
         return self.foreign(job, *leaves)
 
 

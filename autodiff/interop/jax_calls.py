@@ -43,7 +43,7 @@ __all__ = ["from_jax", "wrap"]
 Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefined_primal
 
 
-class _Function:
+class _JaxFunction:
     """A wrapped function for arguments of one structure.
 
     program      gives a tuple of arrays
@@ -79,13 +79,13 @@ class _Function:
 def wrap(f: Callable) -> Callable:
     """See `autodiff.interop.jax`."""
     check_callable(f, "interop.jax.wrap")
-    functions: dict[Any, _Function] = {}
+    functions: dict[Any, _JaxFunction] = {}
 
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, kwargs))
         key = structure, jax.dtypes.canonicalize_dtype(np.float64)
-        return kept(functions, key, lambda: _Function(f, structure))(leaves)
+        return kept(functions, key, lambda: _JaxFunction(f, structure))(leaves)
 
     return call
 

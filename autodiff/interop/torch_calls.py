@@ -103,7 +103,7 @@ def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int
     return pulled
 
 
-class _Nesting:
+class _Levels:
     """Of one call: the structure of its result, unless that is one array."""
 
     __slots__ = ("structure",)
@@ -113,8 +113,8 @@ class _Nesting:
 
 def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
     """The program's result for leaves some of which are tensors."""
-    nesting = _Nesting()
-    function = _Transformed if _is_transforming() else _Call
+    nesting = _Levels()
+    function = _Transformed if _is_transforming() else _TorchCall
     found = function.apply(program, nesting, torch.is_grad_enabled(), *leaves)
     if nesting.structure is None:
         return found
@@ -172,11 +172,11 @@ class _Rules:
         return tuple(found) if ctx.is_several else found[0]
 
 
-class _Call(_Rules, Function):
+class _TorchCall(_Rules, Function):
     """A call outside of `torch.func`'s transformations: value and gradient in one where a gradient may be asked for."""
 
     @staticmethod
-    def forward(ctx: Any, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(ctx: Any, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
         gradients, kept = None, ()
         wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
@@ -194,7 +194,7 @@ class _Transformed(_Rules, Function):
     """A call inside of them."""
 
     @staticmethod
-    def forward(program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         results = _results(program.run(*[_array(x) if isinstance(x, Tensor) else x for x in leaves]), nesting)
         return results[0] if nesting.structure is None else tuple(results)
 
@@ -205,7 +205,7 @@ class _Transformed(_Rules, Function):
         ctx.gradients, ctx.kept = None, ()
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         dims = in_dims[FIRST:]
         mapped = program.mapped(tuple([None if d is None else 0 for d in dims]))
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(leaves, dims, strict=True)]
@@ -213,7 +213,7 @@ class _Transformed(_Rules, Function):
         return found, (0 if nesting.structure is None else (0,) * len(found))
 
 
-def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Nesting) -> None:
+def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Levels) -> None:
     """Note what the rules read."""
     ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
     tensors = [x for x in leaves if isinstance(x, Tensor)]
@@ -268,7 +268,7 @@ def _refusal(t: Tensor, error: Exception) -> Exception:
     )
 
 
-def _results(result: Any, nesting: _Nesting) -> list[Tensor]:
+def _results(result: Any, nesting: _Levels) -> list[Tensor]:
     """The leaves of a result as tensors; their nesting is noted."""
     if type(result) is np.ndarray or isinstance(result, np.generic):
         nesting.structure = None

@@ -72,7 +72,7 @@ class AnyShape:
     def __init__(self) -> None:
         self._forms: dict[tuple, _Form] = {}
         #: Those that are known, by what `_form` gives.
-        self.programs: dict[tuple, list[_Program]] = {}
+        self.programs: dict[tuple, list[_AnyShapeProgram]] = {}
         self._age = 0
 
     def put(
@@ -170,7 +170,7 @@ def _form(xs: Sequence[Any], statics: Sequence[tuple[Any, Any]]) -> tuple | None
 # ---------------------------------------------------------------- with symbols
 
 
-class _Program:
+class _AnyShapeProgram:
     """The program of operands of some form, for any extents that fit.
 
     put      what records it
@@ -192,7 +192,7 @@ class _Program:
         return template
 
 
-def _found(samples: Sequence[tuple[Out, ...]], xs: Sequence[Any], body: Body) -> _Program | None:
+def _found(samples: Sequence[tuple[Out, ...]], xs: Sequence[Any], body: Body) -> _AnyShapeProgram | None:
     """The program of operands like the samples; None where no formula says it, or a sample shows another."""
     tensors = [x for x in xs if isinstance(x, Tensor)]
     if any([x.dtype.kind == "i" or type(x) is not tensor_class(x.aval) for x in tensors]):
@@ -253,7 +253,7 @@ def _number_kind(root: Node, given: set[Node]) -> Kind:
     return leaf.kind
 
 
-def _program(names: Sequence[str | int], xs: Sequence[Any], body: Body) -> _Program | None:
+def _program(names: Sequence[str | int], xs: Sequence[Any], body: Body) -> _AnyShapeProgram | None:
     """The program that two examples agree on."""
     unknown = [*dict.fromkeys([n for n in names if type(n) is str])]
     like = [x.node.kind.out for x in xs if isinstance(x, Tensor)]
@@ -271,10 +271,10 @@ def _program(names: Sequence[str | int], xs: Sequence[Any], body: Body) -> _Prog
     (writer, conditions, number_kind, choices), (other, others, other_kind, _) = drafts
     if writer.text != other.text or conditions != others or number_kind is not other_kind:
         return None
-    return _Program(writer.put(unknown, conditions), writer.steps, number_kind, choices)
+    return _AnyShapeProgram(writer.put(unknown, conditions), writer.steps, number_kind, choices)
 
 
-def _agrees(program: _Program, outs: Sequence[Out], xs: Sequence[Any], body: Body) -> bool:
+def _agrees(program: _AnyShapeProgram, outs: Sequence[Out], xs: Sequence[Any], body: Body) -> bool:
     """True if a program gives for a sample what the body records."""
     found = _run(xs, outs, body)
     given = _given(xs, outs)

@@ -53,7 +53,7 @@ class Event(NamedTuple):
     seconds: float
 
 
-class _Nested(threading.local):
+class _NestedTimes(threading.local):
     """The time that intervals inside of the open ones took, the innermost last."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Clock:
         self.others: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.events: list[Event] = []
         self.lost = 0
-        self._open = _Nested()
+        self._open = _NestedTimes()
         self.thread = threading.get_ident()
         self.began = perf_counter()
         self.seconds = 0.0

@@ -19,7 +19,7 @@ from ..tensor import AbstractTensor, Tensor
 __all__: list[str] = []
 
 
-class _Told:
+class _AttributeOf:
     """An attribute worked out by a function, unless the instance has its own."""
 
     def __init__(self, read: Callable[[Any], Any], doc: str) -> None:
@@ -86,12 +86,12 @@ def _numpy(x: AbstractTensor) -> np.ndarray:
 
 
 for _name, _attribute in {
-    "aval": _Told(lambda x: as_tensor(x).aval, "Shape and dtype together, written f64[3,4]."),
-    "shape": _Told(lambda x: x.aval.shape, "Extents, outermost first."),
-    "dtype": _Told(lambda x: x.aval.dtype, "A NumPy dtype."),
-    "ndim": _Told(lambda x: len(x.shape), "Number of dimensions."),
-    "size": _Told(lambda x: x.aval.size, "Number of elements, zeros included."),
-    "requires_grad": _Told(
+    "aval": _AttributeOf(lambda x: as_tensor(x).aval, "Shape and dtype together, written f64[3,4]."),
+    "shape": _AttributeOf(lambda x: x.aval.shape, "Extents, outermost first."),
+    "dtype": _AttributeOf(lambda x: x.aval.dtype, "A NumPy dtype."),
+    "ndim": _AttributeOf(lambda x: len(x.shape), "Number of dimensions."),
+    "size": _AttributeOf(lambda x: x.aval.size, "Number of elements, zeros included."),
+    "requires_grad": _AttributeOf(
         lambda x: any(t.requires_grad for t in _tensors(x)), "True if gradients flow to the tensors it holds."
     ),
     "grad": property(_get_grad, _set_grad, doc=_get_grad.__doc__),

@@ -31,7 +31,7 @@ from .returned import gradients_by_place
 __all__ = ["host_backward"]
 
 
-class _Run:
+class _HostRun:
     """The work of a host backward when the graph runs: equal ones do the same, apart from the call they find.
 
     rule     the backward method;  call: the call, None where a token finds it
@@ -51,7 +51,7 @@ class _Run:
         self.__qualname__ = f"{call.function.__name__} backward"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Run) and self.key == other.key
+        return isinstance(other, _HostRun) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -116,7 +116,7 @@ def host_backward(
     flow: dict[int, Any] = {p: _AvalOnly(node.inputs[p]) for p in flow_of(node)}
     tracing = bool(state.now.tracing)
     by_token = rule.host and call.token is not None
-    run = _Run(rule, call, by_token, slots, wanted, flow)
+    run = _HostRun(rule, call, by_token, slots, wanted, flow)
     bars = [cotangents[slot] for slot in slots]
     inputs = [*bars, *[handle(i) for i in node.inputs]]
     avals: list[Aval] = [node.inputs[p].kind.out.aval for p in wanted]

@@ -17,7 +17,7 @@ from ..mode import MODE
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "tracking"]
 
 
-class _Mode:
+class _GradMode:
     """A context manager, re-entrant, that is also a decorator."""
 
     _value: bool
@@ -46,7 +46,7 @@ class _Mode:
         return run
 
 
-class no_grad(_Mode):
+class no_grad(_GradMode):
     """Record operations without gradients inside the block; leaves may be updated in place.
 
     Gradients flow on through values that were computed before the block.  Of `x[i] = v` inside it, the elements that
@@ -64,7 +64,7 @@ class no_grad(_Mode):
     _value = False
 
 
-class enable_grad(_Mode):
+class enable_grad(_GradMode):
     """Record operations with gradients inside the block, also under `no_grad`.
 
     >>> import autodiff as ad

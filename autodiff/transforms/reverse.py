@@ -63,7 +63,7 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    run = _Pass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
+    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
     return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
 
 
@@ -72,7 +72,7 @@ def pull_back_masked(
     hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    run = _Pass(order, list(seeds), targets, hooked)
+    run = _BackwardPass(order, list(seeds), targets, hooked)
     return {node: run.cotangent(node, at) for node, at in run.reached()}
 
 
@@ -82,7 +82,7 @@ def pull_back_masked(
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL = 1, 2, 4, 8, 16
 
 
-class _Pass:
+class _BackwardPass:
     """One backward pass.
 
     bars     by place, cotangents of nodes that the walk has not come to, and of targets

@@ -229,14 +229,14 @@ def _new_pull(stretch: Stretch, pattern: tuple[int, ...]) -> _Pull:
     return _put(stretch, pattern, _emitted(stretch, pattern))
 
 
-class _Emitted:
+class _PulledBack:
     """The record of a stretch's rules: the cotangents given, those found, and the choices of dispatch."""
 
     def __init__(self, given: list[Node | None], found: dict[Node, Cotangent], choices: Any) -> None:
         self.given, self.found, self.choices = given, found, choices
 
 
-def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
+def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _PulledBack:
     given: list[Node | None] = []
     seeds = []
     with observed() as choices, recording_rules(False):
@@ -249,16 +249,16 @@ def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
         found = pull_back_masked(order, seeds, stretch.reached)
     if users_methods(choices):
         raise Unfit  # they may read anything
-    return _Emitted(given, found, choices)
+    return _PulledBack(given, found, choices)
 
 
-def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
+def _made(emitted: _PulledBack, model: AbstractSet[Node]) -> Iterable[Node]:
     """The nodes that rules recorded for the cotangents that are found."""
     found = [c.node for c in emitted.found.values()]
     return sorted(reached(found, lambda node: [i for i in node.inputs if i not in model]), key=by_number)
 
 
-def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull:
+def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _PulledBack) -> _Pull:
     pull = _Pull(any(r.kind.out.requires_grad and not f for r, f in zip(stretch.roots, pattern, strict=False)))
     number = dict(stretch.number)
     for i, bar in enumerate(emitted.given, stretch.count):

@@ -56,7 +56,7 @@ def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
     Raises ParseError, with the line, for text that does not follow the grammar, for an unknown
     operation, parameter or operand, for operands that do not fit, and for an aval that is wrong.
     """
-    return _Reader(text, ops).graph()
+    return _TextReader(text, ops).graph()
 
 
 _TOKEN = re.compile(
@@ -81,7 +81,7 @@ class _Token(NamedTuple):
     at: int  # offset in the whole text
 
 
-class _Reader:
+class _TextReader:
     """One left-to-right reading of a text, one token ahead."""
 
     def __init__(self, text: str, ops: Mapping[str, Op]) -> None:

@@ -64,7 +64,7 @@ class _Section(NamedTuple):
     entry: int
 
 
-class _Symbol(NamedTuple):
+class _ElfSymbol(NamedTuple):
     name: int
     info: int
     other: int
@@ -119,7 +119,7 @@ class _Object:
         (table,) = [section for section in self.sections if section.type == _SYMBOLS]
         self.names = self.sections[table.link].offset
         self.symbols = [
-            _Symbol(*_SYMBOL.unpack_from(data, table.offset + i)) for i in range(0, table.size, _SYMBOL.size)
+            _ElfSymbol(*_SYMBOL.unpack_from(data, table.offset + i)) for i in range(0, table.size, _SYMBOL.size)
         ]
         #: Where each section that is loaded begins, and jumps to symbols elsewhere by their number.
         self.places: dict[int, int] = {}
@@ -207,13 +207,13 @@ class _Object:
                 raise _Unknown
             _NEAR.pack_into(image, at, place + added - at)
 
-    def _place(self, symbol: _Symbol) -> int:
+    def _place(self, symbol: _ElfSymbol) -> int:
         """The place in the image of something of the object."""
         if symbol.section == _UNDEFINED or symbol.section >= _RESERVED:
             raise _Unknown
         return self.places[symbol.section] + symbol.value
 
-    def _address(self, symbol: _Symbol, base: int) -> int:
+    def _address(self, symbol: _ElfSymbol, base: int) -> int:
         """The address of something, of the object or elsewhere."""
         if symbol.section != _UNDEFINED:
             return base + self._place(symbol)
@@ -223,7 +223,7 @@ class _Object:
             raise _Unknown
         return int(address)
 
-    def _name(self, symbol: _Symbol) -> str:
+    def _name(self, symbol: _ElfSymbol) -> str:
         start = self.names + symbol.name
         return self.data[start : self.data.index(b"\0", start)].decode()
 

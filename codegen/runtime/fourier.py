@@ -54,7 +54,7 @@ class FourierStep:
     code: MachineCode
     extents: tuple[int, ...]
     share: Share | None
-    plan: _Plan
+    plan: _RowsPlan
 
     @property
     def codes(self) -> tuple[MachineCode, ...]:
@@ -96,7 +96,7 @@ class _Shape(NamedTuple):
         return both if self.kind.endswith("half") else both[::-1]
 
 
-class _Plan:
+class _RowsPlan:
     """The words of a `fourier_blocks.TransformPlan`, and the arrays and code whose addresses are among them.  One is
     equal to itself alone."""
 
@@ -167,7 +167,7 @@ def fourier_of(node: Node) -> FourierStep:
     """
     memory.new(node.aval)
     shape, kind = _shape(node), node.op.lower.kind
-    plan = _Plan(shape, kind == "whole" or (kind == "complex" and node.keywords["inverse"]))
+    plan = _RowsPlan(shape, kind == "whole" or (kind == "complex" and node.keywords["inverse"]))
     code, words = _code(shape).result()["fourier"], memory.address_of(plan.words)
     rows, work = shape.rows, transformed(max(shape.n, shape.length), 1)
     if rows > 1 and work * rows >= _SHARED:

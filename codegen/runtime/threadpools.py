@@ -25,12 +25,12 @@ def announce() -> None:
     """Register with `threadpoolctl`: now where it is imported, else as soon as it is."""
     module = sys.modules.get(_NAME)
     if module is None:
-        sys.meta_path.insert(0, _Watch())
+        sys.meta_path.insert(0, _PoolWatch())
     else:
         _register(module)
 
 
-class _Watch:
+class _PoolWatch:
     """A finder of modules that finds `threadpoolctl` once, and has our controller registered after its import."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

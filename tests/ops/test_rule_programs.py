@@ -133,9 +133,9 @@ def test_machine_code_uses_programs_that_are_older_than_itself(monkeypatch):
     finally:
         recorder.install()
     by_python = []
-    go_through = reverse._Pass._go_through
+    go_through = reverse._BackwardPass._go_through
     monkeypatch.setattr(
-        reverse._Pass, "_go_through", lambda self, *args: (by_python.append(args), go_through(self, *args))
+        reverse._BackwardPass, "_go_through", lambda self, *args: (by_python.append(args), go_through(self, *args))
     )
     ad.clear_cache()  # the plan would answer
     backward()
