@@ -90,18 +90,18 @@ class Executable:
             needs.begin(works)
         found = loaded or _loaded(program, kernels)
         layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
-        steps = tuple([piece.step for piece in pieces if isinstance(piece, _Bound)])
-        owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Bound) for owner in piece.owners]))
+        steps = tuple([piece.step for piece in pieces if isinstance(piece, _Owning)])
+        owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Owning) for owner in piece.owners]))
         operations = cost.operations_of(program)
         plan = LaunchPlan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
             operations >= cost.LONG, owns,
         )  # fmt: skip
-        hosts = [piece for piece in pieces if not isinstance(piece, _Bound)]
+        hosts = [piece for piece in pieces if not isinstance(piece, _Owning)]
         self.plan = None if hosts else plan
         if hosts:
             avals = {slot: buffer.aval for slot, buffer in layout.buffers.items()}
-            steps_or_hosts = [None if isinstance(piece, _Bound) else piece for piece in pieces]
+            steps_or_hosts = [None if isinstance(piece, _Owning) else piece for piece in pieces]
             self.call = segmented.Segmented(plan, steps_or_hosts, avals)
         else:
             self.call = call_of(plan, operations, weakref.ref(self))
@@ -111,7 +111,7 @@ class Executable:
             decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
             self.call = decides
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
-            owners = [piece.owners[0] for piece in pieces if isinstance(piece, _Bound)]
+            owners = [piece.owners[0] for piece in pieces if isinstance(piece, _Owning)]
             keep(kept.Found(plan, operations), owners)
 
     @classmethod
@@ -159,11 +159,11 @@ def stepwise(
     code, layout = _Code(_loaded(program, kernels), kernels), SlotLayout(program)
     host = segmented.Host(between, (), 0)
     hosts: list[segmented.Host | None] = [host, host]
-    native: list[_Bound] = []
+    native: list[_Owning] = []
     for step in program.steps:
         pieces = _pieces(step, layout, code)
-        native += [piece for piece in pieces if isinstance(piece, _Bound)]
-        hosts += [*[None if isinstance(piece, _Bound) else piece for piece in pieces], host]
+        native += [piece for piece in pieces if isinstance(piece, _Owning)]
+        hosts += [*[None if isinstance(piece, _Owning) else piece for piece in pieces], host]
     plan = LaunchPlan(
         program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes,
         tuple([piece.step for piece in native]), False, tuple([owner for piece in native for owner in piece.owners]),
@@ -206,7 +206,7 @@ class SlotLayout:
             assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
-class _Bound(NamedTuple):
+class _Owning(NamedTuple):
     """A step in machine code, and what keeps that loaded."""
 
     step: NativeStep
@@ -266,7 +266,7 @@ class _Code(NamedTuple):
 
 def _laid_out(
     program: BufferProgram, code: _Code, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
-) -> tuple[SlotLayout, list[_Bound | segmented.Host]]:
+) -> tuple[SlotLayout, list[_Owning | segmented.Host]]:
     """The places of a program's buffers, and its steps as they will run."""
     layout, pieces = SlotLayout(program), []
     for step in program.steps:
@@ -277,7 +277,7 @@ def _laid_out(
     return layout, pieces
 
 
-def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Bound | segmented.Host]:
+def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Owning | segmented.Host]:
     """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
@@ -288,21 +288,21 @@ def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Bound | segmen
             product = products.product_step(gemm)
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
-            return [_Bound(NativeStep(product.address, slots, product.extents, product.share), (product,))]
+            return [_Owning(NativeStep(product.address, slots, product.extents, product.share), (product,))]
         case Loop() | Branch() | While() as nest:
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
                 return [
-                    _Bound(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
+                    _Owning(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
                     for order in orders.orders_of(node, len(slots))
                 ]
             if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
                 found, address = lapack.decomposition_of(node)
-                return [_Bound(NativeStep(address, slots, found.extents), (found,))]
+                return [_Owning(NativeStep(address, slots, found.extents), (found,))]
             if isinstance(node.op.lower, Fourier) and fourier.is_native(node):
                 made = fourier.fourier_of(node)
-                return [_Bound(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
+                return [_Owning(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
             return [segmented.reference_step(node, slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
@@ -317,30 +317,30 @@ def _refuses(work: Any) -> bool:
     return False
 
 
-def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Bound:
+def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Owning:
     share = Share(part.total, part.chunk) if part.chunk < part.total else None
     own, numbers = tuple([slots[j] for j in part.memory]), part.numbers(extents, is_shared=share is not None)
-    return _Bound(NativeStep(kernel.address, own, numbers, share), (kernel,))
+    return _Owning(NativeStep(kernel.address, own, numbers, share), (kernel,))
 
 
-def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Bound | segmented.Host:
+def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Owning | segmented.Host:
     """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
     numbers = code.found.nests.get(id(work))
     if numbers is not None:
         kernel = code.found.native[id(work)]
-        return _Bound(NativeStep(kernel.address, slots, numbers), (kernel,))
+        return _Owning(NativeStep(kernel.address, slots, numbers), (kernel,))
     found = [(body, *_laid_out(body, code)) for _, body, _ in bodies(work)]
     pieces = [piece for _, _, inside in found for piece in inside]
-    native = [piece for piece in pieces if isinstance(piece, _Bound)]
+    native = [piece for piece in pieces if isinstance(piece, _Owning)]
     if len(native) < len(pieces):
         runs = [Executable(body, code.table).call for body, _, _ in found]
         return segmented.Host(_driven(work, runs), slots, len(slots) - work.reads)
     inside = [
-        loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Bound)])
+        loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Owning)])
         for body, layout, pieces in found
     ]
     table = loops.table_of(work, len(slots), inside)
-    return _Bound(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
+    return _Owning(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
 
 
 def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:

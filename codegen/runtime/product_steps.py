@@ -201,7 +201,6 @@ def text_of(tile, names):
     return Translation().text(functions_of(tile, [name for name in names if name]))
 
 
-@functools.cache
 def step_text():
     """A module of `product`, the same way."""
     return Translation().text([product])
