@@ -54,3 +54,7 @@ def without(x, weight, bias):
 @linear.method(int, int, int)
 def with_bias(x, weight, bias=None):
     return x * weight + bias
+
+
+class RobotDog(Dog, Robot):
+    """Both: whether signatures meet is asked of all classes that there are, so there is one of these."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, returning, two
+from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, RobotDog, returning, two
 
 import autodiff as ad
-
-
-class RobotDog(Dog, Robot): ...
-
 
 # ---------------------------------------------------------------- choosing
 

@@ -9,7 +9,7 @@ import typing
 
 import numpy as np
 import pytest
-from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, returning, two
+from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, RobotDog, returning, two
 from hypothesis import given
 from hypothesis import strategies as st
 from work_done import work
@@ -54,9 +54,6 @@ def test_the_library_s_own_list_of_ambiguities_is_empty():
     own = [f for f in all_functions() if (f.__module__ or "").partition(".")[0] == "autodiff"]
     assert len(own) > 50
     assert [a for f in own for a in ad.ambiguities(f)] == []
-
-
-class RobotDog(Dog, Robot): ...
 
 
 CLASSES = (object, Animal, Dog, Puppy, Cat, Robot, RobotDog, int, bool)
