@@ -80,7 +80,7 @@ def export(
     as_json: bool = AsJson,
 ) -> None:
     """Write a function's value and gradient as an object file, LLVM IR, MLIR and a C header, which need no Python."""
-    if not out:
+    if not out and ":" in target:
         raise typer.BadParameter("say where to: -o FOLDER")
     path, function, given = called(target, args, sized=True)
     numbers = parse_argnums(argnums, len(given)) if gradient or argnums != "0" else (0,)
