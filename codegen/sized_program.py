@@ -38,7 +38,7 @@ __all__ = ["SizedProgram", "sized_program"]
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
 _FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
 
-#: What makes a value from numbers; None for a value that has none.
+#: A function that makes a value from numbers; None for a value that has none.
 Made = Callable[[Iterator[int]], Any] | None
 
 #: Records that numbers may be in; fields that are only looked at, or that pieces say.
@@ -56,7 +56,8 @@ class _OneFunction(NamedTuple):
     pieces: list[list[KernelPiece]]
 
 
-#: What runs, in order: pieces of kernels, nests that are one function; None for another nest, whose parts follow.
+#: The parts of a run, in order: pieces of kernels, nests that are one function; None for another nest, whose parts
+#: follow.
 _Parts = list["_OneFunction | list[KernelPiece] | None"]
 
 

@@ -80,7 +80,7 @@ class Front:
         self.call = 0
         self.methods: dict[str, Any] = {}
         self.reads: dict[str, Any] = {}
-        #: What a site learns, and who is called where it knows nothing.
+        #: The learner of a site, and the function that is called where the site knows nothing.
         self._learner = functools.partial(Learner, attach)
 
     def put(self) -> None:

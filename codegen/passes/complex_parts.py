@@ -39,7 +39,7 @@ class ComplexParts(NamedTuple):
 #: Of a complex node its parts, of a real one the node that it has become.
 Value = ComplexParts | Node
 
-#: Which of the two numbers: 0 the real ones, 1 the imaginary ones.
+#: The part of a number: 0 the real ones, 1 the imaginary ones.
 _PART = Op(
     "part",
     infer=lambda x, *, which: x.with_shape(x.shape[:-1]),

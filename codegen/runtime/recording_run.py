@@ -72,7 +72,7 @@ ANSWER_WORDS = (
     "past_table", "is_whole", "own",
 )  # fmt: skip
 
-#: How many words are kept of each group while a plan runs (`commit`).
+#: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
 
 
