@@ -241,7 +241,8 @@ class CallWriter(ExpressionWriter):
 
     def word_select(self, e: ast.Call) -> Computed:
         mask, yes, no = [self.expr(a) for a in e.args]
-        if yes.kind is not no.kind or getattr(mask.kind, "lanes", 0) != getattr(yes.kind, "lanes", -1):
+        lanes = [getattr(value.kind, "lanes", 0) for value in (mask, yes)]
+        if yes.kind != no.kind or is_counted(yes.kind) or (mask.kind is not bool and lanes[0] != lanes[1]):
             raise self.refuse(e, f"{mask.kind.__name__}, {yes.kind.__name__}, {no.kind.__name__} do not fit")
         kind = spelled(yes.kind)
         text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")

@@ -329,7 +329,7 @@ class ExpressionWriter(TextWriter):
         whole = is_struct(kind) or isinstance(kind, (Array, type(None)))
         size = size_of(kind) if kind is not None else 1
         item = f"[{size} x i8]" if whole else in_memory(kind)
-        return self.let(f"getelementptr {item}, ptr {text}, i64 {number}")
+        return text if number == "0" else self.let(f"getelementptr {item}, ptr {text}, i64 {number}")
 
     def place(self, e: ast.Attribute | ast.Subscript, base: Computed | None = None) -> tuple[str, Field]:
         """The address of `p.field` or `p[i]`, and what is there."""

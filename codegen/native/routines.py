@@ -258,7 +258,9 @@ def unlikely(truth: Any) -> Any:
 
 
 def select(choice: Any, yes: Any, no: Any) -> Any:
-    """Of two vectors the lanes that a vector of bool chooses."""
+    """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
+    if isinstance(choice, bool):
+        return yes if choice else no
     return type(yes)([y if c else n for c, y, n in zip(choice.values, yes.values, no.values, strict=True)])
 
 

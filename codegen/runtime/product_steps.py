@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 
-from ..native import Struct, Translation, extern, fn, i32, i64, local, native, ptr, u8, u64, void
+from ..native import Struct, Translation, extern, fn, i32, i64, local, native, ptr, select, u8, u64, void
 from ..native.structs import Pointer
 from .product_tiles import FLOATS, multiply_of, pack_across_of, pack_columns_of, pack_of, put_across_of, put_of
 from .product_vectors import dots_of, rows_of
@@ -84,7 +84,7 @@ class ProductExtents(Struct):
 
 @native(inline=True)
 def least(x: i64, y: i64) -> i64:
-    return x if x < y else y
+    return select(x < y, x, y)
 
 
 @native

@@ -33,6 +33,7 @@ from ..native import (
     masked_store,
     native,
     ptr,
+    select,
     shuffle,
     vector,
     void,
@@ -65,7 +66,7 @@ def multiply_of(number, width, height):
         for r in range(0, rows, height):
             for i in numbers:
                 # A row that is not there is the last one again.
-                row = r + i if r + i < rows else rows - 1
+                row = select(r + i < rows, r + i, rows - 1)
                 a_at[i] = a + r * a_tile + (row - r) * a_row
                 c_at[i] = ptr[V](c + row * c_row)
                 sums[i] = V(0.0)
@@ -141,7 +142,7 @@ def pack_columns_of(number, lanes):
         x = local(V, size)
         for j in range(0, columns, size):
             for i in numbers:
-                at[i] = b + (j + i if j + i < columns else columns - 1) * b_col
+                at[i] = b + select(j + i < columns, j + i, columns - 1) * b_col
             for term in range(0, depths, size):
                 first = term if term + size <= depths else depths - size
                 for i in numbers:

@@ -12,7 +12,7 @@ What is left of a vector is read and written under a mask.
 
 from __future__ import annotations
 
-from ..native import i64, local, masked_load, masked_store, native, ptr, shuffle, vector, void
+from ..native import i64, local, masked_load, masked_store, native, ptr, select, shuffle, vector, void
 from .product_tiles import first_lanes_of
 
 __all__ = ["dots_of", "rows_of"]
@@ -60,13 +60,13 @@ def add_of(number, lanes, count):
             to = ptr[V](c + j)
             for i in numbers:
                 y[i] = ptr[V](b + i * b_row + j)[0]
-            to[0] = sum_of(to[0] if is_more else V(0.0), x, y)
+            to[0] = sum_of(select(is_more, to[0], V(0.0)), x, y)
         if whole < n:
             mask = first_lanes(n - whole)
             last = ptr[V](c + whole)
             for i in numbers:
                 y[i] = masked_load(ptr[V](b + i * b_row + whole), mask)
-            masked_store(last, mask, sum_of(masked_load(last, mask) if is_more else V(0.0), x, y))
+            masked_store(last, mask, sum_of(select(is_more, masked_load(last, mask), V(0.0)), x, y))
 
     return add
 
@@ -85,7 +85,7 @@ def dots_of(number, width, count):
         mask = first_lanes(k - whole)
         for first in range(0, columns, count):
             for j in numbers:
-                column = first + j if first + j < columns else columns - 1
+                column = select(first + j < columns, first + j, columns - 1)
                 at[j] = b + column * b_col
                 sums[j] = V(0.0)
             for term in range(0, whole, width):
@@ -99,7 +99,7 @@ def dots_of(number, width, count):
             for j in numbers:
                 for half in halves:
                     sums[j] = sums[j] + shuffle(sums[j], sums[j], half)
-                to = first + j if first + j < columns else columns - 1
+                to = select(first + j < columns, first + j, columns - 1)
                 c[to] = sums[j][0]
 
     return dots

@@ -21,6 +21,7 @@ from codegen.native import (
     i64,
     lane_bits,
     local,
+    masked_load,
     native,
     obj,
     own,
@@ -301,6 +302,12 @@ def other_lanes(x: f64) -> f64:
 @native
 def no_bits(x: f64) -> u64:
     return lane_bits(vector[f64, 2](x))
+
+
+@refused("ptr[vector[f64, 2]] has no lanes vector[f64, 2]", "masked_load(p, vector[f64, 2](1.0))")
+@native
+def no_mask(p: ptr[vector[f64, 2]]) -> f64:
+    return masked_load(p, vector[f64, 2](1.0))[0]
 
 
 TURNS = (1, 2)

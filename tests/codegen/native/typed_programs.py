@@ -36,6 +36,8 @@ from codegen.native import (
     lane_bits,
     likely,
     local,
+    masked_load,
+    masked_store,
     native,
     overlay,
     own,
@@ -327,7 +329,7 @@ def counted() -> i64:
     return nodes.in_use * 1000 + i64(nodes.top.refs if nodes.top is not None else u32(0))
 
 
-four, mask_of = vector[f64, 4], vector[i32, 8]
+four, wide, mask_of = vector[f64, 4], vector[f32, 8], vector[i32, 8]
 PRIMES = constants(i32, [2, 3, 5, 7, 11, 13, 17, -19])
 TURNS = [(0, 1, [(3, 7)]), (2, 5, [(1, 0), (6, 2)])]
 TURNED = (9, 3, 0, 15)
@@ -362,6 +364,20 @@ def unrolled(n: i32, place: u8) -> i64:
     below = lane_bits(x < y)
     same = bit_cast(vector[i64, 4], x >> mask_of(3))
     return taken[place % 4] + i64(below) + same[0]
+
+
+@native
+def under_a_mask(x: f32, n: u8, is_less: bool) -> f64:
+    """Lanes that are read and written alone, a choice between numbers, one between pointers."""
+    room = local(f32, 12)
+    for i in range(12):
+        room[i] = x + f32(i)
+    given = select(is_less, room + 1, room)
+    mask = ptr[mask_of](PRIMES)[0] < mask_of(i32(n % 16))
+    lanes = masked_load(ptr[wide](given + 3), mask)
+    masked_store(ptr[wide](given), mask, lanes * wide(2.0))
+    shifted = select(n < 7, i64(n) + 2, i64(n) * 3 - 1)
+    return f64(lanes[n % 8]) + f64(room[shifted % 12]) + f64(room[1])
 
 
 @native
@@ -417,6 +433,7 @@ def with_the_writers_names(result: i64, entry: i64) -> i64:
 
 
 FUNCTIONS = [
+    under_a_mask,
     with_the_writers_names,
     widths, unsigned, signed, hashed, fractions, whole, truths, loops, remembered, overlaid, generics, pointed,
     factorial, stacked, pushed, counted, side_by_side, unrolled, known, together,
