@@ -123,6 +123,24 @@ def _forget_names():
 
 
 @pytest.fixture
+def modes_as_before():
+    """Whatever a test sets, the next one finds the modes as they were."""
+    import autodiff as ad
+
+    was = ad.config.fast_math, ad.config.deterministic
+    yield
+    ad.config.fast_math, ad.config.deterministic = was
+
+
+@pytest.fixture
+def fast(modes_as_before):
+    """Fast math, for this test."""
+    import autodiff as ad
+
+    ad.config.fast_math = True
+
+
+@pytest.fixture
 def cold():
     """The test begins with empty caches."""
     import autodiff as ad

@@ -65,7 +65,7 @@ def same(a, b):
 
 
 def everything(mean, vector):
-    """What is asked of a function of P that gives a number, and of one that gives a tree."""
+    """All that is asked of a function of P that gives a number, and of one that gives a tree."""
     at = {"w": P["w"], "b": P["b"]}
 
     def of_w(w):

@@ -7,9 +7,8 @@ import itertools
 import types
 import typing
 
-import numpy as np
 import pytest
-from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, RobotDog, returning, two
+from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, RobotDog, gradient, pair, returning, two
 from hypothesis import given
 from hypothesis import strategies as st
 from work_done import work
@@ -19,23 +18,6 @@ from autodiff.dispatch import Choice, GenericFunction, Signature, all_functions
 from autodiff.dispatch.signature import NamedUnion, choice_of, meets
 from autodiff.tape.known import plan_of
 from autodiff.tape.plan import plans
-
-X = np.array([1.0, -2.0, 3.0])
-
-
-def gradient(f):
-    x = ad.tensor(X, requires_grad=True)
-    f(x).sum().backward()
-    return x.grad.numpy()
-
-
-def pair(backward=lambda ctx, g: g * 2.0):
-    @ad.function
-    def f(x): ...
-
-    f.forward(ad.Tensor)(lambda ctx, x: x * 1.0)
-    f.backward(ad.Tensor)(backward)
-    return f
 
 
 def test_a_new_backward_takes_effect_and_drops_only_the_plans_that_it_changes():

@@ -11,22 +11,11 @@ from command_line import autodiff
 
 import autodiff as ad
 
+pytestmark = pytest.mark.usefixtures("modes_as_before")
+
 X = np.linspace(0.5, 9.5, 1000)
 #: Some elements are another float when they are multiplied by a reciprocal.
 EXACT, LOOSE = X / 3.7, X * (1.0 / 3.7)
-
-
-@pytest.fixture(autouse=True)
-def as_before():
-    """Whatever a test sets, the next one finds the modes as they were."""
-    was = ad.config.fast_math, ad.config.deterministic
-    yield
-    ad.config.fast_math, ad.config.deterministic = was
-
-
-@pytest.fixture
-def fast():
-    ad.config.fast_math = True
 
 
 def over(x, s):

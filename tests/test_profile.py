@@ -180,7 +180,7 @@ def run(*words):
     return autodiff("profile", *words)
 
 
-#: What the time of a script is divided into.
+#: The phases that the time of a script is divided into.
 PHASES = {"tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumPy", "running", "Python"}
 
 

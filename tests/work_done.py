@@ -11,7 +11,7 @@ from autodiff.tape.record import PENDING_LIMIT
 from codegen import compiler
 from codegen.runtime.observed import observers
 
-#: So many operations may wait for their values; in a longer recording some are computed meanwhile.
+#: The number of operations that may wait for their values; in a longer recording some are computed meanwhile.
 WAITING = PENDING_LIMIT
 #: Arrays of so many elements are copied when they are recorded; larger ones may be lent.
 COPIED = FEW

@@ -172,10 +172,6 @@ class ModuleText:
         """A variable of another library."""
         return self._once(name, f"@{name} = external global ptr")
 
-    def own_variable(self, name: str) -> str:
-        """A pointer of this module that is null at first."""
-        return self._once(name, f"@{name} = global ptr null")
-
     def _once(self, name: str, text: str) -> str:
         if name not in self._taken:
             self._taken.add(name)

@@ -11,20 +11,9 @@ from codegen import blas, compiler
 from codegen.ir import parse
 from codegen.runtime import kept
 
+pytestmark = pytest.mark.usefixtures("modes_as_before")
+
 X = np.linspace(0.5, 9.5, 1000)
-
-
-@pytest.fixture(autouse=True)
-def as_before():
-    """Whatever a test sets, the next one finds the modes as they were."""
-    was = ad.config.fast_math, ad.config.deterministic
-    yield
-    ad.config.fast_math, ad.config.deterministic = was
-
-
-@pytest.fixture
-def fast():
-    ad.config.fast_math = True
 
 
 def test_code_of_one_mode_is_not_found_in_the_other_in_memory_or_on_disk(fast):

@@ -2,23 +2,10 @@
 
 import numpy as np
 import pytest
+from transformed import is_near, numbers
 
 import autodiff as ad
 from codegen.runtime import fourier, fourier_numbers
-
-COMPLEX = {np.float32: np.complex64, np.float64: np.complex128}
-
-
-def numbers(shape, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(COMPLEX[dtype])
-
-
-def is_near(found, wanted, dtype, n):
-    """Of sums of n numbers, each rounded a few times for each factor of n."""
-    assert found.dtype in (dtype, COMPLEX[dtype])
-    size = np.linalg.norm(wanted) / max(1, wanted.size) ** 0.5
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=8 * (1 + np.log2(n)) * np.finfo(dtype).eps * (size + 1e-30))
 
 
 def test_long_columns_are_transformed_one_by_one(monkeypatch):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from transformed import is_near, numbers
 
 import autodiff as ad
 
@@ -10,24 +11,11 @@ import autodiff as ad
 EXTENTS = [1, 2, 12, 35, 64, 143, 360, 4096, 17, 38, 127, 131, 394]
 #: Odd numbers of real ones: by blocks, in long rows, by a prime pass, by none.
 ODD = [1, 3, 7, 15, 17, 61, 105, 131, 1001, 1331, 2001]
-COMPLEX = {np.float32: np.complex64, np.float64: np.complex128}
 #: n elements, alone, in few rows, in many, and apart: fewer than a block has rows, and more.
 WAYS = {
     "one row": (lambda n: (n,), 0), "three rows": (lambda n: (3, n), 1), "many rows": (lambda n: (19, n), 1),
     "columns": (lambda n: (n, 21), 0), "few columns": (lambda n: (5, n, 3), 1), "axes": (lambda n: (2, n, 11), 1),
 }  # fmt: skip
-
-
-def numbers(shape, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(COMPLEX[dtype])
-
-
-def is_near(found, wanted, dtype, n):
-    """Of sums of n numbers, each rounded a few times for each factor of n."""
-    assert found.dtype in (dtype, COMPLEX[dtype])
-    size = np.linalg.norm(wanted) / max(1, wanted.size) ** 0.5
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=8 * (1 + np.log2(n)) * np.finfo(dtype).eps * (size + 1e-30))
 
 
 def steps(f, *args):

@@ -14,26 +14,11 @@ from autodiff.tape.walk import needed
 from codegen.ir import OPS, aval_of
 
 from .cases import Case, all_cases, eager, law, rng_of
+from .moved import moved, tensors
 from .tails import TABLE
 
 CASES = all_cases()
 SMOOTH = [c for c in CASES if c.wrt]
-
-
-def tensors(arrays):
-    return [ad.tensor(x) for x in arrays]
-
-
-def moved(case, point, f, wrt=None):
-    """f as a function of the differentiated inputs alone, the others fixed at `point`."""
-
-    def g(*moving):
-        arguments = tensors(point)
-        for i, x in zip(case.wrt if wrt is None else wrt, moving, strict=True):
-            arguments[i] = x
-        return f(*arguments)
-
-    return g
 
 
 @law(CASES)

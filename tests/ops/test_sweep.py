@@ -6,16 +6,13 @@ import pytest
 import autodiff as ad
 
 from .cases import Case, all_cases, eager, law, rng_of, taking_turns
+from .moved import moved, tensors
 
 CASES = all_cases()
 COMPILED = taking_turns(CASES)
 SMOOTH = [c for c in CASES if c.wrt]
 SMOOTH_F64 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float64 for i in c.wrt)]
 SMOOTH_F32 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float32 for i in c.wrt)]
-
-
-def tensors(arrays):
-    return [ad.tensor(x) for x in arrays]
 
 
 def value(t):
@@ -33,18 +30,6 @@ def close(a, b, rtol):
 
 def rounding(dtype):
     return float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
-
-
-def moved(case, point, f, wrt=None):
-    """f as a function of the differentiated inputs alone, the others fixed at `point`."""
-
-    def g(*moving):
-        arguments = tensors(point)
-        for i, x in zip(case.wrt if wrt is None else wrt, moving, strict=True):
-            arguments[i] = x
-        return f(*arguments)
-
-    return g
 
 
 def inner(xs, ys):

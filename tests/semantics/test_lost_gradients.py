@@ -5,31 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from closing_over import parameter, product, summed
 
 import autodiff as ad
 
 X = np.array([1.0, 2.0, 3.0])
 LOST = r"the gradient of an operand was lost: (jit|vmap) of \w+ closes over a tensor f64\[3?\] that requires grad"
-
-
-def parameter():
-    return ad.tensor(np.ones(3), requires_grad=True)
-
-
-def summed(w):
-    @ad.jit
-    def f(x):
-        return (w * x).sum()
-
-    return f
-
-
-def product(w):
-    @ad.jit
-    def f(x):
-        return w * x
-
-    return f
 
 
 def mapped(w):

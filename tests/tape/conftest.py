@@ -1,9 +1,11 @@
 """Recording natively and in Python: what tests of both share."""
 
+import gc
 import itertools
 
 import pytest
 from spied import Spy, try_at_the_first_time
+from work_done import lent
 
 import autodiff as ad
 from autodiff.ops import recorder
@@ -105,3 +107,16 @@ def taken_apart(monkeypatch):
 def at_the_first_time(monkeypatch, patience):
     """Recordings are taken apart at the first time already (see `test_lengths`)."""
     try_at_the_first_time(monkeypatch)
+
+
+@pytest.fixture
+def nothing_lent():
+    """No array of a caller is locked when the test is over."""
+    yield
+    gc.collect()
+    assert not lent()
+
+
+@pytest.fixture
+def x():
+    return ad.tensor([1.0, 10.0, 100.0], requires_grad=True)

@@ -6,7 +6,7 @@ import autodiff as ad
 
 
 def step_by_step(play, *given):
-    """What it gives where every operation is evaluated at once, and every rule runs."""
+    """The result where every operation is evaluated at once, and every rule runs."""
     ad.config.eager = True
     try:
         return play(*given)

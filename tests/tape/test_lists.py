@@ -4,19 +4,11 @@ import gc
 
 import numpy as np
 import pytest
+from episodes import step_by_step
 
 import autodiff as ad
 
 pytestmark = pytest.mark.usefixtures("at_the_first_time")
-
-
-def step_by_step(play, *given):
-    """What it gives where every operation is evaluated at once, and every rule runs."""
-    ad.config.eager = True
-    try:
-        return play(*given)
-    finally:
-        ad.config.eager = False
 
 
 def assert_all_close(found, expected, rtol=1e-11):

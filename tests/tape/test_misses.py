@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from closing_over import parameter, product, summed
 
 import autodiff as ad
 from autodiff.tape import misses, progress
@@ -77,26 +78,6 @@ def test_a_short_compile_and_one_without_a_terminal_show_nothing(monkeypatch):
 
 
 X = np.array([1.0, 2.0, 3.0])
-
-
-def parameter():
-    return ad.tensor(np.ones(3), requires_grad=True)
-
-
-def summed(w):
-    @ad.jit
-    def f(x):
-        return (w * x).sum()
-
-    return f
-
-
-def product(w):
-    @ad.jit
-    def f(x):
-        return w * x
-
-    return f
 
 
 def test_the_line_is_warned_of_once_and_arrays_are_not_kept():

@@ -5,22 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+from asked_steps import steps
 from spied import tell_of_exact_keys, uncompared
 
 import autodiff as ad
-
-
-def steps(read, count=12, w=None):
-    """What is read at each step of a loop with a loss beside, and the gradient at its end."""
-    w = ad.tensor(np.linspace(-1.0, 1.0, 5), requires_grad=True) if w is None else w
-    found, total = [], 0.0
-    for i in range(count):
-        z = ad.sum(w * (0.1 * i + 1.0)) + 0.5
-        found.append(read(z))
-        total = total + ad.exp(z)
-    total.backward()
-    gradient, w.grad = w.grad.numpy(), None
-    return found, gradient
 
 
 def test_without_gradients_other_answers_are_kept(way):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from asked_steps import steps
 from work_done import work
 
 import autodiff as ad
@@ -13,7 +14,7 @@ from autodiff.tape.record import state
 
 @pytest.fixture
 def by_python(monkeypatch):
-    """How often Python looked for a plan."""
+    """The times that Python looked for a plan."""
     found = []
     planned = ask._planned
 
@@ -23,19 +24,6 @@ def by_python(monkeypatch):
 
     monkeypatch.setattr(ask, "_planned", noted)
     return found
-
-
-def steps(read, count=12, w=None):
-    """What is read at each step of a loop with a loss beside, and the gradient at its end."""
-    w = ad.tensor(np.linspace(-1.0, 1.0, 5), requires_grad=True) if w is None else w
-    found, total = [], 0.0
-    for i in range(count):
-        z = ad.sum(w * (0.1 * i + 1.0)) + 0.5
-        found.append(read(z))
-        total = total + ad.exp(z)
-    total.backward()
-    gradient, w.grad = w.grad.numpy(), None
-    return found, gradient
 
 
 READS = {

@@ -11,6 +11,8 @@ from work_done import lent
 
 import autodiff as ad
 
+pytestmark = pytest.mark.usefixtures("nothing_lent")
+
 RNG = np.random.default_rng(5)
 KINDS = {
     "vector": lambda: RNG.normal(size=3), "matrix": lambda: RNG.normal(size=(2, 3)), "0-d": lambda: np.array(2.5),
@@ -20,18 +22,6 @@ KINDS = {
     "empty": lambda: np.zeros((0, 3)), "rank 5": lambda: RNG.normal(size=(1, 2, 1, 2, 3)),
     "read-only": lambda: np.broadcast_to(np.arange(3.0), (2, 3)), "swapped": lambda: np.arange(3.0).astype(">f8"),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left():
-    yield
-    gc.collect()
-    assert not lent()
-
-
-@pytest.fixture
-def x():
-    return ad.tensor([1.0, 10.0, 100.0], requires_grad=True)
 
 
 @pytest.mark.parametrize("name", KINDS)

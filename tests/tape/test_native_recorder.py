@@ -4,17 +4,18 @@ import contextlib
 import copy
 import gc
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
-from work_done import lent
+from many_threads import in_turns
 
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.node import RichNode
 from autodiff.tape.record import state
+
+pytestmark = pytest.mark.usefixtures("nothing_lent")
 
 
 def leaf(n=5, dtype=ad.float64, requires_grad=True):
@@ -203,18 +204,6 @@ def test_nodes_of_updates_are_used_again_as_new_ones(native):
     assert told == list(range(50))
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left():
-    yield
-    gc.collect()
-    assert not lent()
-
-
-@pytest.fixture
-def x():
-    return ad.tensor([1.0, 10.0, 100.0], requires_grad=True)
-
-
 @pytest.mark.parametrize("before", ["native", "python"])
 def test_loans_made_in_one_way_end_in_the_other(native, lending, x, before):
     for _ in range(3):
@@ -253,16 +242,7 @@ def test_threads_that_lend_the_same_array(way, lending, x):
             if w.grad.tolist() != [0.0, 1.0, 2.0]:
                 wrong.append(w.grad.tolist())
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_turns(work)
     assert not wrong and a.flags.writeable
 
 

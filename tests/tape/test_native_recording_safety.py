@@ -4,10 +4,10 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 import weakref
 
 import numpy as np
+from many_threads import in_turns
 
 import autodiff as ad
 
@@ -78,16 +78,7 @@ def test_threads_record_apart(way):
             ad.sum(y).backward()
         found[k] = a.grad.numpy()[0]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_turns(work)
     expected = sum(0.5**i for i in range(21))
     assert found.keys() == {0, 1, 2, 3}
     assert all(abs(g - expected) < 1e-12 for g in found.values())
