@@ -108,8 +108,10 @@ class ignoring(np.errstate):
         return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        _held = copy_context()
-        return super().__exit__(*raised)
+        try:
+            _held = copy_context()
+        finally:  # where there is no memory, too
+            super().__exit__(*raised)
 
 
 #: A first threshold that nothing reaches.
