@@ -15,7 +15,6 @@ Annotations are looked up when the layout is first asked for, so a struct may na
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from collections import ChainMap
@@ -149,13 +148,7 @@ def zero(kind: Any) -> Any:
 
 def evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
     """The type that an annotation names."""
-    return eval(_expression(annotation), {}, scope) if isinstance(annotation, str) else annotation
-
-
-@functools.cache
-def _expression(annotation: str) -> Any:
-    """An annotation, which many functions have, as code."""
-    return compile(annotation, "<annotation>", "eval")
+    return eval(annotation, {}, scope) if isinstance(annotation, str) else annotation
 
 
 @record(frozen=True)

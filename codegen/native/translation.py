@@ -113,6 +113,7 @@ class ModuleText:
         self._taken: set[str] = set()
         self._waiting: list[Routine] = []
         self._written: set[int] = set()
+        self._begun: list[Routine] = []
 
     def whole(self, exports: Iterable[Routine]) -> str:
         """The text of these functions and of all that they call."""
@@ -206,9 +207,11 @@ class ModuleText:
         if not isinstance(routine, Routine):
             return True
         self.use(routine)
-        if routine.runs_python is None:
-            self._write(routine)
-        return routine.runs_python is not False  # None: it is being written, and calls itself
+        if routine in self._begun:  # it calls itself
+            return True
+        # Written now whatever is known of it, so that a text says nothing of those that were written before.
+        self._write(routine)
+        return routine.runs_python is not False
 
     def written(self, routine: Routine) -> str:
         raise NotImplementedError
@@ -218,7 +221,9 @@ class ModuleText:
             return
         self._written.add(id(routine))
         if routine.is_native:
+            self._begun.append(routine)
             self.texts.append(self.written(routine))
+            self._begun.pop()
         else:
             self.declared(routine.name, spelled(routine.result), *[spelled(kind) for _, kind in routine.params])
 

@@ -246,3 +246,19 @@ def test_a_build_with_checks_dies_with_file_line_and_expression(function, bad, s
     assert done.returncode < 0
     line = function.tree.body[-1 if said != "assertion failed: assert n > 3" else 0].lineno - (function is filled)
     assert f"test_typed_python.py:{line}: {said}" in done.stderr
+
+
+@native
+def one_more(x: i64) -> i64:
+    return x + 1
+
+
+@native
+def falling(x: i64) -> i64:
+    return i64(0) if x <= 0 else falling(x - 2) + one_more(x)
+
+
+def test_a_text_says_nothing_of_those_that_were_written_before():
+    """Machine code is kept by its text: in another order it would be compiled again."""
+    texts = [Translation().text([falling]) for _ in range(3)]
+    assert texts[0] == texts[1] == texts[2]
