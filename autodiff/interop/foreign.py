@@ -101,7 +101,7 @@ class _ForeignJob:
     def _linked(
         self, link: str, places: Sequence[int], outs: Sequence[int], leaves: Sequence[Any], given: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """The gifts of the chain with one more link, and where they belong."""
+        """The values that the chain with one more link gives, each with its place."""
         if not outs or not given:
             return iter(())
         chain = (*self.chain, (link, tuple(places), tuple(outs)))
