@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from transformed import is_near, numbers
+from fourier_numbers import is_near, numbers
 
 import autodiff as ad
 
