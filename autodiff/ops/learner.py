@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, SETS, WAYS, RecordTable
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
+from codegen.symbols import Symbol
 
 from ..config import config
 from ..custom.function import Function
@@ -17,8 +18,7 @@ from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
-from .any_shape import AnyShape, is_real
-from .template import EXPECTED, ITEMS, Template
+from .template import EXPECTED, ITEMS
 
 __all__ = ["ALL", "Learner", "Room", "key_of"]
 
@@ -30,42 +30,29 @@ _BY_VALUE = frozenset((int, float, tuple))
 _RECENT, _MET = 16, 64
 #: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
 _AT_ONCE = 64
-#: How full a table may be before not all is learnt that was met before.
-_ROOM = SETS * WAYS // 2
 
 
-class Lately:
-    """A set of the last 64 things met, at least: of two that come by turns neither drives out the other."""
+class Room:
+    """Room for what is met first; where many things were met, for those that come again.
+
+    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 64 things
+    met, at least: of two that come by turns neither drives out the other.
+    """
 
     def __init__(self) -> None:
         self._met: set[Any] = set()
         self._before: set[Any] = set()
-
-    def __contains__(self, what: Any) -> bool:
-        return what in self._met or what in self._before
-
-    def add(self, what: Any) -> None:
-        """Note a thing as met."""
-        if len(self._met) >= _MET:
-            self._before, self._met = self._met, set()
-        self._met.add(what)
-
-
-class Room:
-    """Room in a table for what was met before: for all of it, until that would drive out others; then for what comes
-    again soon.
-    """
-
-    def __init__(self, table: RecordTable) -> None:
-        self._table = table
-        self._met = Lately()
+        self._new = 0
 
     def is_left(self, what: Any) -> bool:
         """True if this is to be learnt."""
-        if len(self._table) < _ROOM or what in self._met:
+        if what in self._met or what in self._before:
             return True
+        if len(self._met) >= _MET:
+            self._before, self._met = self._met, set()
         self._met.add(what)
-        return False
+        self._new += 1
+        return self._new <= _AT_ONCE
 
 
 class Learner:
@@ -88,10 +75,7 @@ class Learner:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
         self.recent: deque[Any] = deque(maxlen=_RECENT)
-        self.met = Lately()
-        self.any_shape = AnyShape()
-        self.new = 0
-        self.room = Room(table)
+        self.room = Room()
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
@@ -110,66 +94,23 @@ class Learner:
         if MODE.get().watching or not self.function.binds(ordered, keywords):
             return self.run(*args, **keywords)
         age = self.table.age
-        given, statics = self.parted(args, keywords)
-        keys: list[Any] | None = None
+        given, _ = self.parted(args, keywords)
+        keys = [key_of(x) for x in given]
         if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
-            keys = [key_of(x) for x in given]
             args, keywords = self.adopted(args, keywords)
-            given, statics = self.parted(args, keywords)
-        known = self.any_shape.put(age, given, statics)
-        if known is not None:
-            y, template = known
-            if template is not None:
-                self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
-            return y
-        if keys is None:
-            keys = [key_of(x) for x in given]
-        is_known = is_real(given)
-        EXPECTED.again = is_again = is_known and self.is_expected_again(keys)
+            given, _ = self.parted(args, keywords)
+        EXPECTED.again = is_again = _is_real(given) and self.is_expected_again(keys)
         try:
             y = self.run(*args, **keywords)
         finally:
             EXPECTED.again = False
-        if isinstance(y, Tensor) and is_known:
-            if is_again:
-                self.learn(age, keys, args, keywords, y)
-            elif len(statics) <= MOST_STATICS:
-                self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
+        if is_again and isinstance(y, Tensor):
+            self.learn(age, keys, args, keywords, y)
         return y
 
-    def body(self, args: tuple, keywords: dict, count: int) -> Callable[[Sequence[Any]], Any]:
-        """This call with other operands."""
-        if self.wanted == ITEMS:
-            return lambda xs: self.run(type(args[0])(xs), *args[1:], **keywords)
-        if self.wanted == ALL:
-            n = len(args)
-            return lambda xs: self.run(*xs[:n], **dict(zip(keywords, xs[n:], strict=True)))
-        return lambda xs: self.run(*xs, *args[count:], **keywords)
-
-    def remember(
-        self, age: int, xs: Sequence[Any], keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], template: Template
-    ) -> None:
-        """Remember what was recorded for operands with these keys, which are of a form that is known for any shape."""
-        if not 0 < len(keys) <= MOST_OPERANDS or None in keys or not all([self.stays(value) for _, value in statics]):
-            return
-        if self.room.is_left((*keys, *statics)):
-            program = template.program(len(keys), template.number_kind or _kind_of_numbers(xs, keys), keeps=False)
-            self.table.learn(age, keys, MODE.get().tracks, program, statics)
-
     def is_expected_again(self, keys: list) -> bool:
-        """True if operands with these keys are worth learning.
-
-        Where many were met, those that were met before are: of arrays that grow at each step to learn an operation
-        takes as long as to record it.
-        """
-        if not config.patience:
-            return True
-        these, met = tuple(keys), self.met
-        if these in met:
-            return True
-        met.add(these)
-        self.new += 1
-        return self.new <= _AT_ONCE
+        """True if operands with these keys are worth learning."""
+        return not config.patience or self.room.is_left(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -275,3 +216,8 @@ def key_of(x: Any) -> Any:
 _PYTHON = frozenset((float, int))
 #: Classes of numbers that machine code takes.
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
+
+
+def _is_real(xs: Sequence[Any]) -> bool:
+    """True if no operand has a symbol for an extent."""
+    return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])

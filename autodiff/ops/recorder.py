@@ -162,7 +162,7 @@ class Front:
     def _subscript(self) -> Any:
         """`x[key]`, which learns from the templates of patterns."""
         python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
-        room = Room(table)
+        room = Room()
 
         def slow(x: Any, key: Any) -> Any:
             if not MODE.get().watching:

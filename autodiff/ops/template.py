@@ -37,7 +37,7 @@ from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
 __all__ = [
-    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "public",
+    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "public",
     "remembered",
 ]  # fmt: skip
 
@@ -74,17 +74,15 @@ class Template:
     choices   what dispatch decided meanwhile
     bounds    what is looked at each time: index arrays that are known
     holders   called when one of the choices changes
-    number_kind   of the leaf of an operand that is a number, where `any_shape` made it
     """
 
-    __slots__ = ("_put", "bounds", "choices", "holders", "number_kind", "steps")
+    __slots__ = ("_put", "bounds", "choices", "holders", "steps")
 
     def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
         self.steps = steps
         self.choices = choices
         self.bounds: Bounds | None = None
         self.holders: list[Callable[[], None]] = []
-        self.number_kind: Kind | None = None
         self._put: Any = None
 
     @classmethod
@@ -359,20 +357,20 @@ def _static(rest: tuple, keywords: dict[str, Any]) -> tuple | None:
         return (type(rest[0]), rest[0])
     parts: list[Any] = []
     for value in (*rest, *keywords.values()) if keywords else rest:
-        kinds = kinds_of_static(value)
+        kinds = _kinds_of_static(value)
         if kinds is None:
             return None
         parts += (kinds, value)
     return (*parts, *keywords)
 
 
-def kinds_of_static(value: Any) -> Any:
+def _kinds_of_static(value: Any) -> Any:
     """The type of a static argument, of a tuple those of its items; None for one that is not compared."""
     kind = type(value)
     if kind in _PLAIN:
         return _MINUS_ZERO if kind is float and not value and copysign(1.0, value) < 0 else kind
     if kind is tuple:
-        kinds = tuple([kinds_of_static(item) for item in value])
+        kinds = tuple([_kinds_of_static(item) for item in value])
         return None if None in kinds else kinds
     return kind if isinstance(value, (type, np.dtype)) else None
 

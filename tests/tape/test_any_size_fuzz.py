@@ -5,7 +5,7 @@ import pytest
 from spied import compile_any_size
 
 import autodiff as ad
-from autodiff.ops import any_shape, learner
+from autodiff.ops import learner
 from codegen import sized_code
 from codegen.runtime import native
 
@@ -36,7 +36,7 @@ SIZES = [*range(14), 30, 63, 64, 65, 100, 257, 300]
 
 @pytest.fixture(autouse=True)
 def runs(monkeypatch, patience):
-    """Machine code for any size is made at once, as is what records any shape: how often it was run."""
+    """Machine code for any size is made at once: how often it was run."""
     found = []
     call = sized_code.SizedCode.call
 
@@ -46,7 +46,6 @@ def runs(monkeypatch, patience):
 
     monkeypatch.setattr(sized_code.SizedCode, "call", noted)
     compile_any_size(monkeypatch)
-    monkeypatch.setattr(any_shape, "_TRIED", (2, 4, 8))
     monkeypatch.setattr(learner, "_AT_ONCE", 0)
     return found
 
