@@ -36,14 +36,6 @@ def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
     return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
 
 
-def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
-    """x with a value for each nan, and where they were (None: it can hold none)."""
-    if x.dtype.kind not in "fc":
-        return x, None
-    is_nan = isnan(x)
-    return where(is_nan, value, x), is_nan
-
-
 @public(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
@@ -58,10 +50,7 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.nansum([ad.nan])
     f64[] 0.0
     """
-    x = as_tensor(x, "nansum", "x")
-    axes = axes_of("nansum", axis, x.aval)
-    found, _ = _without(x, 0.0)
-    return sum_(found, axes, dtype=dtype, keepdims=keepdims)
+    return sum_(_filled("nansum", x, axis, 0.0), axis, dtype=dtype, keepdims=keepdims)
 
 
 of_masked(nansum, 0, add)
@@ -83,10 +72,9 @@ def nanmean(x, axis=None, *, keepdims=False):
     x = as_tensor(x, "nanmean", "x")
     x = x if x.dtype.kind in "fc" else cast_to(x, F64)
     axes = axes_of("nanmean", axis, x.aval)
-    found, is_nan = _without(x, 0.0)
-    assert is_nan is not None, "floats may be nan"
+    is_nan = isnan(x)
     counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
-    return divide(sum_(found, axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
+    return divide(sum_(where(is_nan, 0.0, x), axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
 
 
 @further(nanmean)
@@ -100,8 +88,8 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
     if x.dtype.kind != "f":
         return extreme(x, axis, keepdims=keepdims)
     axes = axes_of(name, axis, x.aval)
-    found, is_nan = _without(x, start)
-    y = extreme(found, axes, keepdims=keepdims)
+    is_nan = isnan(x)
+    y = extreme(where(is_nan, start, x), axes, keepdims=keepdims)
     return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
 
 
@@ -159,14 +147,10 @@ def nanprod(x, axis=None, *, keepdims=False):
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
     f64[3] [3. 0. 2.]
     """
-    return _prod_of_filled(x, axis, keepdims=keepdims)
+    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
 
 
-def _prod_of_filled(x: Any, axis: Any, **keywords: Any) -> Tensor:
-    return prod(_filled("nanprod", x, axis, 1.0), axis, **keywords)
-
-
-of_masked(nanprod, 1, multiply, _prod_of_filled)
+of_masked(nanprod, 1, multiply, lambda x, axis, **more: prod(_filled("nanprod", x, axis, 1.0), axis, **more))
 
 
 @public()
@@ -239,8 +223,7 @@ of_masked_spread(nanstd, root_of_squares)
 
 def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, name, "x")
-    if axis is not None:
-        axis = axis_of(name, axis, x.aval)
+    axis = None if axis is None else axis_of(name, axis, x.aval)
     return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
 
 

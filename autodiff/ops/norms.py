@@ -107,7 +107,7 @@ def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
     """The norms of matrices whose rows are along one axis, columns along the other."""
     if ord in (2, -2, "nuc"):
         others = [a for a in range(x.ndim) if a not in (rows, columns)]
-        norms: Any = imported("autodiff.ops.linalg.norms")
+        norms: Any = imported("autodiff.ops.linalg.singular")
         return norms.spectral_norm(transposed(x, (*others, rows, columns)), ord)
     added, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums, left = summed(abs_(x), (added,)), (other - (added < other),)

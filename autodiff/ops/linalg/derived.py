@@ -25,8 +25,7 @@ from ..shaping import expand_dims, reshaped, rows_along
 from ..statistics import floating
 from ..template import public
 from .matrices import matrices, square
-from .norms import spectral_norm
-from .singular import pinv, svdvals, tolerance
+from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, flipped_axes, of_matrices, square, square_aval
+from .matrices import adjoint, flipped_axes, of_finite, of_matrices, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
@@ -53,15 +53,6 @@ def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     u, s, vt = np.linalg.svd(a)
     sign = np.linalg.det(u) * np.linalg.det(vt)
     return u.swapaxes(-1, -2).conj(), s, vt.swapaxes(-1, -2).conj(), sign[..., None, None]
-
-
-def _of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """The value of `run` for finite matrices, nan for the others."""
-    is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
-    if is_finite.all():
-        return run(*arrays)
-    found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
-    return np.where(is_finite, found, found.dtype.type(np.nan))
 
 
 def _adjugate_reference(a: np.ndarray) -> np.ndarray:
@@ -176,7 +167,7 @@ def _change_batch(op, size, xs, mapped):
 #: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
 _adjugate_change = of_matrices(
     "adjugate_change",
-    lambda a, e: _of_finite(_change_reference, a, e),
+    lambda a, e: of_finite(_change_reference, a, e),
     infer=_change_aval,
     vjp=_change_vjp,
     jvp=_change_jvp,
@@ -187,7 +178,7 @@ _adjugate_change = of_matrices(
 #: det(a) · a⁻¹, which every matrix has.
 _adjugate = of_matrices(
     "adjugate",
-    lambda a: _of_finite(_adjugate_reference, a),
+    lambda a: of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
     jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),

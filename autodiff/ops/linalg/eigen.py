@@ -54,7 +54,8 @@ from .matrices import adjoint, first_refused, hermitian_part, of_matrices, squar
 
 __all__ = [
     "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh", "identity",
-    "moved_by_eigenvalues", "moved_by_singular_values", "of_all", "of_columns", "outside", "unknown", "with_rule",
+    "moved_by_eigenvalues", "moved_by_singular_values", "nan_of", "of_all", "of_columns", "of_values", "outside",
+    "unknown", "with_rule",
 ]  # fmt: skip
 
 
@@ -77,6 +78,44 @@ def with_rule(
         keeps_mask=False,
         written=lambda operands, params, aval: operands[0],
     )
+
+
+def of_values(
+    pulled_name: str,
+    values_name: str,
+    together: Callable[[Tensor, Tensor, Tensor], Tensor],
+    inside: Callable[[Tensor, Tensor, Tensor], Tensor],
+    moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+) -> tuple[OwnPrimitive, OwnPrimitive]:
+    """Of matrices a with a decomposition y, and a function of their values whose slopes are g, a row: two operations.
+
+    The gradient u diag(g) vᴴ, from it, a, y and g; and the values, from them, a and y: they have their derivatives
+    where the vectors have none.
+
+    together   together(a, y, g): the gradient
+    inside     inside(a, y, change): uᴴ change v
+    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and `inside`
+    """
+
+    def pulled_vjp(c, _, value, a, y, g):
+        """The change is a symmetric linear map: it is its own transpose."""
+        a_bar, p = moved(a, y, g, c, not g.requires_grad)
+        return (None, a_bar, None, diagonal_row(p))
+
+    def pulled_jvp(dxs, _, value, a, y, g):
+        _, da, _, dg = dxs
+        by_a = None if da is None else moved(a, y, g, da, dg is None)[0]
+        return added(by_a, None if dg is None else together(a, y, dg))
+
+    def values_vjp(bar, _, value, a, y):
+        row = cast_to(reshaped(bar, (*bar.shape[:-1], 1, bar.shape[-1])), a.dtype)
+        return (None, record(pulled, (together(a, y, row), a, y, row)), None)
+
+    def values_jvp(dxs, values, _, a, y):
+        return reshaped(real_part(diagonal_row(inside(a, y, dxs[1]))), values.shape)
+
+    pulled = with_rule(pulled_name, pulled_vjp, pulled_jvp)
+    return pulled, with_rule(values_name, values_vjp, values_jvp)
 
 
 def identity(x: Tensor) -> Tensor:
@@ -140,17 +179,18 @@ class Gaps:
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
         over = divide(self._scale, where(is_none, 1.0, by))
-        return mul0(x, cast_to(where(is_none, 0.0 if is_known else _nan(by.dtype), over), x.dtype))
+        return mul0(x, cast_to(where(is_none, 0.0 if is_known else nan_of(by.dtype), over), x.dtype))
 
 
-def _nan(dtype: np.dtype) -> Tensor:
+def nan_of(dtype: np.dtype) -> Tensor:
+    """nan as part of the graph."""
     return constant(np.nan, dtype_name(dtype))
 
 
 def unknown(x: Tensor, condition: Tensor) -> Tensor:
     """Nan where a condition holds and x is not 0, else 0."""
     real = real_part(x).dtype
-    return mul0(x, cast_to(where(condition, _nan(real), zero_of(real)), x.dtype))
+    return mul0(x, cast_to(where(condition, nan_of(real), zero_of(real)), x.dtype))
 
 
 def of_columns(x: Tensor) -> Tensor:
@@ -240,42 +280,20 @@ def _jvp(dxs, y, a):
     return joined((diagonal_row(inside), dv), y.ndim - 2)
 
 
-def _moved(y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
+def _moved(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
     """The change of v diag(g) vᴴ with a, and vᴴ change v."""
-    w, v = _apart(y)
-    inside = matmul(matmul(adjoint(v), change), v)
+    (w, v), inside = _apart(y), _inside(a, y, change)
     return matmul(matmul(v, moved_by_eigenvalues(Gaps(w), g, inside, is_fixed)), adjoint(v)), inside
 
 
-def _pulled_vjp(c, _, value, a, y, g):
-    """The change is a symmetric linear map: it is its own transpose."""
-    a_bar, inside = _moved(y, g, c, not g.requires_grad)
-    return (None, a_bar, None, diagonal_row(inside))
-
-
-def _pulled_jvp(dxs, _, value, a, y, g):
-    _, da, _, dg = dxs
-    by_slopes = None if dg is None else _with_values(_apart(y)[1], dg)
-    by_a = None if da is None else _moved(y, g, da, dg is None)[0]
-    return added(by_a, by_slopes)
-
-
-#: v diag(g) vᴴ, the gradient that slopes g of eigenvalues give: from it, a, its decomposition and the slopes.
-_pulled = with_rule("eigh_pulled", _pulled_vjp, _pulled_jvp)
-
-
-def _values_vjp(w_bar, _, value, a, y):
-    row = cast_to(reshaped(w_bar, (*w_bar.shape[:-1], 1, w_bar.shape[-1])), a.dtype)
-    return (None, record(_pulled, (_with_values(_apart(y)[1], row), a, y, row)), None)
-
-
-def _values_jvp(dxs, w, value, a, y):
+def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
     v = _apart(y)[1]
-    return reshaped(real_part(diagonal_row(matmul(matmul(adjoint(v), dxs[1]), v))), w.shape)
+    return matmul(matmul(adjoint(v), change), v)
 
 
-#: The eigenvalues, from a and its decomposition: they have their derivatives where the vectors have none.
-_values = with_rule("eigh_values", _values_vjp, _values_jvp)
+_pulled, _values = of_values(
+    "eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _inside, _moved
+)
 
 _eigh = of_matrices(
     "eigh",

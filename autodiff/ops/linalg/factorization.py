@@ -31,7 +31,7 @@ from ..joining import joined
 from ..primitive import expect, zeros_of
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, matrices, of_matrices, square, square_aval
+from .matrices import adjoint, first_refused, hermitian_part, matrices, of_finite, of_matrices, square, square_aval
 from .solving import solved_triangular
 
 __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
@@ -106,10 +106,8 @@ def _complement_aval(q: Aval) -> Aval:
     return q.with_shape((*batch, m, m - k))
 
 
-def _complement_reference(q: np.ndarray) -> np.ndarray:
-    is_sound = np.isfinite(q).all((-1, -2), keepdims=True)
-    found = np.linalg.qr(np.where(is_sound, q, q.dtype.type(0)), mode="complete")[0][..., q.shape[-1] :]
-    return np.where(is_sound, found, q.dtype.type(np.nan))
+def _complement_of_finite(q: np.ndarray) -> np.ndarray:
+    return np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :]
 
 
 def _refused(*_: object) -> NoReturn:
@@ -121,7 +119,7 @@ def _refused(*_: object) -> NoReturn:
 
 _complement = of_matrices(
     "complement",
-    _complement_reference,
+    lambda q: of_finite(_complement_of_finite, q),
     infer=_complement_aval,
     vjp=_refused,
     jvp=_refused,

@@ -24,8 +24,8 @@ from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread
 from ..shaping import reshaped, transposed
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_matrices", "right_side", "square",
-    "square_aval", "substituted", "symmetric_part",
+    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_finite", "of_matrices", "right_side",
+    "square", "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
 
 
@@ -112,6 +112,15 @@ def first_refused(name: str, a: np.ndarray, run: Callable[[np.ndarray], Any], wh
                 break
     n = a.shape[-1]
     return LinAlgError(f"{name}: matrix{which} of {n} rows is {what}\n  asked at {caller()}\n  {mend}")
+
+
+def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """The value of `run` for finite matrices, nan for the others, of which LAPACK would find nothing."""
+    is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
+    if is_finite.all():
+        return run(*arrays)
+    found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
+    return np.where(is_finite, found, found.dtype.type(np.nan))
 
 
 # ---------------------------------------------------------------- substitution

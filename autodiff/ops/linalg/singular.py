@@ -1,4 +1,4 @@
-"""Singular values and vectors, and the pseudo-inverse.
+"""Singular values and vectors, the pseudo-inverse, and norms of singular values.
 
 The decomposition is one operation, so a matrix is decomposed once: its result has u, the row of singular values, and v
 one below the other.
@@ -16,23 +16,24 @@ Sources: Townsend, "Differentiating the singular value decomposition" (2016); of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import Aval, dtype_name
 from codegen.lowering import Call, Decompose
 
-from ...tape import record
+from ...tape import constant, record
 from ...tensor import Tensor
 from ..arguments import number
-from ..arithmetic import add, mul0, multiply, negative, subtract
-from ..complexes import real_part
+from ..arithmetic import add, divide, mul0, multiply, negative, subtract
+from ..complexes import conjugated, real_part
+from ..conditions import equal, logical_and, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import added, expect
+from ..primitive import added, expect, spread_to, zero_of
+from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
 from ..template import public
@@ -40,27 +41,22 @@ from .eigen import (
     Gaps,
     diagonal_of,
     diagonal_row,
+    identity,
     moved_by_singular_values,
+    nan_of,
     of_all,
     of_columns,
+    of_values,
     outside,
     unknown,
     with_rule,
-)
+)  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, matrices, of_matrices
+from .matrices import adjoint, matrices, of_finite, of_matrices
 
 __all__ = [
-    "SVDResult", "apart", "decomposition", "moved_gradient", "pinv", "scaled_by", "svd", "svdvals", "tolerance",
+    "SVDResult", "pinv", "spectral_norm", "svd", "svdvals", "tolerance",
 ]  # fmt: skip
-
-
-def _of_sound(run: Callable[[np.ndarray], np.ndarray], a: np.ndarray) -> np.ndarray:
-    """NumPy's results for finite matrices, nan for the others, of which LAPACK would find nothing."""
-    is_sound = np.isfinite(a).all((-1, -2), keepdims=True)
-    if is_sound.all():
-        return run(a)
-    return np.where(is_sound, run(np.where(is_sound, a, a.dtype.type(0))), a.dtype.type(np.nan))
 
 
 # ---------------------------------------------------------------- decomposition
@@ -145,41 +141,23 @@ def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bo
     return found, p
 
 
-def _pulled_vjp(c, _, value, a, y, g):
-    """The change is a symmetric linear map: it is its own transpose."""
-    a_bar, p = moved_gradient(a, y, g, c, not g.requires_grad)
-    return (None, a_bar, None, diagonal_row(p))
-
-
-def _pulled_jvp(dxs, _, value, a, y, g):
-    (_, da, _, dg), (u, _, v) = dxs, apart(y, a.shape[-2])
-    by_slopes = None if dg is None else scaled_by(u, dg, v)
-    by_a = None if da is None else moved_gradient(a, y, g, da, dg is None)[0]
-    return added(by_a, by_slopes)
-
-
-#: u diag(g) vᴴ, the gradient that slopes g of singular values give: from it, a, its decomposition and the slopes.
-_pulled = with_rule("svd_pulled", _pulled_vjp, _pulled_jvp)
-
-
-def _values_vjp(s_bar, _, value, a, y):
-    u, s, v = apart(y, a.shape[-2])
-    row = cast_to(reshaped(s_bar, s.shape), s.dtype)
-    return (None, record(_pulled, (scaled_by(u, row, v), a, y, row)), None)
-
-
-def _values_jvp(dxs, value, _, a, y):
+def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
+    """uᴴ change v."""
     u, _, v = apart(y, a.shape[-2])
-    return reshaped(real_part(diagonal_row(matmul(matmul(adjoint(u), dxs[1]), v))), value.shape)
+    return matmul(matmul(adjoint(u), change), v)
 
 
-#: The singular values, from a and its decomposition: they have their derivatives where the vectors have none.
-_values = with_rule("singular_values", _values_vjp, _values_jvp)
+def _together(a: Tensor, y: Tensor, row: Tensor) -> Tensor:
+    u, _, v = apart(y, a.shape[-2])
+    return scaled_by(u, row, v)
+
+
+_pulled, _values = of_values("svd_pulled", "singular_values", _together, _inside, moved_gradient)
 
 
 _svd = of_matrices(
     "svd",
-    lambda a: _of_sound(_stacked, a),
+    lambda a: of_finite(_stacked, a),
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
@@ -259,7 +237,7 @@ def _pinv_infer(a: Aval, *, tolerance: float) -> Aval:
 
 
 def _pinv_reference(a: np.ndarray, *, tolerance: float) -> np.ndarray:
-    return _of_sound(lambda x: np.linalg.pinv(x, tolerance), a)
+    return of_finite(lambda x: np.linalg.pinv(x, tolerance), a)
 
 
 def _pinv_vjp(y_bar, y, a, *, tolerance):
@@ -312,3 +290,83 @@ def pinv(a, rcond=None):
     """
     a = matrices("pinv", a)
     return record(_pinv, (a,), (tolerance(a, rcond),))
+
+
+# ---------------------------------------------------------------- norms that are sums of singular values
+#
+#     |a| = sum(g s)     d|a| = sum(g re diag(uᴴ da v))     for known slopes g: 1, or 0, or shared by equal values
+#
+# So the gradient is u diag(g) vᴴ, and its change has a limit where values are equal that do not share (see `eigen`).
+# At a kink, where they share, or where a value that counts is 0, the gradient is one between its sides, as of `max` and
+# `abs`, and second derivatives are nan.
+
+
+def _number(x: Tensor, a: Tensor) -> Tensor:
+    """A number for each matrix, in the dtype of the matrices."""
+    return cast_to(reshaped(x, (*x.shape, 1, 1)), a.dtype)
+
+
+def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
+    """The slopes, nan at kinks."""
+    is_kink = logical_and(Gaps(s).tiny, not_equal(real_part(slopes), zero_of(real_part(slopes).dtype)))
+    return where(is_kink, nan_of(s.dtype), slopes)
+
+
+def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
+    """The seed times u diag(shares) vᴴ, without the values that are 0."""
+    u, s, v = apart(y, a.shape[-2])
+    row = where(equal(s, zero_of(s.dtype)), zero_of(s.dtype), shares)
+    return record(_norm_pulled, (multiply(_number(seed, a), scaled_by(u, row, v)), seed, a, y, slopes))
+
+
+def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
+    moved, p = moved_gradient(a, y, slopes, c, True)
+    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a.shape[-2])[1], slopes))
+    seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
+    return (None, seed_bar, multiply(_number(seed, a), moved), None, None)
+
+
+def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
+    _, dseed, da, _, _ = dxs
+    by_a = None if da is None else multiply(_number(seed, a), moved_gradient(a, y, slopes, da, True)[0])
+    if dseed is None:
+        return by_a
+    u, s, v = apart(y, a.shape[-2])
+    by_seed = multiply(_number(dseed, a), scaled_by(u, _known_slopes(s, slopes), v))
+    return added(by_a, by_seed)
+
+
+#: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
+_norm_pulled = with_rule("norm_pulled", _norm_pulled_vjp, _norm_pulled_jvp)
+
+
+def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
+    return (None, _gradient(y_bar, a, y, shares, slopes), None, None, None)
+
+
+def _norm_jvp(dxs, _, value, a, y, shares, slopes):
+    one = spread_to(constant(1.0, dtype_name(value.dtype)), value.shape)
+    products = multiply(conjugated(_gradient(one, a, y, shares, slopes)), dxs[1])
+    return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
+
+
+#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, the slopes of `_norm_pulled`.
+_norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
+
+
+def spectral_norm(a: Tensor, ord: Any) -> Tensor:
+    """The largest singular value of each matrix (ord 2), the smallest (-2), or the sum of all ("nuc")."""
+    y = decomposition(a)
+    _, s, _ = apart(y, a.shape[-2])
+    row = real_part(s)
+    if ord == "nuc":
+        value = summed(row, (row.ndim - 2, row.ndim - 1))
+        shares = slopes = spread_to(constant(1.0, dtype_name(s.dtype)), s.shape)
+    else:
+        at = 0 if ord == 2 else row.shape[-1] - 1
+        value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
+        equals = part(add(cast_to(Gaps(s).near, row.dtype), identity(row)), row.ndim - 2, at, at + 1)
+        count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
+        shares = cast_to(divide(equals, count), s.dtype)
+        slopes = where(equal(multiply(shares, shares), shares), shares, nan_of(s.dtype))
+    return record(_norm, (value, a, y, shares, slopes))

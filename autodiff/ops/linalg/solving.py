@@ -23,7 +23,7 @@ from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..creation import eye
 from ..diagonals import lower_part, upper_part
-from ..primitive import added, expect, primitive, spread_to
+from ..primitive import OwnPrimitive, added, expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 from ..template import public
 from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
@@ -36,17 +36,42 @@ __all__ = [
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
 
-def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
-    square_aval(name, a)
-    expect(name, (a, b), "fc")
-    if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(located(f"{name}: {b} is no right-hand side of {a}"))
-    return b
+def _solution(
+    name: str,
+    reference: Callable[..., np.ndarray],
+    again: Callable[..., Tensor],
+    lower: str,
+    params: tuple[str, ...] = (),
+    counts: Callable[..., Tensor] = lambda da, **_: da,
+) -> OwnPrimitive:
+    """An operation whose result is x with a @ x = b, for a, factors of a (if any) and b.
 
+    again    again(a, *factors, b, turns, **params): the same of another b, or (`turns`) of the adjoint matrices
+    counts   counts(da, **params): the part of a change of a that counts, a projection; or the change of what is solved
+             by.  Gradients flow to a: factors are how x is computed, and their change follows from that of a
+    """
 
-def _tangent(da: Tensor | None, db: Any, x: Tensor) -> Any:
-    """db - da @ x: the right-hand side whose solution is the tangent of x."""
-    return added(db, None if da is None else negative(matmul(da, x)))
+    def vjp(x_bar, x, a, *rest, **given):
+        *factors, _ = rest
+        b_bar = again(a, *factors, x_bar, True, **given)
+        return (lambda: counts(negative(matmul(b_bar, adjoint(x))), **given), *[None for _ in factors], b_bar)
+
+    def jvp(dxs, x, a, *rest, **given):
+        da, db, factors = dxs[0], dxs[-1], rest[:-1]
+        moved = None if da is None else negative(matmul(counts(da, **given), x))
+        side = added(db, moved)
+        return None if side is None else again(a, *factors, side, False, **given)
+
+    def infer(a: Aval, *rest: Aval, **_: Any) -> Aval:
+        square_aval(name, a)
+        expect(name, (a, rest[-1]), "fc")
+        if rest[-1].ndim != a.ndim or rest[-1].shape[:-1] != a.shape[:-1]:
+            raise ShapeError(located(f"{name}: {rest[-1]} is no right-hand side of {a}"))
+        return rest[-1]
+
+    return of_matrices(
+        name, reference, infer=infer, vjp=vjp, jvp=jvp, params=params, lower=Dense(lower), batch=_batch
+    )
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -71,25 +96,7 @@ def _solve_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         raise first_refused("solve", a, np.linalg.inv, "singular", _MEND) from None
 
 
-def _solve_vjp(x_bar, x, a, b):
-    b_bar = solved(adjoint(a), x_bar)
-    return (lambda: negative(matmul(b_bar, adjoint(x))), b_bar)
-
-
-def _solve_jvp(dxs, x, a, b):
-    return solved(a, _tangent(*dxs, x))
-
-
-_solve = of_matrices(
-    "solve",
-    _solve_reference,
-    infer=lambda a, b: _solve_aval("solve", a, b),
-    vjp=_solve_vjp,
-    jvp=_solve_jvp,
-    lower=Dense("solve"),
-    batch=_batch,
-)
-
+_solve = _solution("solve", _solve_reference, lambda a, b, turns: solved(adjoint(a) if turns else a, b), "solve")
 
 #: Rows up to which a factorisation costs less than to keep it: small matrices are solved in registers.
 _FEW = 8
@@ -198,33 +205,16 @@ def _solve_lu_reference(
     return _solve_reference(a, b) if refuses else _or_nan(np.linalg.solve, a, b)
 
 
-def _solve_lu_vjp(x_bar, x, a, factors, b, *, turned, refuses):
-    b_bar = record(_solve_lu, (a, factors, x_bar), (not turned, refuses))
-    return (lambda: negative(_outer(x, b_bar) if turned else _outer(b_bar, x)), None, b_bar)
-
-
-def _outer(x: Tensor, y: Tensor) -> Tensor:
-    """x yᴴ."""
-    return matmul(x, adjoint(y))
-
-
-def _solve_lu_jvp(dxs, x, a, factors, b, *, turned, refuses):
-    da, _, db = dxs  # the factors' follow from da
-    moved = adjoint(da) if turned and da is not None else da
-    return record(_solve_lu, (a, factors, _tangent(moved, db, x)), (turned, refuses))
+def _solve_lu_again(a: Tensor, factors: Tensor, b: Tensor, turns: bool, *, turned: bool, refuses: bool) -> Tensor:
+    return record(_solve_lu, (a, factors, b), (turned is not turns, refuses))
 
 
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
-_solve_lu = of_matrices(
-    "solve_lu",
-    _solve_lu_reference,
-    infer=lambda a, factors, b, *, turned, refuses: _solve_aval("solve", a, b),
-    vjp=_solve_lu_vjp,
-    jvp=_solve_lu_jvp,
-    lower=Dense("solve_lu"),
-    batch=_batch,
-)
+_solve_lu = _solution(
+    "solve_lu", _solve_lu_reference, _solve_lu_again, "solve_lu", ("turned", "refuses"),
+    counts=lambda da, *, turned, refuses: adjoint(da) if turned else da,
+)  # fmt: skip
 
 
 def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
@@ -245,26 +235,17 @@ def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses:
     return run(a, b) if refuses else _or_nan(run, a, b)
 
 
-def _triangular_vjp(x_bar, x, a, b, *, lower, refuses):
-    b_bar = solved_triangular(adjoint(a), x_bar, not lower, refuses)
-    cut = lower_part if lower else upper_part
-    return (lambda: cut(negative(matmul(b_bar, adjoint(x)))), b_bar)
+def _triangular_again(a: Tensor, b: Tensor, turns: bool, *, lower: bool, refuses: bool) -> Tensor:
+    return solved_triangular(adjoint(a) if turns else a, b, lower is not turns, refuses)
 
 
-def _triangular_jvp(dxs, x, a, b, *, lower, refuses):
-    da, db = dxs
-    cut = lower_part if lower else upper_part
-    return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower, refuses)
-
-
-_solve_triangular = of_matrices(
+_solve_triangular = _solution(
     "solve_triangular",
     _triangular_reference,
-    infer=lambda a, b, *, lower, refuses: _solve_aval("solve_triangular", a, b),
-    vjp=_triangular_vjp,
-    jvp=_triangular_jvp,
-    lower=Dense("triangular"),
-    batch=_batch,
+    _triangular_again,
+    "triangular",
+    ("lower", "refuses"),
+    counts=lambda da, *, lower, refuses: lower_part(da) if lower else upper_part(da),
 )
 
 
@@ -297,26 +278,9 @@ def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.
     return substituted(factor.swapaxes(-1, -2).conj(), half, lower=False)
 
 
-def _factored_vjp(x_bar, x, a, factor, b):
-    b_bar = solved_factored(a, factor, x_bar)
-    return (lambda: negative(matmul(b_bar, adjoint(x))), None, b_bar)
-
-
-def _factored_jvp(dxs, x, a, factor, b):
-    da, _, db = dxs  # the factor's follows from da
-    return None if da is None and db is None else solved_factored(a, factor, _tangent(da, db, x))
-
-
-#: x with a @ x = b, where a = factor @ factorᴴ.  The factor is how it is computed; what gradients flow to is a:
-#: a backward pass, and its derivative, solve with the same factor again.
-_solve_factored = of_matrices(
-    "solve_factored",
-    _factored_reference,
-    infer=lambda a, factor, b: _solve_aval("solve_factored", a, b),
-    vjp=_factored_vjp,
-    jvp=_factored_jvp,
-    lower=Dense("factored"),
-    batch=_batch,
+#: x with a @ x = b, where a = factor @ factorᴴ: a backward pass, and its derivative, solve with the same factor again.
+_solve_factored = _solution(
+    "solve_factored", _factored_reference, lambda a, factor, b, turns: solved_factored(a, factor, b), "factored"
 )
 
 
