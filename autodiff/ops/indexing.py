@@ -261,18 +261,6 @@ def getitem(x, key):
 
 def _selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
-    if type(key) is list:
-        index = as_tensor(key, "x[...]", "an index")
-        key = index if index.dtype == I64 else key
-    if isinstance(key, Tensor) and key.dtype == I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
-        return gathered(x, (index_tensor(key, "x[...]", x.shape[0]),), (0,), 0)
-    if type(key) is slice and x.ndim:  # what an array that grows is read by
-        aval = x.aval
-        start, step, count = _steps(aval, 0, key)
-        extent = aval.shape[0]
-        is_whole = count == extent and step == 1
-        starts, along = ((), ()) if is_whole else ((_start(start, step, count, extent),), (0,))
-        return of_its_own(sliced(x, starts, along, (step,) * len(along), (count, *aval.shape[1:])), x)
     chosen = _selection(x.aval, key)
     if chosen.indices and x.node.kind.out.requires_grad:
         x = _behind_masks(x, key)

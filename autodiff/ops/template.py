@@ -208,7 +208,7 @@ def remembered(
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         memory = _Memory(body, tensors, bounds)
-        made: Any = _run(memory) if tensors else _run_without_tensors(memory)
+        made: Any = _run(memory)
         made.natively, made.tensors, made.templates = memory.natively, tensors, memory.templates
         made.is_remembered = True  # see `reads.is_library_function`
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
@@ -306,32 +306,15 @@ class _Memory:
         return template.program(len(xs), number_kind, keeps=False), template.tell
 
 
-def _run_without_tensors(memory: _Memory) -> Callable[..., Any]:
-    """A body without tensors, recorded again from its templates: no machine code stands in front of it."""
-    again, templates = memory.again, memory.templates
-
-    @wraps(memory.body)
-    def run(*rest: Any, **keywords: Any) -> Any:
-        static = None if MODE.get().watching else _static(rest, keywords)
-        if static is None:
-            return memory.called((), rest, keywords)
-        now = state.now
-        key = (MODE.get().tracks, now.literal, static)
-        template = templates.get(key)
-        return template.put(now, ()) if template else again(key, (), rest, keywords)
-
-    return run
-
-
 def _run(memory: _Memory) -> Callable[..., Any]:
-    """A body of tensors, recorded again from its templates."""
+    """A body, recorded again from its templates."""
     count, templates, again, called = memory.tensors, memory.templates, memory.again, memory.called
 
     @wraps(memory.body)
-    def of_tensors(*args: Any, **keywords: Any) -> Any:
+    def run(*args: Any, **keywords: Any) -> Any:
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
-        is_known = not MODE.get().watching and (count != ITEMS or type(xs) in (list, tuple)) and len(xs) > 0
-        if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
+        is_sequence = count != ITEMS or type(xs) in (list, tuple)
+        if MODE.get().watching or not is_sequence or (count and not xs) or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
             return called(xs, rest, keywords)
         static = _static(rest, keywords) if rest or keywords else ()
         now, nodes = state.now, [x.node for x in xs]
@@ -342,7 +325,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
         template = templates.get(key)
         return template.put(now, tuple(xs)) if template else again(key, tuple(xs), rest, keywords)
 
-    return of_tensors
+    return run
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.

@@ -32,7 +32,7 @@ def u32(*numbers):
 )
 def test_the_words_are_those_that_the_authors_of_threefry_publish(key, counter, answer):
     """The known answers for threefry2x32 with 20 rounds in Random123, `kat_vectors`."""
-    threefry = ad.ops.random.keys.threefry
+    threefry = ad.ops.random_keys.threefry
     inputs = [ad.tensor(n) for n in (*u32(*key), *u32(*counter))]
     for run in (lambda *n: threefry(*n, dtype="i64"), ad.jit(lambda *n: threefry(*n, dtype="i64"))):
         assert run(*inputs).item() & (2**64 - 1) == answer[0] << 32 | answer[1]

@@ -1,4 +1,20 @@
-"""Numbers of a distribution, each out of its own word, and elements of what there is: by weights, in another order."""
+"""Random numbers out of keys (public as `ad.random`): the same key gives the same numbers, always and everywhere.
+
+    key = ad.random.key(0)
+    key, now = ad.random.split(key)
+    noise = ad.random.normal(now, (32, 10))
+
+    keys        key, split, fold_in             of any kind   bits, uniform, randint, bernoulli
+    shaped      normal, truncated_normal, exponential, gumbel, laplace, logistic
+    choosing    categorical, choice, permutation
+
+A key is an i32[2], an argument like any other: another key is no other graph, `ad.vmap` over keys works, and numbers
+are made where they are read, inside the kernels that use them.  Element i of an array is Threefry-2x32 with 20 rounds
+(Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, 2011) of i under the key, so it depends on
+neither threads nor neighbours.  Keys, bits and uniform numbers are those of `jax.random`, bit for bit.
+
+No gradient flows to a key.  One flows to bounds, means and scales that the numbers are shifted and stretched by.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +25,32 @@ import numpy as np
 
 from codegen.ir import dtype_name
 
-from ...errors import DTypeError, ShapeError, located
-from ...tape import constant
-from ...tensor import Tensor
-from ..arguments import axis_of
-from ..arithmetic import add, divide, mod, multiply, negative, subtract
-from ..conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
-from ..conversion import as_tensor, cast_to, dtype_of
-from ..creation import arange, extents_of
-from ..elementwise import erf, log, log1p
-from ..extremes import argmax
-from ..gathering import take
-from ..primitive import F64, I64
-from ..reductions import sum_
-from ..rows import argsort
-from ..scans import cumsum
-from ..shaping import reshape
-from ..slicing import part
-from ..special_normal import erfinv
-from ..statistics import floating
-from ..template import public, remembered
-from .keys import bits, fraction, numbered, of_key
+from ..errors import DTypeError, ShapeError, located
+from ..tape import constant
+from ..tensor import Tensor
+from .arguments import axis_of
+from .arithmetic import add, divide, mod, multiply, negative, subtract
+from .conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
+from .conversion import as_tensor, cast_to, dtype_of
+from .creation import arange, extents_of
+from .elementwise import erf, log, log1p
+from .extremes import argmax
+from .gathering import take
+from .primitive import F64, I64
+from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
+from .reductions import sum_
+from .rows import argsort
+from .scans import cumsum
+from .shaping import reshape
+from .slicing import part
+from .special_normal import erfinv
+from .statistics import floating
+from .template import public, remembered
 
 __all__ = [
-    "bernoulli", "categorical", "choice", "exponential", "gumbel", "laplace", "logistic", "normal", "permutation",
-    "randint", "truncated_normal", "uniform",
-]  # fmt: skip
+    "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gumbel", "key", "laplace", "logistic",
+    "normal", "permutation", "randint", "split", "truncated_normal", "uniform",
+]
 
 _ROOT = math.sqrt(2.0)
 

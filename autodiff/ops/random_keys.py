@@ -11,17 +11,17 @@ from codegen.garbage import ignoring
 from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
-from ...errors import DTypeError, ShapeError, located
-from ...tape import constant
-from ...tensor import Tensor
-from ..conditions import bitwise_right_shift
-from ..conversion import as_tensor, cast_to, dtype_of
-from ..creation import extents_of, iota
-from ..joining import stack
-from ..primitive import I32, I64, broadcast_avals, expect, primitive
-from ..shaping import reshape
-from ..slicing import part
-from ..template import public
+from ..errors import DTypeError, ShapeError, located
+from ..tape import constant
+from ..tensor import Tensor
+from .conditions import bitwise_right_shift
+from .conversion import as_tensor, cast_to, dtype_of
+from .creation import extents_of, iota
+from .joining import stack
+from .primitive import I32, I64, broadcast_avals, expect, primitive
+from .shaping import reshape
+from .slicing import part
+from .template import public
 
 __all__ = ["bits", "fold_in", "fraction", "key", "numbered", "of_key", "split", "threefry"]
 
