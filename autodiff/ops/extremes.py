@@ -274,14 +274,6 @@ def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     return recurrence(b, follows, axis, reverse=False)
 
 
-def _shares(runs: OwnPrimitive, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The elements that attain the extreme (1, others 0), the places whose plateau goes on, each place's share."""
-    found = record(runs, (x,), (axis,))
-    goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
-    attained = subtract(found, multiply(goes_on, 2.0))
-    return attained, goes_on, divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
-
-
 def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
     plateaus = runs(name, numpy)
 
@@ -289,22 +281,17 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
         (x,), (axis,) = xs, params
         if not x.size:
             return (y_bar,)
-        attained, goes_on, share = _shares(plateaus, x, axis)
+        found = record(plateaus, (x,), (axis,))
+        goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
+        attained = subtract(found, multiply(goes_on, 2.0))
+        share = divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
-
-    def jvp(dxs, y, x, *, axis):
-        (dx,) = dxs
-        if dx is None or not x.size:
-            return dx
-        attained, goes_on, share = _shares(plateaus, x, axis)
-        return multiply(_forwards(mul0(attained, dx), goes_on, axis), share)
 
     return primitive(
         name,
         lambda x, *, axis: numpy.accumulate(x, axis),
         infer=running_aval(name, "fi"),
         pull=pull,
-        jvp=jvp,
         lower=Scan(monoid),
         params=("axis",),
         heavy=True,

@@ -25,7 +25,7 @@ from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
 from .primitive import OwnPrimitive, added, expect, linear, primitive, spread_to, times, zeros_of
-from .reductions import reduction, summed, unreduced, widened
+from .reductions import reduction, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
 from .template import public
@@ -153,20 +153,11 @@ def _cumprod_pull(y_bar, y, xs, params, masked):
     return (times(recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
 
 
-def _cumprod_jvp(dxs, y, x, *, axis):
-    (dx,) = dxs
-    if dx is None or not x.size:
-        return dx
-    moved = multiply(dx, _earlier_product(y, axis))
-    return recurrence(moved, x, axis, reverse=False)
-
-
 _cumprod = primitive(
     "cumprod",
     lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
     infer=running_aval("cumprod", "fi"),
     pull=_cumprod_pull,
-    jvp=_cumprod_jvp,
     lower=Scan("mul"),
     params=("axis",),
     heavy=True,
@@ -273,12 +264,8 @@ def _prod_pull(y_bar, y, xs, params, masked):
     return (times(spread(y_bar, axes, x.shape), _product_of_others(x, axes), masked),)
 
 
-def _prod_jvp(dxs, y, x, *, axis):
-    return None if dxs[0] is None else summed(multiply(dxs[0], _product_of_others(x, axis)), axis)
-
-
 _prod = reduction(
-    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull, jvp=_prod_jvp
+    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull
 )
 
 

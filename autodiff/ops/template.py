@@ -314,7 +314,8 @@ def _run(memory: _Memory) -> Callable[..., Any]:
     def run(*args: Any, **keywords: Any) -> Any:
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
         is_sequence = count != ITEMS or type(xs) in (list, tuple)
-        if MODE.get().watching or not is_sequence or (count and not xs) or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
+        is_known = not MODE.get().watching and is_sequence and (len(xs) > 0 or not count)
+        if not is_known or not all([type(x) in _tensors or _is_tensor(x) for x in xs]):
             return called(xs, rest, keywords)
         static = _static(rest, keywords) if rest or keywords else ()
         now, nodes = state.now, [x.node for x in xs]

@@ -19,7 +19,7 @@ from ..complexes import conjugated, imaginary_part, real_aval, real_part
 from ..conversion import cast_to
 from ..creation import eye
 from ..joining import joined
-from ..primitive import added, expect, primitive, spread_to, zeros_of
+from ..primitive import expect, primitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
@@ -133,16 +133,6 @@ def _change_vjp(y_bar, y, a, e):
     return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
 
 
-def _change_jvp(dxs, y, a, e):
-    of_a = None
-    if dxs[0] is not None:
-        each, changes = _each_by_itself(a, e)
-        moved = spread_to(expand_dims(dxs[0], a.ndim - 2), each.shape)
-        of_a = reshaped(_change_of_change(each, changes, moved), e.shape)
-    of_e = None if dxs[1] is None else record(_adjugate_change, (a, dxs[1]))
-    return added(of_a, of_e)
-
-
 def _change_aval(a: Aval, e: Aval) -> Aval:
     square_aval("adjugate_change", a)
     expect("adjugate_change", (a, e), "fc")
@@ -170,7 +160,6 @@ _adjugate_change = of_matrices(
     lambda a, e: of_finite(_change_reference, a, e),
     infer=_change_aval,
     vjp=_change_vjp,
-    jvp=_change_jvp,
     lower=Call(),
     batch=_change_batch,
 )

@@ -26,7 +26,7 @@ from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
-from ..diagonals import halved_lower, lower_part, upper_part
+from ..diagonals import halved_lower, upper_part
 from ..joining import joined
 from ..primitive import expect, zeros_of
 from ..slicing import part
@@ -152,11 +152,6 @@ def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
     return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
 
 
-def _over(x: Tensor, r: Tensor) -> Tensor:
-    """x r⁻¹."""
-    return adjoint(solved_triangular(adjoint(r), adjoint(x), True, refuses=False))
-
-
 def _diagonal(x: Tensor) -> Tensor:
     """The diagonal of each matrix, zeros beside it."""
     return multiply(x, eye(x.shape[-1], dtype=x.dtype))
@@ -176,25 +171,11 @@ def _qr_vjp(y_bar, y, a):
     return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
 
 
-def _qr_jvp(dxs, y, a):
-    q, r = _apart(y)
-    moved = _over(dxs[0], r)
-    inside = matmul(adjoint(q), moved)
-    below = lower_part(inside, -1)
-    turn = subtract(below, adjoint(below))
-    if a.dtype.kind == "c":
-        turn = add(turn, subtract(_diagonal(inside), _real(_diagonal(inside))))
-    dq = add(moved, matmul(q, subtract(turn, inside)))
-    dr = matmul(subtract(inside, turn), r)
-    return joined((dq, upper_part(dr)), y.ndim - 2)
-
-
 _qr = of_matrices(
     "qr",
     _qr_reference,
     infer=_qr_aval,
     vjp=_qr_vjp,
-    jvp=_qr_jvp,
     lower=Decompose("qr"),
 )
 

@@ -249,22 +249,11 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
     return (add(a_bar, subtract(right, matmul(matmul(right, y), a))),)
 
 
-def _pinv_jvp(dxs, y, a, *, tolerance):
-    (da,) = dxs
-    turned, adj = adjoint(y), adjoint(da)
-    dy = negative(matmul(matmul(y, da), y))
-    left = matmul(matmul(y, turned), adj)
-    right = matmul(adj, matmul(turned, y))
-    dy = add(dy, subtract(left, matmul(matmul(left, a), y)))
-    return add(dy, subtract(right, matmul(y, matmul(a, right))))
-
-
 _pinv = of_matrices(
     "pinv",
     _pinv_reference,
     infer=_pinv_infer,
     vjp=_pinv_vjp,
-    jvp=_pinv_jvp,
     lower=Call(),
 )
 
