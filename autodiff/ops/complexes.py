@@ -148,8 +148,7 @@ def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tens
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    body.__name__, body.__doc__ = name, doc
-    made: Function = public(records=operation)(body)
+    made: Function = public(records=operation, name=name, doc=doc)(body)
     return made
 
 

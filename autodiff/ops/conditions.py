@@ -134,15 +134,15 @@ def _logical(of_bits: Function, told: str, example: str) -> Function:
     """An operation on bits, of what is true and what is not."""
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
 
-    def body(x1, x2):
-        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
-
-    body.__name__ = name
-    body.__doc__ = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+    doc = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
 
     {example}
     """
-    made: Function = public()(body)
+
+    def body(x1, x2):
+        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
+
+    made: Function = public(name=name, doc=doc)(body)
     return made
 
 

@@ -119,7 +119,6 @@ def published(
     name: str, body: Any, doc: str, operation: OwnPrimitive, natively: Callable[..., Any] | None = None
 ) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
-    body.__name__, body.__module__, body.__doc__ = name, "autodiff", doc
-    body.natively = natively or OneNode(operation)
-    made: Elementwise = public(records=operation, cls=Elementwise)(body)
+    body.__module__, body.natively = "autodiff", natively or OneNode(operation)
+    made: Elementwise = public(records=operation, cls=Elementwise, name=name, doc=doc)(body)
     return made

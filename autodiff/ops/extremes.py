@@ -193,8 +193,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
     def extreme(x, axis=None, *, keepdims=False):
         return _extremum(operation, of_bool, x, axis, keepdims)
 
-    extreme.__name__ = operation.name
-    extreme.__doc__ = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
+    doc = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
     x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
@@ -206,7 +205,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
 
     {example}
     """
-    made: Function = public(1, operation)(extreme)
+    made: Function = public(1, operation, name=operation.name, doc=doc)(extreme)
     return made
 
 
@@ -246,8 +245,7 @@ def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
     def place(x, axis=None, *, keepdims=False):
         return _place(operation, x, axis, keepdims)
 
-    place.__name__ = operation.name
-    place.__doc__ = f"""Index of the first {word} element along an axis (None: in x flattened).
+    doc = f"""Index of the first {word} element along an axis (None: in x flattened).
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
@@ -255,7 +253,7 @@ def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
 
     {example}
     """
-    made: Function = public(1, operation)(place)
+    made: Function = public(1, operation, name=operation.name, doc=doc)(place)
     return made
 
 
@@ -304,8 +302,7 @@ def _public_running(operation: OwnPrimitive, word: str, example: str) -> Functio
         x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
         return record(operation, (x,), (along,))
 
-    running.__name__ = operation.name
-    running.__doc__ = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
+    doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
 nan from the first nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
@@ -314,7 +311,7 @@ nan from the first nan on.
 
     {example}
     """
-    made: Function = public(1, operation)(running)
+    made: Function = public(1, operation, name=operation.name, doc=doc)(running)
     return made
 
 

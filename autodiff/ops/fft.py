@@ -226,12 +226,11 @@ def _several(name: str, told: str, example: str) -> Function:
             x = one(x, count, axis, norm)
         return irfft(x, n, last, norm) if half is irfft else x
 
-    body.__name__ = name
     raises = "`fft` raises, and ShapeError for"
     if half:
         raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
-    body.__doc__ = f"{told}\n\n    Raises what {raises} more or fewer sizes than axes.\n\n    {example}\n    "
-    made: Function = public()(body)
+    doc = f"{told}\n\n    Raises what {raises} more or fewer sizes than axes.\n\n    {example}\n    "
+    made: Function = public(name=name, doc=doc)(body)
     return made
 
 

@@ -219,20 +219,21 @@ def remembered(
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    cls: type[Function] = Function,
+    cls: type[Function] = Function, name: str = "", doc: str = "",
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
     tensors, bounds   its operations are recorded again from a template: see `remembered`
     records           the operation that it records: users find it as `f.primitive`
+    name, doc         where they are not those of the body
 
     A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.  The examples of its
     documentation begin with the import of this library.
     """
 
     def declare(body: Any) -> Function:
-        body.__name__ = body.__qualname__ = body.__name__.rstrip("_")
-        body.__doc__ = (body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
+        body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
+        body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
         made: Function = cls.declare(body if tensors is None else remembered(tensors, bounds)(body))
         if records is not None:
             made.primitive = records
