@@ -83,19 +83,8 @@ def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
-def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, name, "x")
-    if x.dtype.kind != "f":
-        return extreme(x, axis, keepdims=keepdims)
-    axes = axes_of(name, axis, x.aval)
-    is_nan = isnan(x)
-    y = extreme(where(is_nan, start, x), axes, keepdims=keepdims)
-    return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
-
-
-@public(1)
-def nanmax(x, axis=None, *, keepdims=False):
-    """The largest element that is not nan, as `max` otherwise; nan where all are nan.
+def _nan_extreme(name: str, word: str, extreme: Function, start: float, sign: int, example: str) -> Function:
+    doc = f"""The {word} element that is not nan, as `{extreme.__name__}` otherwise; nan where all are nan.
 
     x: T[..., n, ...]  →  T[..., ...]
 
@@ -104,33 +93,31 @@ def nanmax(x, axis=None, *, keepdims=False):
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> ad.nanmax([1.0, ad.nan, 3.0])
+    {example}
+    """
+
+    def body(x, axis=None, *, keepdims=False):
+        x = as_tensor(x, name, "x")
+        if x.dtype.kind != "f":
+            return extreme(x, axis, keepdims=keepdims)
+        axes = axes_of(name, axis, x.aval)
+        is_nan = isnan(x)
+        y = extreme(where(is_nan, start, x), axes, keepdims=keepdims)
+        return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
+
+    made: Function = public(1, name=name, doc=doc)(body)
+    of_masked_extreme(made, sign)
+    return made
+
+
+nanmax = _nan_extreme("nanmax", "largest", max_, -np.inf, 1, """>>> ad.nanmax([1.0, ad.nan, 3.0])
     f64[] 3.0
     >>> ad.nanmax([ad.nan])
-    f64[] nan
-    """
-    return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
-
-
-@public(1)
-def nanmin(x, axis=None, *, keepdims=False):
-    """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
-
-    x: T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
-    f64[2] [ 1. nan]
-    """
-    return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)
-
-
-of_masked_extreme(nanmax, 1)
-of_masked_extreme(nanmin, -1)
+    f64[] nan""")
+nanmin = _nan_extreme(
+    "nanmin", "smallest", min_, np.inf, -1, """>>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
+    f64[2] [ 1. nan]""",
+)
 
 
 @public()
@@ -221,35 +208,26 @@ of_masked_spread(nanvar, another)
 of_masked_spread(nanstd, root_of_squares)
 
 
-def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, name, "x")
-    axis = None if axis is None else axis_of(name, axis, x.aval)
-    return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
-
-
-@public()
-def nanargmax(x, axis=None, *, keepdims=False):
-    """Index of the first largest element along an axis (None: in x flattened), nan taken for -inf.
+def _nan_place(name: str, word: str, place: Function, fill: float, example: str) -> Function:
+    doc = f"""Index of the first {word} element along an axis (None: in x flattened), nan taken for {fill}.
 
     x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
 
     Raises ShapeError when x has no such axis, or nothing along it.
 
-    >>> ad.nanargmax([1.0, ad.nan, 2.0])
-    i64[] 2
+    {example}
     """
-    return _place_without_nan(argmax, "nanargmax", -np.inf, x, axis, keepdims)
+
+    def body(x, axis=None, *, keepdims=False):
+        x = as_tensor(x, name, "x")
+        axis = None if axis is None else axis_of(name, axis, x.aval)
+        return place(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
+
+    made: Function = public(name=name, doc=doc)(body)
+    return made
 
 
-@public()
-def nanargmin(x, axis=None, *, keepdims=False):
-    """Index of the first smallest element along an axis (None: in x flattened), nan taken for inf.
-
-    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    >>> ad.nanargmin([ad.nan, 1.0, 2.0])
-    i64[] 1
-    """
-    return _place_without_nan(argmin, "nanargmin", np.inf, x, axis, keepdims)
+nanargmax = _nan_place("nanargmax", "largest", argmax, -np.inf, """>>> ad.nanargmax([1.0, ad.nan, 2.0])
+    i64[] 2""")
+nanargmin = _nan_place("nanargmin", "smallest", argmin, np.inf, """>>> ad.nanargmin([ad.nan, 1.0, 2.0])
+    i64[] 1""")

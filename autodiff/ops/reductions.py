@@ -15,6 +15,7 @@ from codegen.ir import Aval
 from codegen.lowering import Reduce
 
 from .. import tree
+from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
@@ -112,47 +113,33 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 # ---------------------------------------------------------------- any, all
 
 
-_any = reduction("any", lambda x, *, axis: np.any(x, axis), "b", discrete=True)
-_all = reduction("all", lambda x, *, axis: np.all(x, axis), "b", discrete=True)
-
-
-def _quantified(operation: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis, x.aval)
-    x = truth(x, operation.name, "x")
-    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
-
-
-@public(1, _any)
-def any_(x, axis=None, *, keepdims=False):
-    """True if any element over an axis, several, or (None) all of them is True.
+def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Function:
+    operation = reduction(name, lambda x, *, axis: reference(x, axis), "b", discrete=True)
+    doc = f"""True if {word} over an axis, several, or (None) all of them {"are" if of_nothing else "is"} True.
 
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
-    Of nothing it is False.  Raises ShapeError when x has no such axis.
+    Of nothing it is {of_nothing}.  Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
-    >>> ad.any([[0, 0], [0, 3]], axis=0)
-    bool[2] [False  True]
+    {example}
     """
-    return _quantified(_any, x, axis, keepdims)
+
+    def body(x, axis=None, *, keepdims=False):
+        x = as_tensor(x, name, "x")
+        axes = axes_of(name, axis, x.aval)
+        x = truth(x, name, "x")
+        return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+
+    made: Function = public(1, operation, name=name, doc=doc)(body)
+    return made
 
 
-@public(1, _all)
-def all_(x, axis=None, *, keepdims=False):
-    """True if all elements over an axis, several, or (None) all of them are True.
-
-    x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
-
-    Of nothing it is True.  Raises ShapeError when x has no such axis.
-
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.all([[1, 0], [2, 3]], axis=1)
-    bool[2] [False  True]
-    """
-    return _quantified(_all, x, axis, keepdims)
+any_ = _quantifier("any", np.any, "any element", False, """>>> ad.any([[0, 0], [0, 3]], axis=0)
+    bool[2] [False  True]""")
+all_ = _quantifier("all", np.all, "all elements", True, """>>> ad.all([[1, 0], [2, 3]], axis=1)
+    bool[2] [False  True]""")
 
 
 # ---------------------------------------------------------------- gradients of custom functions
