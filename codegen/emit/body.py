@@ -26,17 +26,14 @@ from typing import ClassVar
 
 from ..kernel.nest import F32, Block, MemRef, NestFunction, Operation, ScalarType, Value
 from .debug import PlaceOf, Places, ToldLines
-from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
-from .memory import MemoryWriter
-from .operations import SCALAR
-from .phases import phases
-from .runs import write_in_runs
+from .operations import SCALAR, MemoryWriter
+from .phases import phases, write_in_runs
+from .short_rows import is_long, pays, unrolled, write_held
 from .target import Target
 from .tiles import write_tiles
 from .types import llvm_type
-from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
 
 __all__ = ["BodyWriter", "Needs", "argument_names"]

@@ -11,8 +11,7 @@ from .origin import Origin, inherit, lines_of, origins_text
 from .verify import VerifyError, verify
 
 if TYPE_CHECKING:
-    from .dot import print_dot
-    from .text import ParseError, parse
+    from .text import ParseError, parse, print_dot
 
 __all__ = [
     "ANY_LAYOUT", "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op",

@@ -27,13 +27,11 @@ from ..kernel.group import KernelGroup, Root
 from ..lowering import Contract, Reduce
 from ..records import record
 from .demand import choose_roots, is_fused
-from .loops import lay_out
+from .loops import cut_sweeps, find_turns, lay_out
 from .numbered import EMPTY, Numbered, count, numbers, without
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches
-from .segments import cut_sweeps, find_turns
-from .settle import choose_scratch, in_order, settle_storage, store_shared
-from .unit import Unit, fit
+from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
 __all__ = ["Fused", "fuse"]
 

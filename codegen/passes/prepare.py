@@ -21,8 +21,7 @@ from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
 from ..program import Gemm
 from ..records import record
-from .complex import PAIR
-from .joins import JOIN, as_join
+from .complex import JOIN, PAIR, as_join
 
 __all__ = ["Prepared", "computed_by", "gemm_of", "prepare"]
 

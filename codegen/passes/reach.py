@@ -21,7 +21,7 @@ from .numbered import EMPTY, Numbered, count, numbers, one, without
 
 __all__ = ["TREE_LIMIT", "Reach", "Reaches"]
 
-#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `segments`), so LLVM's time is linear in
+#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `loops`), so LLVM's time is linear in
 #: this; beyond, what is kept between those loops would leave the second cache.  What kernels hand on is arrays: of a
 #: program of 500 operations and its gradient (1,525 nodes) two kernels of 1,024 take .41 ms for 1,000 elements and 90
 #: for 100,000, one kernel .25 and 24, and half of LLVM's time.

@@ -2,19 +2,28 @@
 
 A unit is a group of roots that become one kernel, or one node with a step of its own.  `fit` says
 whether and how a root can be computed in a group.
+
+After clustering: in what order units run, which values are stored, what a kernel keeps for itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
 from ..ir import Node
+from ..ir.op import INPUT
+from ..kernel.edges import HEAVY
 from ..kernel.group import KernelGroup, Root
 from ..records import field, record
 from ..symbols import typical
+from .demand import is_fused
 from .loops import chain
-from .numbered import EMPTY, Numbered, numbers
+from .numbered import EMPTY, Numbered, numbers, of, one, without
+from .prepare import Prepared
 from .reach import Reach, Reaches
 
-__all__ = ["Unit", "fit"]
+__all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage", "store_shared"]
 
 #: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
 #: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
@@ -130,3 +139,169 @@ def _is_tail(group: KernelGroup, unit: Unit, root: Root, made: list[Node]) -> bo
         return False
     sources = [unit.roots[leaf] for leaf in made]
     return all((r.is_reduction or r.is_tail) and r.node.aval.size == 1 for r in sources)
+
+
+# ---------------------------------------------------------------- settle
+
+
+#: Bytes of a row that are kept between the stages of a kernel: they must stay in the first cache.
+SCRATCH_BYTES = 16 * 1024
+
+
+def in_order(units: list[Unit]) -> list[Unit]:
+    """An order in which every unit follows those it needs, otherwise as the graph has it."""
+    waiting = dict.fromkeys(units, 0)
+    for unit in units:
+        for follower in unit.followers:
+            waiting[follower] += 1
+    ready = [(u.place, u.number) for u in units if not waiting[u]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, number = heappop(ready)
+        ordered.append(units[number])
+        for follower in units[number].followers:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, (follower.place, follower.number))
+    assert len(ordered) == len(units), "units wait for each other"
+    return ordered
+
+
+def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> set[Node]:
+    """Make roots of dear values that two units would both compute; gives them.
+
+    The first unit that computes such a value stores it, if it computes all of it; else a new unit
+    before that one does.  `units` are in the order in which they run, and stay so.
+    """
+    dear = of([j for j, node in enumerate(reaches.nodes) if _may_be_shared(node, reaches)])
+    always: Numbered | None = None
+    seen = found = EMPTY
+    for unit in units:
+        shared = without(unit.tree & seen & dear, found)
+        if shared:
+            if always is None:
+                always = _always_shared(nodes, reaches)
+            new_here = [reaches.nodes[j] for j in numbers(without(unit.tree, seen))]
+            found |= shared & (always | _read_by(new_here, reaches))
+        seen |= unit.tree
+    if not found:
+        return set()
+    first: dict[int, Unit] = {}
+    missing = found
+    for unit in units:
+        here = unit.tree & missing
+        first.update(dict.fromkeys(numbers(here), unit))
+        missing = without(missing, here)
+    before: dict[Unit, list[Unit]] = {}
+    hosted: dict[Unit, Numbered] = {}
+    new: set[Node] = set()
+    for j in numbers(found):
+        node = reaches.nodes[j]
+        unit = first[j]
+        if _hosts(unit, node, reaches):
+            hosted[unit] = hosted.get(unit, EMPTY) | one(j)
+        elif reaches.of(node).tree & hosted.get(unit, EMPTY) or reaches.of(node).leaves & unit.made:
+            # It needs what the first unit makes, or only then stores.
+            continue
+        else:
+            before.setdefault(unit, []).append(_maker(node, len(units) + len(before)))
+        new.add(node)
+        reaches.roots.add(node)
+    if before:
+        units[:] = [u for unit in units for u in (*before.get(unit, ()), unit)]
+    return new
+
+
+def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of nodes that a root reads, or a step of its own: wherever else they are computed, they are shared."""
+    return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
+
+
+def _read_by(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of the computed nodes that these read."""
+    return of([reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number])
+
+
+def _may_be_shared(node: Node, reaches: Reaches) -> bool:
+    return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
+
+
+def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
+    """Let a unit that computes all of `node`, at its own place, store it on the way."""
+    group = unit.group
+    if group is None or node.aval.size != group.total:
+        return False
+    root = Root(node, node.aval.shape)
+    placed = fit(group, unit, root, reaches)
+    if placed is None or root.row or root.is_tail:
+        return False
+    group.inner, group.strides = placed
+    # Readers in the same stage find it computed; later ones load it.
+    group.roots.insert(0, root)
+    unit.roots[node] = root
+    return True
+
+
+def _maker(node: Node, number: int) -> Unit:
+    """A unit that does nothing but compute and store a value."""
+    root = Root(node, node.aval.shape)
+    group = KernelGroup(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
+    return Unit(number, 0, None, group, roots={node: root})
+
+
+def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> set[Node]:
+    """Say which roots are written to memory: outputs, and what another unit or a later stage reads."""
+    stored = {n for n in prepared.graph.outputs if n.op is not INPUT}
+    for unit in units:
+        if unit.group is None and unit.node is not None:
+            stored.add(unit.node)
+        stored.update([n for j in numbers(without(unit.leaves, unit.made)) if (n := reaches.leaves[j]).op is not INPUT])
+        # A root reads what earlier stages of its unit make: nothing does in the first stage.
+        first = min([r.stage for r in unit.roots.values()], default=0)
+        for root in unit.roots.values():
+            if root.stage == first:
+                continue
+            for j in numbers(reaches.of(root.node).leaves & unit.made):
+                own = unit.roots[reaches.leaves[j]]
+                if not own.is_reduction and not own.row and own.stage < root.stage:
+                    stored.add(own.node)
+    for unit in units:
+        if unit.group is not None:
+            for root in unit.roots.values():
+                root.stored = root.node in stored
+            unit.group.roots = [r for r in unit.group.roots if r.stored or r.is_reduction]
+    return stored
+
+
+def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
+    """Keep dear values of a row that a later stage needs again, as far as a row fits in the cache."""
+    stages = max((r.stage for r in group.roots), default=0)
+    if group.inner is None or stages == 0:
+        return
+    trees = [EMPTY] * (stages + 1)
+    for root in group.roots:
+        if not root.row:
+            trees[root.stage] |= reaches.of(root.node).tree
+    bytes_left = SCRATCH_BYTES
+    chosen: set[Node] = set()
+    before = trees[0]
+    for stage in range(1, stages + 1):
+        shared = trees[stage] & before
+        before |= trees[stage]
+        wanted = {i for j in numbers(without(trees[stage], shared)) for i in reaches.nodes[j].inputs}
+        wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
+        wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
+        for j in numbers(shared):
+            node = reaches.nodes[j]
+            size = group.inner * node.aval.dtype.itemsize
+            if (
+                node in wanted
+                and node not in chosen
+                and node.aval.size == group.total
+                and size <= bytes_left
+                and reaches.of(node).price >= HEAVY
+            ):
+                chosen.add(node)
+                bytes_left -= size
+    group.scratch = frozenset(chosen)

@@ -17,7 +17,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
-from ...kernel.functions import OF_ONE
+from ...kernel.instructions import OF_ONE
 from ..target import Target
 from ..types import intrinsic_suffix, returned, struct_type, vector_type
 from .code import FunctionCode, Lane
@@ -45,7 +45,7 @@ class _Functions(Mapping[str, Callable[..., Lane]]):
 
 FUNCTIONS = _Functions(
     {name: f"{file}.{name}" for name, (file, _, _) in OF_ONE.items()}
-    | {"atan2": "arc.atan2", "fmod": "remainder.fmod", "pow": "power.pow_"}
+    | {"atan2": "arc.atan2", "fmod": "power.fmod", "pow": "power.pow_"}
 )
 #: And what is written only together with another one.
 _WRITERS = _Functions(FUNCTIONS.homes | {
@@ -56,7 +56,7 @@ _WRITERS = _Functions(FUNCTIONS.homes | {
 #: Those that need another way for huge arguments, and which these are.
 _FAR = _Functions(
     dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
-    | {"fmod": "remainder.is_large_quotient", "bell": "erf.bell_is_far"}
+    | {"fmod": "power.is_large_quotient", "bell": "erf.bell_is_far"}
 )
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
 #: "bell" is exp(-x*x), "fade" exp(-2|x|).
