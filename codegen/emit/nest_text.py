@@ -141,7 +141,7 @@ class Text:
         self.unless_failed(self.let("signal", f"call i32 %account(i64 {spent})"))
 
 
-# ---------------------------------------------------------------- nest states
+# ---------------------------------------------------------------- states of a loop
 
 
 class Moving:

@@ -249,7 +249,7 @@ SCALAR: dict[str, Emit] = {
 }
 
 
-# ---------------------------------------------------------------- memory
+# ---------------------------------------------------------------- memory of single numbers
 
 
 #: Scratch of a kernel starts on a cache line, so that vectors never straddle two.

@@ -148,7 +148,7 @@ def _registers(plan: LoopPlan) -> int:
     return 2 if cost <= _MODERATE or latency > _WAITS * cost else 1
 
 
-# ---------------------------------------------------------------- runs
+# ---------------------------------------------------------------- runs of vectors
 
 
 #: The number of iterations, or vectors, that are added up by themselves where there are twice as many.

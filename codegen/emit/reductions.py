@@ -24,7 +24,7 @@ from ..records import record
 from .operations import BEYOND, SCALAR, Writer, extreme
 from .types import LLVM_TYPES
 
-__all__ = ["Extreme", "Reduction", "collapsed", "combined", "find_extreme", "halved", "is_free"]
+__all__ = ["Extreme", "Reduction", "combined", "find_extreme", "halved", "is_free"]
 
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
@@ -97,13 +97,8 @@ def combined(w: Writer, reductions: list[Reduction], ones: list[str], others: li
 
 
 def _both(w: Writer, reduction: Reduction, one: str, other: str) -> str:
-    """Two partial results as one; of an extreme the value alone."""
+    """Two partial results as one, of no extreme with a place."""
     type = reduction.type
-    if reduction.better and type.is_float:
-        return extreme(w, f"o{reduction.better[1:]}", type, one, other)
-    if reduction.better:
-        better = w.value(f"icmp {reduction.better} {w.spelled(type)} {other}, {one}")
-        return w.value(f"select {w.spelled(I1)} {better}, {w.spelled(type)} {other}, {w.spelled(type)} {one}")
     assert reduction.combine is not None
     name = reduction.combine.name
     if name in BEYOND:
@@ -152,49 +147,7 @@ def _lanes(w: Writer, type: ScalarType, name: str, whole: int, first: int, lanes
     return w.value(f"shufflevector {vector} {name}, {vector} poison, <{lanes} x i32> <{order}>")
 
 
-def collapsed(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:
-    """All lanes' partial results as one.  Of extremes first the values alone: their place is the first that has it."""
-    found: list[str] = []
-    for j, reduction in enumerate(reductions):
-        if reduction.is_place:
-            w.lanes = lanes
-            holds = _holds(w, reductions[j - 1].type, partial[j - 1], found[-1])
-            place, none = w.spelled(I64), w.literal((1 << 63) - 1, I64)
-            chosen = w.value(f"select {w.spelled(I1)} {holds}, {place} {partial[j]}, {place} {none}")
-            found.append(_folded(w, None, I64, chosen, lanes))
-        else:
-            found.append(_folded(w, reduction, reduction.type, partial[j], lanes))
-    w.lanes = 1
-    return found
-
-
-def _folded(w: Writer, reduction: Reduction | None, type: ScalarType, name: str, lanes: int) -> str:
-    """Halves of a vector combined, and halves of those, down to one number; without a reduction the smallest."""
-    while lanes > 1:
-        lanes //= 2
-        low, high = (_lanes(w, type, name, 2 * lanes, first, lanes) for first in (0, lanes))
-        w.lanes = lanes
-        name = _both(w, reduction, low, high) if reduction else _smaller(w, low, high)
-    return name
-
-
-def _holds(w: Writer, type: ScalarType, values: str, top: str) -> str:
-    """The lanes that have the extreme of all, which is nan where any is."""
-    vector, bit = w.spelled(type), w.spelled(I1)
-    first = w.value(f"insertelement {vector} poison, {LLVM_TYPES[type]} {top}, i64 0")
-    every = w.value(f"shufflevector {vector} {first}, {vector} poison, <{w.lanes} x i32> zeroinitializer")
-    if not type.is_float:
-        return w.value(f"icmp eq {vector} {values}, {every}")
-    is_nan = w.value(f"fcmp uno {vector} {values}, {values}")
-    return w.value(f"or {bit} {is_nan}, {w.value(f'fcmp oeq {vector} {values}, {every}')}")
-
-
-def _smaller(w: Writer, a: str, b: str) -> str:
-    is_less = w.value(f"icmp slt {w.spelled(I64)} {b}, {a}")
-    return w.value(f"select {w.spelled(I1)} {is_less}, {w.spelled(I64)} {b}, {w.spelled(I64)} {a}")
-
-
-# ---------------------------------------------------------------- extremes
+# ---------------------------------------------------------------- extremes and their places
 
 
 _LOGIC = ("arith.cmpf", "arith.cmpi", "arith.andi", "arith.ori", "arith.xori")

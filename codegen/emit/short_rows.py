@@ -189,7 +189,7 @@ def _is_scratch(memory: Value) -> bool:
     return isinstance(memory.owner, Operation) and memory.owner.name == "memref.alloca"
 
 
-# ---------------------------------------------------------------- held
+# ---------------------------------------------------------------- rows in registers
 
 
 #: A loop of so many iterations is written out.

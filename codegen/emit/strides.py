@@ -53,7 +53,7 @@ def multiple(stride: Stride, factor: int) -> Stride:
     return None if stride is None else stride * factor
 
 
-# ---------------------------------------------------------------- forms
+# ---------------------------------------------------------------- places as sums of products
 
 
 @record(frozen=True)

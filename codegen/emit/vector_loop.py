@@ -16,7 +16,7 @@ from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import DEAR, RUN, SEARCHED, Phase, is_long, is_open, may_be_known
-from .reductions import Reduction, collapsed, combined, halved
+from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
 from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
@@ -345,8 +345,8 @@ class VectorLoop(VectorMemory):
         """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
         if not partial:
             return initial
-        totals = collapsed(self, self.plan.reductions, partial, lanes)
-        self.lanes, body = 1, self.body
+        totals, body = self._narrowed(partial, lanes, 1), self.body
+        self.lanes = 1
         for reduction in self.plan.reductions:
             if reduction.load is not None:
                 body.load(reduction.load)

@@ -30,6 +30,7 @@ from .vector_values import VectorValues
 
 __all__ = ["VectorMemory", "load_every_second"]
 
+
 class VectorMemory(VectorValues):
     """Loads and stores of a planned loop.
 
@@ -338,7 +339,7 @@ class VectorMemory(VectorValues):
             done += piece
 
 
-# ---------------------------------------------------------------- every
+# ---------------------------------------------------------------- every second element
 
 
 def load_every_second(w: Writer, element: ScalarType, address: str) -> str:

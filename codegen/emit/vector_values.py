@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VectorValues", "is_by_doubles", "quotient"]
 
+
 class VectorValues(Writer):
     """A writer of vectors: it knows each value by lanes, and makes those that it is asked for.
 
@@ -99,7 +100,7 @@ class VectorValues(Writer):
         return self.body.needs.function(name, type, self.lanes, is_called=self.plan.is_large)
 
 
-# ---------------------------------------------------------------- quotients
+# ---------------------------------------------------------------- quotients of 64-bit integers
 
 
 _NAMES = ("arith.divsi", "arith.remsi", "arith.floordivsi")

@@ -21,4 +21,4 @@ __all__ = [
 ]
 
 # For those who look.
-__getattr__, __dir__ = lazily(globals(), {"print_dot": "dot", "ParseError": "text", "parse": "text"})
+__getattr__, __dir__ = lazily(globals(), dict.fromkeys(("ParseError", "parse", "print_dot"), "text"))

@@ -52,6 +52,7 @@ from .op import INPUT, OPS, Op
 
 __all__ = ["ParseError", "parse", "print_dot"]
 
+
 class ParseError(ValueError):
     """Text that is no graph; the message begins with the line."""
 
@@ -282,7 +283,7 @@ class _TextReader:
         return tuple(values)
 
 
-# ---------------------------------------------------------------- dot
+# ---------------------------------------------------------------- drawings
 
 
 def print_dot(graph: Graph) -> str:

@@ -34,6 +34,7 @@ from .scalar import Scalar
 
 __all__ = ["PROGRAMS", "build_dense", "is_native"]
 
+
 def _both(k: Scalar, answers: Sequence[Value]) -> Value:
     found = answers[0]
     for answer in answers[1:]:
@@ -200,7 +201,7 @@ PROGRAMS: dict[str, Callable[[Job, Index], Value | None]] = {
 }
 
 
-# ---------------------------------------------------------------- dense
+# ---------------------------------------------------------------- the kernel of all matrices
 
 
 def is_native(computed: Node) -> bool:

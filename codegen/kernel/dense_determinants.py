@@ -19,6 +19,7 @@ from .nest import F32, Value
 
 __all__ = ["DETERMINANTS"]
 
+
 def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
     """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""
     k, f, n, a = job.k, job.f, job.n, job.input(0, b)

@@ -173,7 +173,7 @@ class Elements:
         return Reader(node.aval.shape, lambda *index: self.at(node, index))
 
 
-# ---------------------------------------------------------------- built
+# ---------------------------------------------------------------- kernels that are built
 
 
 @record(frozen=True)

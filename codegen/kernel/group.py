@@ -23,6 +23,7 @@ from .index import Index, constant_index, flatten, split_loop
 
 __all__ = ["KernelGroup", "Positions", "Root", "TiledSweep", "strides_of"]
 
+
 def strides_of(shape: tuple[int, ...]) -> list[int]:
     """The stride of each axis of a packed array."""
     strides, stride = [], 1
@@ -137,7 +138,7 @@ class KernelGroup:
         return 0 if self.inner is None else sum(1 for s in self.strides if s >= self.inner)
 
 
-# ---------------------------------------------------------------- positions
+# ---------------------------------------------------------------- positions of the loops of a group
 
 
 class Positions:

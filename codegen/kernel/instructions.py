@@ -27,6 +27,7 @@ from .nest import F32, F64, I1, I8, I32, I64, INDEX, ScalarType
 
 __all__ = ["FLOATS", "INSTRUCTIONS", "INTEGERS", "OF_ONE", "Instruction", "function_of", "is_function"]
 
+
 def _erf(x: float) -> float:
     return math.erf(float(x))
 
@@ -57,7 +58,7 @@ OF_ONE: dict[str, tuple[str, Callable, str]] = {
 }
 
 
-# ---------------------------------------------------------------- instructions
+# ---------------------------------------------------------------- all instructions
 
 
 FLOATS = (F32, F64)

@@ -56,6 +56,7 @@ __all__ = [
     "write",
 ]  # fmt: skip
 
+
 class Reals:
     """Numbers that are values of the builder.
 
@@ -201,7 +202,7 @@ def field(k: Scalar, type: ScalarType, *, is_complex: bool) -> Reals:
     return Complexes(k, type) if is_complex else Reals(k, type)
 
 
-# ---------------------------------------------------------------- matrices
+# ---------------------------------------------------------------- matrices in memory
 
 
 Place = Index | int
@@ -311,7 +312,7 @@ def set_to_identity(x: Matrix, n: int) -> None:
         x.put(f.number(1.0), i, i)
 
 
-# ---------------------------------------------------------------- dense job
+# ---------------------------------------------------------------- the arrays of a node
 
 
 #: How much is written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops, 104 so.

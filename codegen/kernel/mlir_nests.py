@@ -128,7 +128,7 @@ class MlirWriter:
         return name, type
 
 
-# ---------------------------------------------------------------- mlir nests
+# ---------------------------------------------------------------- loops and branches
 
 
 _ANSWER = Aval((), np.dtype(np.bool_))

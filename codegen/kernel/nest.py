@@ -68,6 +68,7 @@ __all__ = [
     "known_integer",
 ]  # fmt: skip
 
+
 class ScalarType:
     """A scalar type, one object per type: compare with `is`."""
 
@@ -234,7 +235,7 @@ class Status(IntEnum):
     REFUSED = 4
 
 
-# ---------------------------------------------------------------- form
+# ---------------------------------------------------------------- the form of functions
 
 
 def form_of(function: NestFunction) -> Hashable:

@@ -276,7 +276,7 @@ def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
     return is_sum(root.node.op.lower.monoid, type_of(root)) and axes[0] in positions.reduced(root)
 
 
-# ---------------------------------------------------------------- together
+# ---------------------------------------------------------------- several rows at a time
 
 
 #: Up to which costs of an element, in additions, so many rows are done together.

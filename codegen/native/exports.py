@@ -151,7 +151,7 @@ def _result(routine: Routine, call: str) -> list[str]:
     return [f"return of_{'i' if kind.signed else 'u'}64({call})"]
 
 
-# ---------------------------------------------------------------- library
+# ---------------------------------------------------------------- libraries
 
 
 _METH_FASTCALL = 0x80

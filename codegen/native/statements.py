@@ -26,6 +26,7 @@ from .translation import Computed, spelled
 
 __all__ = ["RoutineWriter", "refuse_wrong_uses"]
 
+
 class RoutineWriter(CallWriter):
     """The text of a whole function."""
 
@@ -329,7 +330,7 @@ class RoutineWriter(CallWriter):
         self.jump("leave")
 
 
-# ---------------------------------------------------------------- ways
+# ---------------------------------------------------------------- ways through a function
 
 
 #: For each local that has a value: 0, or the line since which it is stale.

@@ -32,14 +32,14 @@ from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Dense, Map, Move, Reduce, Scan, Scatter
 from ..program import BufferProgram, HostCall, Kernel, bodies
 from ..records import replace
-from .complex import JOIN, PAIR, placed_parts
 from .fuse import Fused, fuse
-from .in_place import Draft, renamed, same_memory, share_memory
+from .in_place import Draft, share_memory
 from .numbered import numbers
 from .prepare import Prepared, computed_by, gemm_of
 from .recur import results_together
 from .rewrites import room_of
 from .storage import let_past_caches
+from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
 
 __all__ = ["BodyPlanner", "drafted", "exact_nodes", "for_any_extent"]
@@ -65,7 +65,6 @@ def drafted(
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
-    reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
     placed = placed_parts(prepared.graph)
     exact = exact_nodes(prepared.graph)
@@ -76,8 +75,6 @@ def drafted(
                 from .nests import draft_nest  # loops and branches only
 
                 drafts.append(draft_nest(results, body_planner(f"{prefix}{len(drafts)}_")))
-            continue
-        if not reshaped.keys().isdisjoint(unit.roots):
             continue
 
         def is_stored(node: Node, unit: Unit = unit) -> bool:
@@ -90,11 +87,8 @@ def drafted(
                 draft = replace(work, members=_members(unit, fused)), values
             drafts.append(draft)
 
-    shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
-    drafts = renamed(drafts, shares)
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
-    drafts, taken_by = share_memory(prepared.graph, drafts)
-    return drafts, shares | taken_by
+    return share_memory(prepared.graph, drafts)
 
 
 def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
@@ -183,7 +177,7 @@ def _words(unit: Unit, fused: Fused) -> str:
     return "_".join(list(dict.fromkeys(words))[:_NAMED])
 
 
-# ---------------------------------------------------------------- exact
+# ---------------------------------------------------------------- values that every kernel must compute alike
 
 
 def exact_nodes(graph: Graph) -> frozenset[Node]:

@@ -18,17 +18,17 @@ which stays in the cache.  What is cheap to compute again from memory is not han
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from ..ir import Node
-from ..kernel.edges import HEAVY
 from ..kernel.group import KernelGroup, Root, TiledSweep, strides_of
 from ..kernel.index import Atom, Index, Quotient, flatten
 from .numbered import EMPTY, Numbered, has, numbers
 from .reach import Reaches
 
 __all__ = ["chain", "cut_sweeps", "find_turns", "lay_out"]
+
 
 def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
     """Strides in falling order, if each divides the one before: then together they cut the domain into axes."""
@@ -158,7 +158,7 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
     return axes[atom] * cut if cut > 1 and atom in axes else None
 
 
-# ---------------------------------------------------------------- segments
+# ---------------------------------------------------------------- large sweeps, cut into several loops
 
 
 #: What one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops hand on
@@ -309,22 +309,7 @@ def _here(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reach
             x = node.inputs[edge.input]
             if x.aval.size == group.total and x not in found and flatten(edge.index, x.aval.shape) == own:
                 found.add(x)
-    return _side_by_side(reversed(ordered), reaches)
-
-
-def _side_by_side(nodes: Iterable[Node], reaches: Reaches) -> dict[Node, None]:
-    """The nodes with functions of one value behind the first of them: sin and cos have steps in common."""
-    functions: dict[Node, list[Node]] = {}
-    behind: dict[Node, list[Node]] = {}
-    for node in nodes:
-        same = functions.setdefault(node.inputs[0], []) if _is_function(node, reaches) else []
-        behind.setdefault(same[0] if same else node, []).append(node)
-        same.append(node)
-    return dict.fromkeys([node for together in behind.values() for node in together])
-
-
-def _is_function(node: Node, reaches: Reaches) -> bool:
-    return len(node.inputs) == 1 and reaches.weight(node) >= HEAVY
+    return dict.fromkeys(reversed(ordered))
 
 
 def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reaches) -> dict[Node, int]:

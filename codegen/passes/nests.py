@@ -18,7 +18,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
-from ..ir.op import Op
+from ..ir.op import internal
 from ..kernel.nest import Block, NestFunction, Value, known_integer
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
@@ -31,12 +31,8 @@ __all__ = ["draft_nest", "merged"]
 Planner = Callable[[Graph, str], BufferProgram]
 
 
-def _no_rule() -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
-
-
 #: Memory of a step for itself.
-_WORKSPACE = Op("workspace", infer=_no_rule, reference=None, lower=None)
+_WORKSPACE = internal("workspace", None)
 
 
 def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[Node, ...]]:
@@ -165,7 +161,7 @@ def _asking(nested: Repetition | Retreat) -> Graph:
     return Graph.of(step.inputs, [*step.outputs, *answer], step.name)
 
 
-# ---------------------------------------------------------------- merge
+# ---------------------------------------------------------------- small kernels that follow each other
 
 
 #: Operations of one kernel.

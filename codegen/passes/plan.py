@@ -18,12 +18,12 @@ from ..lowering import Fourier, Order
 from ..program import BufferProgram, Gemm, HostCall, Step
 from ..records import record
 from ..symbols import is_watched
-from .complex import needs_parts, seen
 from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
-from .rewrites import choose, inner, sorts
+from .rewrites import inner, sorts
 from .storage import Pack, place_buffers
+from .stored_parts import needs_parts, seen
 
 if TYPE_CHECKING:
     from . import complex_parts, drafts
@@ -44,7 +44,6 @@ def by_parts(graph: Graph) -> Graph:
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("separate", separate),
     ("by_parts", by_parts),
-    ("choose", choose),
     ("sorts", sorts),
     ("inner", inner),
 )

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
-from ..ir.op import CONSTANT, INPUT, Op
+from ..ir.op import CONSTANT, INPUT, Op, internal
 from ..lowering import Call, Map, Nest
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..records import replace
@@ -36,13 +36,9 @@ from .rebuild import inlined, rebuilt
 
 __all__ = ["RESULT", "counted", "results_together", "separate"]
 
-def _no_rule(*_avals: Any, **_params: Any) -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
-
-
 #: One result, by its number; or several, or (None) all of the node's dtype, as a vector.  `starts`: where each
 #: input begins in the array that it is a part of.
-RESULT = Op("nested", infer=_no_rule, reference=None, lower=Call(), params=("nested", "starts", "number"))
+RESULT = internal("nested", Call(), ("nested", "starts", "number"))
 
 
 def separate(graph: Graph) -> Graph:
@@ -159,7 +155,7 @@ def _reads(graph: Graph, k: int) -> bool:
     return node in graph.outputs or any(node in n.inputs for n in graph.nodes)
 
 
-# ---------------------------------------------------------------- counting
+# ---------------------------------------------------------------- elements that follow from their number
 
 
 _I64 = Aval((), np.dtype(np.int64))

@@ -1,9 +1,4 @@
-"""Common subexpression elimination: what is computed twice is computed once.
-
-Dead code elimination.
-
-Constant folding: numbers known when the graph is built are computed then.
-"""
+"""Work that a program is spared: what is computed twice (`cse`), for nobody (`dce`), of known numbers (`fold`)."""
 
 from __future__ import annotations
 
@@ -15,6 +10,7 @@ from ..lowering import Call
 from .rebuild import rebuild
 
 __all__ = ["cse", "dce", "fold"]
+
 
 def cse(graph: Graph) -> Graph:
     """Replace a node by an earlier one of the same operation, parameters and inputs.
@@ -44,7 +40,7 @@ def _key(node: Node) -> tuple[Any, ...]:
     return node.op, repr(node.params) if node.op is CONSTANT else node.params, inputs
 
 
-# ---------------------------------------------------------------- dce
+# ---------------------------------------------------------------- what nobody reads
 
 
 def dce(graph: Graph) -> Graph:
@@ -60,7 +56,7 @@ def dce(graph: Graph) -> Graph:
     return inherit(graph, Graph(graph.inputs, reversed(nodes), graph.outputs, graph.name), {})
 
 
-# ---------------------------------------------------------------- fold
+# ---------------------------------------------------------------- what is known
 
 
 def fold(graph: Graph) -> Graph:

@@ -136,7 +136,7 @@ def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
     free.insert(at, (offset, size))
 
 
-# ---------------------------------------------------------------- caches
+# ---------------------------------------------------------------- past the caches
 
 
 #: Bytes that a kernel reads and writes, from which on its large results go past the caches: those of the last cache of

@@ -227,7 +227,7 @@ def _split(a: Lane) -> Pair:
     return high, a - high
 
 
-# ---------------------------------------------------------------- cbrt
+# ---------------------------------------------------------------- the cube root
 
 
 def cbrt(k: FunctionCode, x: Lane) -> Lane:
@@ -250,7 +250,7 @@ def cbrt(k: FunctionCode, x: Lane) -> Lane:
     return k.with_sign(k.select(is_plain, y * k.power_of_two(n), size), k.sign_of(x))
 
 
-# ---------------------------------------------------------------- remainder
+# ---------------------------------------------------------------- the remainder
 
 
 def fmod(k: FunctionCode, x: Lane, y: Lane) -> Lane:

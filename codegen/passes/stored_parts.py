@@ -1,4 +1,6 @@
-"""Complex numbers become pairs of real ones: from here on the compiler sees nothing else.
+"""Values whose parts are stored in one memory: the two of complex numbers, and those of a long concatenation.
+
+Complex numbers become pairs of real ones: from here on the compiler sees nothing else.
 
     y: c128[n] = mul(x, w)          x.re = part(x), ...         y.re = mul_re(x.re, x.im, w.re, w.im), ...
 
@@ -7,11 +9,11 @@ every second number; an output, and what the host or a loop reads, is a `pair` o
 branches are graphs like any other: their states are such pairs.  An operation that has no formula is computed by
 NumPy, whose arrays are complex again.
 
-    complex                    whether there are any, and what every plan asks
+    this file                  whether there are any, and what every plan asks
     complex_parts              the graph of the parts
     kernel.complex_formulas    elementwise operations: the real and the imaginary part of each
 
-Concatenations of many parts: what computes a part stores it where it goes.
+Of concatenations of many parts, what computes a part stores it where it goes:
 
     y: f64[300,16] = concatenate(a, b, ...)      element i of b is element 16 + i of y
 
@@ -28,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Aval, Graph, Node
-from ..ir.op import Op
+from ..ir.op import Op, internal
 from ..lowering import Call
 from ..nested import Nested
 from .recur import RESULT
@@ -70,19 +72,15 @@ def has_complex(nested: Nested) -> bool:
     return any(map(needs_parts, nested.graphs.values()))
 
 
-# ---------------------------------------------------------------- joins
+# ---------------------------------------------------------------- concatenations of many parts
 
 
 #: Fewer parts are chosen among: then what reads the whole can be computed in the same loop.
 _MANY = 8
 
 
-def _no_rule(*_avals: Any, **_params: Any) -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
-
-
 #: `concatenate`, its parts stored in its memory.
-JOIN = Op("join", infer=_no_rule, reference=None, lower=Call(), params=("axis",))
+JOIN = internal("join", Call(), ("axis",))
 
 
 def as_join(node: Node) -> Node:
