@@ -77,7 +77,7 @@ def derived(make: Callable[..., Op], *given: Any) -> Op:
 
 
 def _never(*_, **__):
-    raise AssertionError("an aval that is given is not inferred")
+    raise AssertionError("inputs carry their aval, and so do nodes that passes make")
 
 
 def internal(name: str, lower: Any, params: tuple[str, ...] = ()) -> Op:

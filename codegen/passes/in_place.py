@@ -20,11 +20,14 @@ from typing import Any
 
 from ..ir import Graph, Node
 from ..kernel.nest import Block, NestFunction, Operation, Value, is_parallel
-from ..lowering import Scatter
+from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
+from .fuse import Fused
+from .numbered import numbers
+from .recur import RESULT
 
-__all__ = ["Draft", "argument_names", "share_memory"]
+__all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
 
 #: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
 Draft = tuple[Any, tuple[Any, ...]]
@@ -63,6 +66,46 @@ def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
     """Values that more than one kernel writes: pairs, by parts."""
     times = Counter(values[j] for work, values in drafts if isinstance(work, Kernel) for j in work.function.writes)
     return {value for value, count in times.items() if count > 1}
+
+
+def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
+    """For each value that is only another stored one in another shape, that one: they can be one buffer.
+
+    Not for what a user gives or is given, for what the host sees (its arrays have shapes; loops and branches have
+    places in memory), or where one kernel reads both.
+    """
+    fixed = {*graph.inputs, *graph.outputs}
+    for unit in fused.units:
+        if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
+            fixed.update(unit.node.inputs, [unit.node])
+    readers: dict[Node, set[int]] = {}
+    found: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    for unit in fused.units:
+        if unit.group is None or len(unit.roots) != 1:
+            continue
+        (node,) = unit.roots
+        x = node
+        while isinstance(x.op.lower, Move) and x.op.lower.is_reshape and (x is node or x not in fused.stored):
+            x = x.inputs[0]
+        if x is node or x not in fused.stored or x in fixed or x in taken or x in found:
+            continue
+        if node in fixed and node not in graph.outputs:
+            continue
+        readers = readers or _readers(fused)
+        if readers.get(node, set()).isdisjoint(readers.get(x, set())):
+            found[node] = x
+            taken.add(x)
+    return found
+
+
+def _readers(fused: Fused) -> dict[Node, set[int]]:
+    """For each stored value the places of the units that read it."""
+    found: dict[Node, set[int]] = {}
+    for place, unit in enumerate(fused.units):
+        for j in numbers(unit.leaves):
+            found.setdefault(fused.reaches.leaves[j], set()).add(place)
+    return found
 
 
 def renamed(drafts: Sequence[Draft], names: dict[Hashable, Hashable]) -> list[Draft]:

@@ -21,7 +21,7 @@ from ..symbols import is_watched
 from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
-from .rewrites import inner, sorts
+from .rewrites import choose, inner, sorts
 from .storage import Pack, place_buffers
 from .stored_parts import needs_parts, seen
 
@@ -44,6 +44,7 @@ def by_parts(graph: Graph) -> Graph:
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("separate", separate),
     ("by_parts", by_parts),
+    ("choose", choose),
     ("sorts", sorts),
     ("inner", inner),
 )
