@@ -22,7 +22,7 @@ from itertools import pairwise
 from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
-from .joint import find_joint
+from .math import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, find_extreme, is_free
 from .rising import held_back, is_known_before, is_rising

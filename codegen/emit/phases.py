@@ -200,8 +200,8 @@ def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initia
         return None
     around = Block([INDEX, *[v.type for v in carried]])
 
-    def run() -> list[str]:
-        first, *totals = [body.names[v] for v in around.arguments]
+    def run(*totals: str) -> list[str]:
+        first = body.names[around.arguments[0]]
         smin = body.declare("llvm.smin.i64", "i64", ("i64", "i64"))
         end = body.value(f"add nsw i64 {first}, {RUN}")
         end = body.value(f"call i64 {smin}(i64 {end}, i64 {upper})")

@@ -319,36 +319,16 @@ class _Held(VectorLoop):
             for number in range(int(lower), int(upper)):
                 rows = self._row(str(number), rows)
         else:
-            rows = self._rows(lower, upper, rows)
+            types = [self.spelled(load.result.type) for load in found.loads]
+            rows = body.loop(
+                self.outer, self.outer_counter, lower, upper, "1", rows,
+                lambda *now: self._row(body.names[self.outer_counter], [*now]), types=types,
+            )  # fmt: skip
         body.lines[place:place] = self.hoisted
         body.names.update({self.counter: "0", **places})
         for store, row in zip(found.stores, rows, strict=True):
             self.vectors[store.operands[0]] = row
             super().store(store)
-
-    def _rows(self, lower: str, upper: str, rows: list[str]) -> list[str]:
-        """The loop; gives the rows at its end."""
-        body = self.body
-        number, before = body.next_number(), body.label
-        counter, phis = f"%i.{number}", [f"%row.{number}.{j}" for j in range(len(rows))]
-        body.lines.append(f"  br label %loop.{number}")
-        body.start(f"loop.{number}")
-        header = len(body.lines)
-        body.lines.append(f"  %more.{number} = icmp slt i64 {counter}, {upper}")
-        body.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
-        body.start(f"body.{number}")
-        after = self._row(counter, phis)
-        body.lines.append(f"  %next.{number} = add nsw i64 {counter}, 1")
-        body.lines.append(f"  br label %loop.{number}")
-        types = [self.spelled(load.result.type) for load in self.found.loads]
-        body.lines[header:header] = [
-            f"  {name} = phi {type} [ {first}, %{before} ], [ {last}, %{body.label} ]"
-            for name, type, first, last in zip(
-                [counter, *phis], ["i64", *types], [lower, *rows], [f"%next.{number}", *after], strict=True
-            )
-        ]
-        body.start(f"done.{number}")
-        return phis
 
     def _row(self, counter: str, rows: list[str]) -> list[str]:
         """One iteration of the outer loop; gives the rows after it."""
