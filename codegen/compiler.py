@@ -47,6 +47,7 @@ __all__ = [
     "make_program", "recorded", "set_mode", "stages", "step_times", "store",
 ]  # fmt: skip
 
+
 class Store:
     """The executables of graphs that were compiled, and what is known of graphs that differ in extents alone.
 

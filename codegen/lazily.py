@@ -1,6 +1,6 @@
 """Names of a package that are imported when somebody first asks for them (PEP 562).
 
-    __getattr__, __dir__ = lazily(globals(), {"print_dot": "dot", "parse": "text"})
+    __getattr__, __dir__ = lazily(globals(), {"print_dot": "text", "parse": "text"})
 
 `from package import parse` works as ever, and so do `package.parse` and `import *`; `dir(package)` lists the public
 names, those of `__all__`.  What is never asked for is never read from disk.

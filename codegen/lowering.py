@@ -108,7 +108,7 @@ class Call:
 
 @record(frozen=True)
 class Dense(Call):
-    """A program of `kernel.dense_programs` (cholesky, triangular, solve, inverse, ...), for each matrix of a batch.
+    """A program of `kernel.dense` (cholesky, triangular, solve, inverse, ...), for each matrix of a batch.
 
     What it refuses (a singular matrix), the reference decides: it raises, or it gives the value.
     """

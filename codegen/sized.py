@@ -17,8 +17,7 @@ from .blas import one_thread
 from .garbage import ignoring
 from .ir import CONSTANT, Aval, Graph, Node
 from .ir.evaluate import Evaluation, evaluate_node, last_readers, takes_any_layout, unshared
-from .passes.cse import cse
-from .passes.dce import dce
+from .passes.redundant import cse, dce
 from .passes.simplify import simplify
 from .symbols import Symbol, SymbolicFloat, as_float, formula
 from .written import defined

@@ -22,8 +22,7 @@ from .emit.nests import kernels_in
 from .ir import Aval, Graph
 from .kernel.nest import NestFunction
 from .passes import optimize, plan
-from .passes.caches import is_beyond_caches
-from .passes.storage import in_chains
+from .passes.storage import in_chains, is_beyond_caches
 from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While, bodies
 from .records import record, replace
 from .runtime import whole

@@ -14,8 +14,8 @@ LATER = (
     "autodiff.cli", "autodiff.control", "autodiff.custom.call", "autodiff.demo", "autodiff.dispatch.introspection",
     "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
-    "autodiff.transforms.second_order", "codegen.families", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
-    "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",
+    "autodiff.transforms.second_order", "codegen.families", "codegen.ir.text", "codegen.kernel.mlir",
+    "codegen.passes.nests", "codegen.runtime.driven",
     "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.shared_blocks",
 )  # fmt: skip

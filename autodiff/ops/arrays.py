@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import dtype_name
-from codegen.kernel.functions import OF_ONE
+from codegen.kernel.instructions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
 
 __all__ = ["on_arrays", "where_of_arrays", "with_loop"]

@@ -7,9 +7,9 @@ transpose.  `elementwise` and `matmul` see to that; the functions here, which ar
 x alone but of its parts, have their rules written out.
 
 Complex arrays are compiled by parts: what is recorded here becomes operations on real numbers, and fuses with what
-is around it (`codegen.passes.complex`).  Values are NumPy's within a few ulps, at finite arguments; exp, log, sqrt and
-abs also where a part is infinite or nan, the other functions may give nan there.  Of products and quotients also nan
-and infinity are NumPy's: a real factor takes part as a complex number whose imaginary part is zero.
+is around it (`codegen.passes.stored_parts`).  Values are NumPy's within a few ulps, at finite arguments; exp, log, sqrt
+and abs also where a part is infinite or nan, the other functions may give nan there.  Of products and quotients also
+nan and infinity are NumPy's: a real factor takes part as a complex number whose imaginary part is zero.
 """
 
 from __future__ import annotations

@@ -26,17 +26,14 @@ from typing import ClassVar
 
 from ..kernel.nest import F32, Block, MemRef, NestFunction, Operation, ScalarType, Value
 from .debug import PlaceOf, Places, ToldLines
-from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
-from .memory import MemoryWriter
-from .operations import SCALAR
-from .phases import phases
-from .runs import write_in_runs
+from .operations import SCALAR, MemoryWriter
+from .phases import phases, write_in_runs
+from .short_rows import is_long, pays, unrolled, write_held
 from .target import Target
 from .tiles import write_tiles
 from .types import llvm_type
-from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
 
 __all__ = ["BodyWriter", "Needs", "argument_names"]
@@ -252,21 +249,24 @@ class BodyWriter(MemoryWriter):
         upper: str,
         step: str,
         initial: list[str],
-        write: Callable[[], list[str]] | None = None,
+        write: Callable[..., list[str]] | None = None,
         *,
+        types: Sequence[str] | None = None,
         is_seen: bool = True,
     ) -> list[str]:
         """A loop over one of the block's arguments; gives what it carried.
 
-        `write()` writes its body and gives the names carried on; by default it is the block.  The
-        carried values are the arguments behind the counter.  `is_seen`: see `stepped`.
+        `write(*carried)` writes its body and gives the names carried on; by default it is the block.  The carried
+        values are the arguments behind the counter, or others of these types.  `is_seen`: see `stepped`.
         """
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
         self.names[counter] = variable
-        carried = block.arguments[1:] if initial else []
-        phis = [f"%acc.{number}.{j}" for j in range(len(carried))]
-        self.names.update(zip(carried, phis, strict=True))
+        phis = [f"%acc.{number}.{j}" for j in range(len(initial))]
+        if types is None:
+            carried = block.arguments[1:] if initial else []
+            self.names.update(zip(carried, phis, strict=True))
+            types = [llvm_type(value.type) for value in carried]
 
         self.lines.append(f"  br label %loop.{number}")
         self.start(f"loop.{number}")
@@ -275,7 +275,7 @@ class BodyWriter(MemoryWriter):
         self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
         self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
         self.start(f"body.{number}")
-        yielded = write() if write else self._region(block)
+        yielded = write(*phis) if write else self._region(block)
         # A variable below the upper bound cannot overflow by a step of one; a start that is not
         # negative stays so.
         wraps = " nsw" if step == "1" else ""
@@ -284,8 +284,7 @@ class BodyWriter(MemoryWriter):
         self.lines += self.stepped(number, variable, step, wraps, is_seen=is_seen and self.loops == loops)
         self.lines.append(f"  br label %loop.{number}")
         self.lines[header] = f"  {variable} = phi i64 [ {lower}, %{before} ], [ {after}, %{self.label} ]"
-        for j, (value, first, last) in enumerate(zip(carried, initial, yielded, strict=True)):
-            type = llvm_type(value.type)
+        for j, (type, first, last) in enumerate(zip(types, initial, yielded, strict=True)):
             self.lines[header + 1 + j] = (
                 f"  {phis[j]} = phi {type} [ {first}, %{before} ], [ {last}, %{self.label} ]"
             )

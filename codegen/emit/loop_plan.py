@@ -22,13 +22,11 @@ from itertools import pairwise
 from ..kernel.instructions import INSTRUCTIONS, is_function
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
-from .extremes import find_extreme
-from .forms import LinearForm, form_of, never_meet
-from .joint import find_joint
+from .math import find_joint
 from .operations import SCALAR
-from .reductions import Reduction, is_free
+from .reductions import Reduction, find_extreme, is_free
 from .rising import held_back, is_known_before, is_rising
-from .strides import NEAR, VARYING, RunStride, Stride, multiple, summed
+from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]

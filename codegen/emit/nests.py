@@ -31,8 +31,7 @@ from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While, al
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, internal, nameless
-from .nest_states import Flip, Moving, Near, Turning
-from .nest_text import SMALL, SPACE, Text
+from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
 from .target import Target
 
 __all__ = ["NestText", "emit_nest", "kernels_in"]

@@ -6,17 +6,25 @@
 
 Lanes see every eighth element, say, each in order.  So for an extreme met in two lanes the smaller
 place stays, as it would have if the loop had run one by one.
+
+Finding argmax and argmin in a loop: an extreme that is carried together with its place.
+
+    better = cmpf ogt, x, top             or olt, sgt, slt, ugt, ult
+    takes  = better                       or with what is said of nan, made of the same numbers
+    yield select(takes, x, top), select(takes, j, place)
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..kernel.instructions import INSTRUCTIONS
-from ..kernel.nest import I1, I64, Operation, ScalarType, Value
+from ..kernel.nest import I1, I64, Block, Operation, ScalarType, Value
 from ..records import record
 from .operations import BEYOND, SCALAR, Writer, extreme
 from .types import LLVM_TYPES
 
-__all__ = ["Reduction", "collapsed", "combined", "halved", "is_free"]
+__all__ = ["Extreme", "Reduction", "combined", "find_extreme", "halved", "is_free"]
 
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
@@ -89,13 +97,8 @@ def combined(w: Writer, reductions: list[Reduction], ones: list[str], others: li
 
 
 def _both(w: Writer, reduction: Reduction, one: str, other: str) -> str:
-    """Two partial results as one; of an extreme the value alone."""
+    """Two partial results as one, of no extreme with a place."""
     type = reduction.type
-    if reduction.better and type.is_float:
-        return extreme(w, f"o{reduction.better[1:]}", type, one, other)
-    if reduction.better:
-        better = w.value(f"icmp {reduction.better} {w.spelled(type)} {other}, {one}")
-        return w.value(f"select {w.spelled(I1)} {better}, {w.spelled(type)} {other}, {w.spelled(type)} {one}")
     assert reduction.combine is not None
     name = reduction.combine.name
     if name in BEYOND:
@@ -144,43 +147,58 @@ def _lanes(w: Writer, type: ScalarType, name: str, whole: int, first: int, lanes
     return w.value(f"shufflevector {vector} {name}, {vector} poison, <{lanes} x i32> <{order}>")
 
 
-def collapsed(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:
-    """All lanes' partial results as one.  Of extremes first the values alone: their place is the first that has it."""
-    found: list[str] = []
-    for j, reduction in enumerate(reductions):
-        if reduction.is_place:
-            w.lanes = lanes
-            holds = _holds(w, reductions[j - 1].type, partial[j - 1], found[-1])
-            place, none = w.spelled(I64), w.literal((1 << 63) - 1, I64)
-            chosen = w.value(f"select {w.spelled(I1)} {holds}, {place} {partial[j]}, {place} {none}")
-            found.append(_folded(w, None, I64, chosen, lanes))
-        else:
-            found.append(_folded(w, reduction, reduction.type, partial[j], lanes))
-    w.lanes = 1
+# ---------------------------------------------------------------- extremes and their places
+
+
+_LOGIC = ("arith.cmpf", "arith.cmpi", "arith.andi", "arith.ori", "arith.xori")
+
+
+@record(frozen=True)
+class Extreme:
+    """better      the predicate by which an element replaces the extreme so far
+    values      all that depends on the extreme so far, from it to what is carried on
+    """
+
+    better: str
+    values: frozenset[Value]
+
+
+def find_extreme(block: Block, top: Value, place: Value, next_top: Value, next_place: Value) -> Extreme | None:
+    """The extreme that a block carries in `top`, its place in `place`; None if they are something else."""
+    chosen, chosen_place = (_select(v) for v in (next_top, next_place))
+    if chosen is None or chosen_place is None or chosen.operands[0] is not chosen_place.operands[0]:
+        return None
+    takes, x, before = chosen.operands
+    if before is not top or chosen_place.operands[2] is not place:
+        return None
+    logic = _dependent(block, top)
+    comparisons = [
+        o for o in logic
+        if o.name in ("arith.cmpf", "arith.cmpi") and o.operands == [x, top] and o.attributes["predicate"] in _BETTER
+    ]  # fmt: skip
+    if len(comparisons) != 1 or any(o.name not in _LOGIC for o in logic if o is not chosen):
+        return None
+    values = frozenset({top, place, next_top, next_place, *(o.result for o in logic)})
+    uses = Counter(v for o in block.operations for v in o.operands if v in values)
+    inside = Counter(v for o in (*logic, chosen_place, block.operations[-1]) for v in o.operands if v in values)
+    return Extreme(comparisons[0].attributes["predicate"], values) if uses == inside and takes in values else None
+
+
+_BETTER = ("ogt", "olt", "sgt", "slt", "ugt", "ult")
+
+
+def _select(value: Value) -> Operation | None:
+    owner = value.owner
+    return owner if isinstance(owner, Operation) and owner.name == "arith.select" else None
+
+
+def _dependent(block: Block, value: Value) -> list[Operation]:
+    """The operations that need this value, by others or at once; the terminator and the place aside."""
+    values, found = {value}, []
+    for operation in block.operations[:-1]:
+        if any(v in values for v in operation.operands):
+            if operation.name == "arith.select" and operation.operands[0] in values and value not in operation.operands:
+                continue
+            values.update(operation.results)
+            found.append(operation)
     return found
-
-
-def _folded(w: Writer, reduction: Reduction | None, type: ScalarType, name: str, lanes: int) -> str:
-    """Halves of a vector combined, and halves of those, down to one number; without a reduction the smallest."""
-    while lanes > 1:
-        lanes //= 2
-        low, high = (_lanes(w, type, name, 2 * lanes, first, lanes) for first in (0, lanes))
-        w.lanes = lanes
-        name = _both(w, reduction, low, high) if reduction else _smaller(w, low, high)
-    return name
-
-
-def _holds(w: Writer, type: ScalarType, values: str, top: str) -> str:
-    """The lanes that have the extreme of all, which is nan where any is."""
-    vector, bit = w.spelled(type), w.spelled(I1)
-    first = w.value(f"insertelement {vector} poison, {LLVM_TYPES[type]} {top}, i64 0")
-    every = w.value(f"shufflevector {vector} {first}, {vector} poison, <{w.lanes} x i32> zeroinitializer")
-    if not type.is_float:
-        return w.value(f"icmp eq {vector} {values}, {every}")
-    is_nan = w.value(f"fcmp uno {vector} {values}, {values}")
-    return w.value(f"or {bit} {is_nan}, {w.value(f'fcmp oeq {vector} {values}, {every}')}")
-
-
-def _smaller(w: Writer, a: str, b: str) -> str:
-    is_less = w.value(f"icmp slt {w.spelled(I64)} {b}, {a}")
-    return w.value(f"select {w.spelled(I1)} {is_less}, {w.spelled(I64)} {b}, {w.spelled(I64)} {a}")

@@ -3,14 +3,19 @@
     a number      the same for all neighbours: 1 for a counter, 0 for what is no vector
     RunStride         a multiple of what only the run knows
     VARYING       there is no pattern
+
+Places as sums of products, as they were built: 2 i + 1 is 2 i and one more, which no other iteration uses.
 """
 
 from __future__ import annotations
 
-from ..kernel.nest import Value
+from collections.abc import Iterable
+from itertools import combinations
+
+from ..kernel.nest import Operation, Value, known_integer
 from ..records import record
 
-__all__ = ["NEAR", "VARYING", "RunStride", "Stride", "multiple", "summed"]
+__all__ = ["NEAR", "VARYING", "LinearForm", "RunStride", "Stride", "form_of", "multiple", "never_meet", "summed"]
 
 #: Elements that are no further apart lie on few lines of the cache.
 NEAR = 4
@@ -46,3 +51,55 @@ def multiple(stride: Stride, factor: int) -> Stride:
     if isinstance(stride, RunStride):
         return RunStride(stride.step, stride.factor * factor) if factor else 0
     return None if stride is None else stride * factor
+
+
+# ---------------------------------------------------------------- places as sums of products
+
+
+@record(frozen=True)
+class LinearForm:
+    """constant + Σ factor·value."""
+
+    terms: frozenset[tuple[Value, int]]
+    constant: int
+
+    def factor(self, value: Value) -> int:
+        """The factor that a value is multiplied by."""
+        return dict(self.terms).get(value, 0)
+
+
+def form_of(index: Value) -> LinearForm:
+    """An index as a sum of products."""
+    terms: dict[Value, int] = {}
+    constant = 0
+    waiting = [(index, 1)]
+    while waiting:
+        value, factor = waiting.pop()
+        owner = value.owner
+        if (number := known_integer(value)) is not None:
+            constant += factor * number
+        elif isinstance(owner, Operation) and owner.name == "arith.addi":
+            waiting += [(v, factor) for v in owner.operands]
+        elif (
+            isinstance(owner, Operation)
+            and owner.name == "arith.muli"
+            and (by := known_integer(owner.operands[1])) is not None
+        ):
+            waiting.append((owner.operands[0], factor * by))
+        else:
+            terms[value] = terms.get(value, 0) + factor
+    return LinearForm(frozenset((v, f) for v, f in terms.items() if f), constant)
+
+
+def never_meet(indices: Iterable[Value], counter: Value, inside: set[Value]) -> bool:
+    """True if no two iterations of a loop can use one place of these: 2 i and 2 i + 1, say.
+
+    inside    all values that may differ between iterations
+    """
+    forms = [form_of(index) for index in indices]
+    step = abs(forms[0].factor(counter))
+    if not step or any(form.terms != forms[0].terms for form in forms):
+        return False
+    if any(value in inside for value, _ in forms[0].terms if value is not counter):
+        return False
+    return all((a.constant - b.constant) % step for a, b in combinations(forms, 2))

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
-from .phases import DEAR, Phase
-from .quotients import is_by_doubles, quotient
-from .reductions import Reduction, collapsed, combined, halved
+from .phases import DEAR, RUN, SEARCHED, Phase, is_long, is_open, may_be_known
+from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
-from .runs import RUN, SEARCHED, is_long, is_open, may_be_known
 from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
+from .vector_values import is_by_doubles, quotient
 
 if TYPE_CHECKING:
     from .body import BodyWriter
@@ -116,7 +115,7 @@ class VectorLoop(VectorMemory):
         return results
 
     def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str], is_searched: bool) -> list[str]:
-        """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `runs`)."""
+        """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `phases`)."""
         body, lanes, reductions = self.body, phase.lanes, self.plan.reductions
         number, before, place = body.next_number(), body.label, len(body.lines)
         first, totals = f"%run.{number}", [f"%sum.{number}.{j}" for j in range(len(partial))]
@@ -346,8 +345,8 @@ class VectorLoop(VectorMemory):
         """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
         if not partial:
             return initial
-        totals = collapsed(self, self.plan.reductions, partial, lanes)
-        self.lanes, body = 1, self.body
+        totals, body = self._narrowed(partial, lanes, 1), self.body
+        self.lanes = 1
         for reduction in self.plan.reductions:
             if reduction.load is not None:
                 body.load(reduction.load)

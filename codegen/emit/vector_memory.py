@@ -6,6 +6,13 @@
     a known distance apart      one by one
     adjacent, or held back      `rising`
     anything else               a gather or scatter
+
+Loads of every second element, as of the parts of complex numbers: out of two whole vectors.
+
+    a[2i + 1]        two vectors from 2i + 1 on, of the second only what there must be
+
+Of elements three or four apart those that are needed are loaded one by one: three vectors and what puts them together
+take longer (us, with the gradient: energy of 300 bodies in 3 dimensions 541, so 315; a mixture in 4 229, 158).
 """
 
 from __future__ import annotations
@@ -14,14 +21,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
-from .every import load_every_second
+from .operations import Writer
 from .phases import DEAR
 from .rising import load_rising
 from .strides import VARYING, RunStride, Stride
-from .types import ALIGNMENT, LLVM_TYPES
+from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
 
-__all__ = ["VectorMemory"]
+__all__ = ["VectorMemory", "load_every_second"]
 
 
 class VectorMemory(VectorValues):
@@ -330,3 +337,19 @@ class VectorMemory(VectorValues):
             piece = 1 << (self.active - done).bit_length() - 1
             yield done, piece
             done += piece
+
+
+# ---------------------------------------------------------------- every second element
+
+
+def load_every_second(w: Writer, element: ScalarType, address: str) -> str:
+    """Every second element from an address on."""
+    type, lanes, alignment = w.spelled(element), w.lanes, ALIGNMENT[element]
+    low = w.value(f"load {type}, ptr {address}, align {alignment}")
+    # Of the second vector nothing behind the last element: there may be none.
+    bits, mask = f"<{lanes} x i1>", first_lanes(lanes - 1, lanes)
+    callee = w.declare(f"llvm.masked.load.{w.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+    behind = w.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {lanes}")
+    high = w.value(f"call {type} {callee}(ptr {behind}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)")
+    listed = ", ".join(f"i32 {place}" for place in range(0, 2 * lanes, 2))
+    return w.value(f"shufflevector {type} {low}, {type} {high}, <{lanes} x i32> <{listed}>")

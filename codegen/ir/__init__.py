@@ -11,8 +11,7 @@ from .origin import Origin, inherit, lines_of, origins_text
 from .verify import VerifyError, verify
 
 if TYPE_CHECKING:
-    from .dot import print_dot
-    from .text import ParseError, parse
+    from .text import ParseError, parse, print_dot
 
 __all__ = [
     "ANY_LAYOUT", "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op",
@@ -22,4 +21,4 @@ __all__ = [
 ]
 
 # For those who look.
-__getattr__, __dir__ = lazily(globals(), {"print_dot": "dot", "ParseError": "text", "parse": "text"})
+__getattr__, __dir__ = lazily(globals(), dict.fromkeys(("ParseError", "parse", "print_dot"), "text"))

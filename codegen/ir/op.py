@@ -15,7 +15,7 @@ import numpy as np
 
 from .aval import DTYPES, Aval
 
-__all__ = ["CONSTANT", "INPUT", "OPS", "Op", "define", "derived"]
+__all__ = ["CONSTANT", "INPUT", "OPS", "Op", "define", "derived", "internal"]
 
 
 class Op:
@@ -77,7 +77,12 @@ def derived(make: Callable[..., Op], *given: Any) -> Op:
 
 
 def _never(*_, **__):
-    raise AssertionError("inputs carry their aval")
+    raise AssertionError("inputs carry their aval, and so do nodes that passes make")
+
+
+def internal(name: str, lower: Any, params: tuple[str, ...] = ()) -> Op:
+    """An operation that only passes make, which know the aval of each node; it stands in no graph that a user sees."""
+    return Op(name, infer=_never, reference=None, lower=lower, params=params)
 
 
 #: What enters a graph.  Its aval is given, not inferred.

@@ -25,12 +25,11 @@ from ..ir import Aval, Node
 from ..records import record
 from ..symbols import typical
 from .elements import Elements, Temporary
-from .group import KernelGroup, Root
+from .group import KernelGroup, Positions, Root
 from .index import Index, constant_index
 from .monoids import Accumulator, combine, start, sum_and_rest, with_rest
 from .nest import F32, F64, ScalarType, Value
 from .parts import SIDE_BY_SIDE, rows_in_block, type_of
-from .positions import Positions
 from .scalar import Scalar
 
 __all__ = ["Accumulators", "fill"]

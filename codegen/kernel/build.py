@@ -26,16 +26,13 @@ from ..ir import Aval, Node
 from ..records import record
 from .accumulators import Accumulators
 from .body import OpenLoop
-from .built import Built, finish
-from .elements import Elements, Placed, element_type
-from .group import KernelGroup, Root, TiledSweep
+from .elements import Built, Elements, Placed, element_type, finish
+from .group import KernelGroup, Positions, Root, TiledSweep
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
 from .nest import ScalarType, Value
-from .parts import Part, first_carrying, is_short, pieces, plan_parts, type_of
-from .positions import Positions
+from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
-from .together import rows_at_a_time, rows_together
 
 __all__ = ["build"]
 
@@ -53,7 +50,7 @@ def build(
 ) -> Built:
     """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs.
 
-    exact    nodes that are rounded operation by operation: see `passes.exact`
+    exact    nodes that are rounded operation by operation: see `passes.drafts`
     """
     return _Builder(group, is_stored, placed, exact).build(name)
 

@@ -1,29 +1,208 @@
-"""Linear algebra on the matrices of a batch as one kernel: what an operation with the lowering `Dense` becomes.
+"""The programs of linear algebra, for one matrix of a batch each: what they compute, and whether they refuse.
+
+program(job, b)  ->  whether matrix b is sound, or None for one that refuses nothing
+
+Linear algebra on the matrices of a batch as one kernel: what an operation with the lowering `Dense` becomes.
 
     for b in 0..batch, in parallel:      small matrices in registers (`dense_small`), others in memory (`dense_loops`)
       the program of one matrix, which says whether it is refused: singular, not positive definite
     status = whether any is
 
 A matrix that is refused makes the kernel give REFUSED: then the operation's reference decides (`runtime.decided`).
-Complex numbers lie in memory as pairs, and the same programs compute with both parts (`fields`).
+Complex numbers lie in memory as pairs, and the same programs compute with both parts (`matrices`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from ..ir import Aval, Node
-from ..lowering import DENSE_ROWS
+from ..lowering import DENSE_ROWS, apart_in_cache
 from ..records import replace
-from .built import Built, finish
-from .dense_job import Job
-from .dense_programs import PROGRAMS
-from .elements import Elements, Temporary
-from .index import constant_index
+from . import dense_loops, dense_small
+from .dense_determinants import DETERMINANTS
+from .dense_loops import order_below
+from .dense_small import Rows
+from .elements import Built, Elements, Temporary, finish
+from .index import Index, constant_index
+from .matrices import WRITTEN_OUT, Job, Matrix, copy, each, fold, read, set_to_identity, write
 from .nest import I1, I32, Status, Value
 from .scalar import Scalar
 
-__all__ = ["build_dense", "is_native"]
+__all__ = ["PROGRAMS", "build_dense", "is_native"]
+
+
+def _both(k: Scalar, answers: Sequence[Value]) -> Value:
+    found = answers[0]
+    for answer in answers[1:]:
+        found = k.logical_and(found, answer)
+    return found
+
+
+def _along(job: Job, x: Matrix, is_sound: Callable[[Any], Value]) -> Value:
+    """True if all numbers on a diagonal are sound."""
+    k = job.k
+
+    def step(i: Index, carried: list[Value]) -> list[Value]:
+        return [k.logical_and(carried[0], is_sound(x.get(i, i)))]
+
+    return fold(k, 0, job.n, [k.literal(True, I1)], step)[0]
+
+
+def _cholesky(job: Job, b: Index) -> Value:
+    k, f, n = job.k, job.f, job.n
+    a, y = job.input(0, b), job.output(b, n, n)
+
+    def is_sound(x: Any) -> Value:
+        # What an infinite pivot makes of the infinities beside it, LAPACK says.
+        root = f.real_part(x)
+        return k.logical_not(k.logical_or(k.eq(root, f.real(0.0)), k.isinf(root)))
+
+    if n * n * n <= WRITTEN_OUT * f.width:
+        factor = dense_small.cholesky(f, n, read(a, n, n))
+        write(y, [row + [f.number(0.0)] * (n - 1 - i) for i, row in enumerate(factor)])
+        return _both(k, [is_sound(factor[i][i]) for i in range(n)])
+    dense_loops.cholesky(f, n, a, y)
+    with each(k, 1, n) as i, each(k, 0, i, apart=True) as j:
+        y.put(f.conjugate(y.get(j, i)), i, j)
+    with each(k, 0, n - 1) as i, each(k, i.plus(constant_index(1)), n, apart=True) as j:
+        y.put(f.number(0.0), i, j)
+    return _along(job, y, is_sound)
+
+
+def _is_regular(job: Job) -> Callable[[Any], Value]:
+    return lambda x: job.k.logical_not(job.f.is_zero(x))
+
+
+def _triangular(job: Job, b: Index) -> Value:
+    k, f, n, columns, lower = job.k, job.f, job.n, job.columns(1), job.keywords["lower"]
+    a, side, x = job.input(0, b), job.input(1, b), job.output(b, n, columns)
+    is_regular = _is_regular(job)
+    if n * n * (columns + 1) <= WRITTEN_OUT:
+        rows, solved = read(a, n, n), read(side, n, columns)
+        dense_small.substitute(f, n, rows, solved, lower=lower)
+        write(x, solved)
+        return _both(k, [is_regular(rows[i][i]) for i in range(n)])
+    copy(side, x, n, columns)
+    dense_loops.substitute(f, n, a, x, columns, lower=lower)
+    return _along(job, a, is_regular)
+
+
+def _factored(job: Job, b: Index) -> None:
+    """With a Cholesky factor: what was refused when it was made."""
+    f, n, columns = job.f, job.n, job.columns(2)
+    factor, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
+    copy(side, x, n, columns)
+    dense_loops.substitute(f, n, factor, x, columns, lower=True)
+    dense_loops.substitute(f, n, factor.adjoint, x, columns, lower=False)
+
+
+def _solve(job: Job, b: Index) -> Value:
+    n, columns = job.n, job.columns(1)
+    a, side, x = job.input(0, b), job.input(1, b), job.output(b, n, columns)
+    if n * n * (n + 2 * columns) <= WRITTEN_OUT:
+        rows = [[*left, *right] for left, right in zip(read(a, n, n), read(side, n, columns), strict=True)]
+        return _small_solution(job, rows, x)
+    copy(side, x, n, columns)
+    return _solution(job, b, a, x, columns)
+
+
+def _inverse(job: Job, b: Index) -> Value:
+    f, n = job.f, job.n
+    a, x = job.input(0, b), job.output(b, n, n)
+    if 3 * n * n * n <= WRITTEN_OUT:
+        identity = [[f.number(float(i == j)) for j in range(n)] for i in range(n)]
+        return _small_solution(job, [[*left, *right] for left, right in zip(read(a, n, n), identity, strict=True)], x)
+    set_to_identity(x, n)
+    return _solution(job, b, a, x, n)
+
+
+def _small_solution(job: Job, rows: Rows, x: Matrix) -> Value:
+    """From the rows of a matrix with those of the right-hand side beside them."""
+    f, n = job.f, job.n
+    dense_small.lu(f, n, rows)
+    solved = [row[n:] for row in rows]
+    dense_small.substitute(f, n, rows, solved, lower=True, unit=True)
+    dense_small.substitute(f, n, rows, solved, lower=False)
+    write(x, solved)
+    return _both(job.k, [_is_regular(job)(rows[i][i]) for i in range(n)])
+
+
+def _solution(job: Job, b: Index, a: Matrix, x: Matrix, columns: int) -> Value:
+    f, n = job.f, job.n
+    factors = job.scratch(b, n)
+    dense_loops.lu(f, n, a, factors, job.places(), x, columns)
+    dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
+    dense_loops.substitute(f, n, factors, x, columns, lower=False)
+    return _along(job, factors, _is_regular(job))
+
+
+# ---------------------------------------------------------------- an LU factorisation that is kept
+
+
+def _lu(job: Job, b: Index) -> None:
+    """The factors, and as a row below them of which row of the matrix each row is, counted from 1.
+
+    What is counted has the sign of the permutation.  Where rows are kept apart there are zeros between them.
+    """
+    k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
+    a, y = job.input(0, b), job.output(b, n + 1, row)
+    if row > n:
+        with each(k, 0, n + 1) as i, each(k, n, row, apart=True) as j:
+            y.put(f.number(0.0), i, j)
+    order = order_below(y, n)
+    with each(k, 0, n, apart=True) as i:
+        order.put(f.from_real(k.from_index(i.plus(constant_index(1)), k.dtype(f.real(0.0)))), i, 0)
+    sign = dense_loops.lu(f, n, a, y, job.places(), order, 1)
+    with each(k, 0, n, apart=True) as i:
+        order.put(f.scaled(order.get(i, 0), sign), i, 0)
+
+
+def _solve_lu(job: Job, b: Index) -> Value:
+    """With factors that are known, of the matrix or of its adjoint."""
+    k, f, n, columns = job.k, job.f, job.n, job.columns(2)
+    factors, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
+    order = order_below(factors, n)
+
+    def place(i: Index) -> Index:
+        return k.to_index(k.cast(k.abs(f.real_part(order.get(i, 0))), "i64"), 1, n).plus(constant_index(-1))
+
+    if job.keywords["turned"]:
+        half, adjoint = job.scratch(b, columns), factors.adjoint
+        copy(side, half, n, columns)
+        dense_loops.substitute(f, n, adjoint, half, columns, lower=True)
+        dense_loops.substitute(f, n, adjoint, half, columns, lower=False, unit=True)
+        with each(k, 0, n) as i:
+            where = place(i)
+            with each(k, 0, columns, apart=True) as t:
+                x.put(half.get(i, t), where, t)
+    else:
+        with each(k, 0, n) as i:
+            where = place(i)
+            with each(k, 0, columns, apart=True) as t:
+                x.put(side.get(where, t), i, t)
+        dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
+        dense_loops.substitute(f, n, factors, x, columns, lower=False)
+    return _along(job, factors, _is_regular(job))
+
+
+PROGRAMS: dict[str, Callable[[Job, Index], Value | None]] = {
+    "cholesky": _cholesky,
+    "triangular": _triangular,
+    "factored": _factored,
+    "lu": _lu,
+    "solve": _solve,
+    "solve_lu": _solve_lu,
+    "inverse": _inverse,
+    **DETERMINANTS,
+}
+
+
+# ---------------------------------------------------------------- the kernel of all matrices
+
 
 def is_native(computed: Node) -> bool:
     """True if there is a kernel for the node's operation."""

@@ -1,6 +1,6 @@
 """The programs of linear algebra that are made of pivots: determinants, their logarithms and signs, adjugates.
 
-As in `dense_programs`, for one matrix of a batch each: program(job, b).
+As in `dense`, for one matrix of a batch each: program(job, b).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from . import dense_loops, dense_small
-from .dense_job import WRITTEN_OUT, Job
 from .dense_loops import order_below
 from .dense_small import Rows
 from .index import Index
-from .matrices import Matrix, each, fold, read, set_to_identity, write
+from .matrices import WRITTEN_OUT, Job, Matrix, each, fold, read, set_to_identity, write
 from .nest import F32, Value
 
 __all__ = ["DETERMINANTS"]
+
 
 def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
     """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""

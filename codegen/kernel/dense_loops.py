@@ -19,9 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..records import replace
-from .fields import Reals, root_of
 from .index import Index
-from .matrices import Matrix, Place, at, each, fold
+from .matrices import Matrix, Place, Reals, at, each, fold, root_of
 from .nest import Value
 
 __all__ = ["cholesky", "lu", "order_below", "substitute"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fields import Reals, root_of
+from .matrices import Reals, root_of
 from .nest import Value
 
 __all__ = ["ADJUGATE", "Rows", "adjugate", "cholesky", "lu", "substitute"]

@@ -3,23 +3,28 @@
 A map asks for its inputs at the same index, a move at others; what is stored is loaded.  Each
 (node, index) is built once per loop body, so a value that two consumers share is computed once,
 and one that does not depend on the inner loop is computed outside of it (see `body`).
+
+A kernel that is built, and what its arguments stand for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any
 
 from ..ir import DTYPES, Aval, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
 from ..modes import modes
+from ..program import Kernel
+from ..records import record
 from .edges import Reader, broadcast_index
 from .index import Index, constant_index, flatten, unflatten
 from .logic import as_value
-from .nest import I8, MemRef, ScalarType, Value
+from .nest import I8, MemRef, NestFunction, ScalarType, Value
 from .scalar import SCALAR_TYPES, Scalar
 
-__all__ = ["Elements", "Placed", "Temporary", "memory_type"]
+__all__ = ["Built", "Elements", "Placed", "Temporary", "finish", "memory_type"]
 
 #: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
 Placed = Mapping[Node, tuple[Node, int, int]]
@@ -166,3 +171,25 @@ class Elements:
     def reader(self, node: Node) -> Reader:
         """A function by which a move's lowering reads an input."""
         return Reader(node.aval.shape, lambda *index: self.at(node, index))
+
+
+# ---------------------------------------------------------------- kernels that are built
+
+
+@record(frozen=True)
+class Built:
+    """A kernel and what its memory arguments stand for: nodes, or a `Temporary` of its own."""
+
+    kernel: Kernel
+    memory: tuple[Hashable, ...]
+
+
+def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
+    """A built body as a kernel; arguments stand in the order of their first use."""
+    nodes, written = tuple(elements.memory), set(written)
+    writes = frozenset(j for j, node in enumerate(nodes) if node in written)
+    names, reads = [], 0
+    for j in range(len(nodes)):
+        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
+        reads += j not in writes
+    return Built(Kernel(NestFunction(name, k.finish(), tuple(names), writes)), nodes)

@@ -1,4 +1,9 @@
-"""Scalar instructions, of the dialects arith and math: all that the compiler knows of one is its record here.
+"""The functions of one float that kernels have: the dialect `math` of MLIR, what each is, and NumPy's function for it.
+
+The scalar builder, the instructions and the emitters take their names from here; `codegen.emit.math` writes them, in
+files of its own.
+
+Scalar instructions, of the dialects arith and math: all that the compiler knows of one is its record here.
 
     interpreter (`interpret`)            NumPy's function
     check, printer (`verify`, `mlir_text`)  how many operands of which types
@@ -18,10 +23,43 @@ from typing import Any
 import numpy as np
 
 from ..records import record
-from .functions import OF_ONE
 from .nest import F32, F64, I1, I8, I32, I64, INDEX, ScalarType
 
-__all__ = ["FLOATS", "INSTRUCTIONS", "INTEGERS", "Instruction", "function_of", "is_function"]
+__all__ = ["FLOATS", "INSTRUCTIONS", "INTEGERS", "OF_ONE", "Instruction", "function_of", "is_function"]
+
+
+def _erf(x: float) -> float:
+    return math.erf(float(x))
+
+
+#: By name: the file of `codegen.emit.math` that writes it, NumPy's function, the documentation of the builder's method.
+OF_ONE: dict[str, tuple[str, Callable, str]] = {
+    "acos": ("arc", np.arccos, "The inverse cosine."),
+    "acosh": ("hyperbolic", np.arccosh, "The inverse hyperbolic cosine."),
+    "asin": ("arc", np.arcsin, "The inverse sine."),
+    "asinh": ("hyperbolic", np.arcsinh, "The inverse hyperbolic sine."),
+    "atan": ("arc", np.arctan, "The inverse tangent."),
+    "atanh": ("hyperbolic", np.arctanh, "The inverse hyperbolic tangent."),
+    "cbrt": ("power", np.cbrt, "The cube root, also of negative numbers."),
+    "cos": ("trig", np.cos, "The cosine."),
+    "cosh": ("hyperbolic", np.cosh, "The hyperbolic cosine."),
+    "erf": ("erf", _erf, "The error function."),
+    "exp": ("exp", np.exp, "e to the x."),
+    "exp2": ("exp", np.exp2, "2 to the x, whole for whole numbers from 0 on."),
+    "expm1": ("exp", np.expm1, "exp(x) - 1 without cancellation."),
+    "log": ("log", np.log, "The natural logarithm."),
+    "log10": ("log", np.log10, "The logarithm to base 10, whole for powers of 10."),
+    "log1p": ("log", np.log1p, "log(1 + x) without cancellation."),
+    "log2": ("log", np.log2, "The logarithm to base 2, whole for powers of 2."),
+    "sin": ("trig", np.sin, "The sine."),
+    "sinh": ("hyperbolic", np.sinh, "The hyperbolic sine."),
+    "tan": ("trig", np.tan, "The tangent."),
+    "tanh": ("hyperbolic", np.tanh, "The hyperbolic tangent."),
+}
+
+
+# ---------------------------------------------------------------- all instructions
+
 
 FLOATS = (F32, F64)
 INTEGERS = (INDEX, I1, I8, I32, I64)

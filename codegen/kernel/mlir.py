@@ -36,9 +36,8 @@ from typing import Any
 
 from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, every_step
 from .instructions import INSTRUCTIONS
-from .mlir_nests import NestWriter
+from .mlir_nests import NestWriter, memref_of
 from .mlir_text import declare, print_function
-from .mlir_writer import memref_of
 from .nest import Extent, MemRef, NestFunction, every
 
 __all__ = ["print_function", "print_module"]

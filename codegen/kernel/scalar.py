@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .arithmetic import Arithmetic
-from .functions import OF_ONE
+from .instructions import OF_ONE
 from .logic import SCALAR_TYPES, Element, as_value
 from .nest import Value
 

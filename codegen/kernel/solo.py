@@ -13,9 +13,8 @@ import numpy as np
 from ..ir import Aval, Node
 from .accumulators import fill
 from .body import OpenLoop
-from .built import Built, finish
 from .edges import rows_apart, rows_kept
-from .elements import Elements, Temporary, element_type
+from .elements import Built, Elements, Temporary, element_type, finish
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
 from .monoids import Accumulator, combine, multiplied, start, sum_and_rest, with_rest

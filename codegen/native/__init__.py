@@ -35,7 +35,7 @@ tested against itself.  The language:
   fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
-`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `ways`.
+`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks).
 
 To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
 runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each
@@ -44,8 +44,7 @@ an object shows source and instructions, and `add-symbol-file OBJECT START` name
 START is the address of a function in the process less that in the object.
 """
 
-from .exports import Translation, python_type
-from .library import BuiltinLibrary
+from .exports import BuiltinLibrary, Translation, python_type
 from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
 from .routines import (
     atomic_add,

@@ -1,7 +1,7 @@
 """Lines of LLVM's text of one function: instructions, blocks, the source line of each, checks, and counts.
 
 Locals are followed here as well: `happenings` has for each block, in order, where one is set and used and where Python
-code may run; `ways` reads it.
+code may run; `statements` reads it.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatt
 from ..nested import Nested
 from ..records import NamedTuple, replace
 from ..symbols import typical
-from .complex import PAIR, REALS, has_complex, is_complex
 from .recur import RESULT
+from .stored_parts import PAIR, REALS, has_complex, is_complex
 
 __all__ = ["split"]
 

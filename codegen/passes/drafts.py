@@ -5,6 +5,15 @@
     in_place  which values share memory
 
 It is imported when `plan` has told what there is besides kernels: LLVM is at that meanwhile.
+
+Values that every kernel must compute alike: those that an extreme was found among.
+
+    y = max(d)          the gradient asks where d == y, perhaps in another kernel, or after y was asked for, in another
+                        graph.  A product and a sum that the processor does at once in one of them (fma) and in two
+                        steps in the other differ in the last bit: then no element is the largest.
+
+So on the way to an extreme every operation is rounded by itself.  Sums and products of matrices are stored, not
+computed again, so what is behind them does not matter; cheap sums are walked through.
 """
 
 from __future__ import annotations
@@ -17,26 +26,23 @@ from ..ir import Graph, Node
 from ..ir.op import INPUT
 from ..kernel.arguments import with_arguments
 from ..kernel.build import build
-from ..kernel.built import Built
 from ..kernel.edges import Probed
-from ..kernel.elements import Placed, Temporary
+from ..kernel.elements import Built, Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
-from ..lowering import Contract, Dense, Scan, Scatter
+from ..lowering import Contract, Dense, Map, Move, Reduce, Scan, Scatter
 from ..program import BufferProgram, HostCall, Kernel, bodies
 from ..records import replace
-from .caches import let_past_caches
-from .complex import PAIR
-from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
-from .joins import JOIN, placed_parts
 from .numbered import numbers
 from .prepare import Prepared, computed_by, gemm_of
 from .recur import results_together
-from .sorts import room_of
+from .rewrites import room_of
+from .storage import let_past_caches
+from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
 
-__all__ = ["BodyPlanner", "drafted", "for_any_extent"]
+__all__ = ["BodyPlanner", "drafted", "exact_nodes", "for_any_extent"]
 
 #: Operations named in a kernel's name.
 _NAMED = 4
@@ -175,3 +181,23 @@ def _words(unit: Unit, fused: Fused) -> str:
     on_the_way = [fused.reaches.nodes[j] for j in islice(numbers(unit.tree), _LOOKED_AT)]
     words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
     return "_".join(list(dict.fromkeys(words))[:_NAMED])
+
+
+# ---------------------------------------------------------------- values that every kernel must compute alike
+
+
+def exact_nodes(graph: Graph) -> frozenset[Node]:
+    """The nodes that an extreme of floats is computed from, element by element."""
+    waiting = [n.inputs[0] for n in graph.nodes if _is_extreme(n)]
+    found: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found and isinstance(node.op.lower, (Map, Move, Reduce)):
+            found.add(node)
+            waiting.extend(node.inputs)
+    return frozenset(found)
+
+
+def _is_extreme(node: Node) -> bool:
+    lower = node.op.lower
+    return isinstance(lower, Reduce | Scan) and lower.monoid in ("max", "min") and node.aval.dtype.kind == "f"

@@ -27,13 +27,11 @@ from ..kernel.group import KernelGroup, Root
 from ..lowering import Contract, Reduce
 from ..records import record
 from .demand import choose_roots, is_fused
-from .loops import lay_out
+from .loops import cut_sweeps, find_turns, lay_out
 from .numbered import EMPTY, Numbered, count, numbers, without
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches
-from .segments import cut_sweeps, find_turns
-from .settle import choose_scratch, in_order, settle_storage, store_shared
-from .unit import Unit, fit
+from .unit import Unit, choose_scratch, fit, in_order, settle_storage
 
 __all__ = ["Fused", "fuse"]
 
@@ -59,10 +57,6 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
     roots = choose_roots(prepared, probed)
     reaches = Reaches(nodes, roots, probed)
     units = in_order(_Clustering(prepared, reaches).run())
-    if new := store_shared(units, reaches, nodes):
-        reaches.settle(nodes, new)
-        for unit in units:
-            unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
     turning = [j for j, node in enumerate(reaches.nodes) if probed.edges(node).turns]
     for unit in units:
@@ -99,11 +93,13 @@ class _Clustering:
     def _alone(self, node: Node, place: int) -> None:
         """A node with a step of its own."""
         unit = self._new(place, node, None)
-        lower = node.op.lower
-        if isinstance(lower, Contract):
+        if isinstance(node.op.lower, Contract):
+            # Whatever moves lie between: what it multiplies.
             product = self.prepared.products[node]
-            unit.bases = (product.a.base, product.b.base)
-        unit.refresh(self.reaches)
+            unit.leaves = self.reaches.leaf(product.a.base) | self.reaches.leaf(product.b.base)
+        else:
+            reach = self.reaches.of(node)
+            unit.leaves, unit.tree = reach.leaves, reach.tree
         self._makes(unit, node)
         self._wait(unit, unit.leaves)
 

@@ -3,16 +3,31 @@
     add(x: f64[100,50,8], y: f64[100,50,8])    one loop of 40,000
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
     transpose(x: f64[100,50])                  loops of 50 and 100
+
+Large sweeps are cut into several loops over a tile of elements.
+
+LLVM's time grows faster than the length of a loop, and a loop of a thousand operations has no registers
+left.  So the operations of a sweep, in the graph's order, are cut into segments of bounded cost; each
+becomes a loop over the same tile, and hands what later ones need on in memory of the tile's length,
+which stays in the cache.  What is cheap to compute again from memory is not handed on.
+
+    for each tile of 256:
+      for j in tile: a = exp(x[j]) ...   kept[0][j] = a
+      for j in tile: b = sin(kept[0][j]) ...
 """
 
 from __future__ import annotations
 
-from ..kernel.group import KernelGroup, Root, strides_of
-from ..kernel.index import Atom, Index, Quotient
-from .numbered import EMPTY, Numbered
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ..ir import Node
+from ..kernel.group import KernelGroup, Root, TiledSweep, strides_of
+from ..kernel.index import Atom, Index, Quotient, flatten
+from .numbered import EMPTY, Numbered, has, numbers
 from .reach import Reaches
 
-__all__ = ["chain", "lay_out"]
+__all__ = ["chain", "cut_sweeps", "find_turns", "lay_out"]
 
 
 def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
@@ -141,3 +156,192 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
             return None
         atom = numerator.terms[0][0]
     return axes[atom] * cut if cut > 1 and atom in axes else None
+
+
+# ---------------------------------------------------------------- large sweeps, cut into several loops
+
+
+#: What one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops hand on
+#: more (a random program of 1,000 operations and its gradient: 478 us per 1,000 elements and 1.4 s of LLVM with a
+#: quarter of it, 410 and .9; of 1,200 additions and multiplications 877 and 790 us, both 3.3 s).
+_COST_LIMIT = 10240
+
+#: What the pieces of a loop may cost together, where elements come from elsewhere from some places on.
+_PIECES_COST = 2560
+
+#: What a reduction costs besides its operand.
+_REDUCTION_COST = 4
+
+#: Bytes that the kept values of a tile may take, if that leaves tiles of at least the length below: a first
+#: cache's worth.  Beyond that many values the second cache has to do.
+_TILE_BYTES = 24 * 1024
+_SHORTEST, _LONGEST = 64, 1024
+
+#: The kept values lie on the stack: of more bytes than this tiles are as short as vectors allow, which is so many bytes
+#: of a value.
+_STACK_BYTES, _VECTORS_BYTES = 256 * 1024, 256
+
+#: Places at which nodes are looked at, to find where a loop is cut.
+_VIEWS = 1024
+
+
+def cut_sweeps(group: KernelGroup, reaches: Reaches) -> None:
+    """Decide for each stage of a group whether, and how, its sweep is cut."""
+    done: set[Node] = set()
+    for stage in range(max([r.stage for r in group.roots], default=0) + 1):
+        roots = [r for r in group.roots if r.stage == stage and not r.row]
+        cost = sum([reaches.weight(reaches.nodes[j]) for j in numbers(_tree(roots, reaches))])
+        cost += _REDUCTION_COST * len(roots)
+        group.cost = max(group.cost, cost)
+        if cost > _COST_LIMIT:
+            cut = _cut(group, roots, done, reaches)
+            if len(cut.kept) > 1:
+                group.cuts[stage] = cut
+        done.update([r.node for r in roots if not r.is_reduction and r.stored])
+        # Any stage may fill it; the first that can, does.
+        done.update([reaches.nodes[j] for j in numbers(_tree(roots, reaches)) if reaches.nodes[j] in group.scratch])
+
+
+def find_turns(group: KernelGroup, reaches: Reaches, turning: Sequence[int]) -> None:
+    """Cut the last loop where elements come from elsewhere from there on: in a concatenation, at the edges of a pad.
+
+    turning   the numbers of the nodes with such places; there are some
+    """
+    if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
+        return
+    extent = group.extents[group.loops[-1][0]]
+    turns = {0, extent}
+    for root in group.roots:
+        if extent > 1 and root.domain and root.domain[-1] == extent:
+            turns |= _turns_of(root, extent, reaches, turning)
+    places = _as_few(sorted(turns), group.cost)
+    if len(places) > 2 and 2 * len(places) <= extent + 2:
+        group.turns = tuple(places[1:-1])
+
+
+def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int]) -> set[int]:
+    """Places of the last axis from which on anything that a root computes on the way is read from elsewhere."""
+    edges, axes = reaches.probed.edges, reaches.probed.axes
+    first = root.node.inputs[0] if root.is_reduction else root.node
+    tree = reaches.of(root.node).tree
+    if not any([has(tree, j) for j in turning]):
+        return set()
+    whole = axes.of(root.domain)
+    ((last, _),) = whole[-1].terms
+    found: set[int] = set()
+    views = [(first, whole)]
+    seen = set(views)
+    while views and len(seen) < _VIEWS:
+        node, index = views.pop()
+        if node not in reaches.number or not has(tree, reaches.number[node]):
+            continue
+        for axis, place in edges(node).turns:
+            at = index[axis]
+            if at.terms == ((last, 1),) and 0 < place - at.constant < extent:
+                found.add(place - at.constant)
+        images = {i.terms[0][0]: image for i, image in zip(axes.of(node.aval.shape), index, strict=True) if i.terms}
+        for edge in edges(node).reads:
+            view = node.inputs[edge.input], tuple([i.substitute(images) for i in edge.index])
+            if view not in seen:
+                seen.add(view)
+                views.append(view)
+    return found
+
+
+def _as_few(places: list[int], cost: int) -> list[int]:
+    """The ends of pieces that are worth their code: all of them, or of the longest one and what is around it."""
+    if (len(places) - 1) * cost <= _PIECES_COST:
+        return places
+    length, begin, end = max([(end - begin, begin, end) for begin, end in pairwise(places)])
+    return sorted({places[0], begin, end, places[-1]}) if 2 * length > places[-1] else []
+
+
+def _tree(roots: list[Root], reaches: Reaches) -> Numbered:
+    tree = EMPTY
+    for root in roots:
+        tree |= reaches.of(root.node).tree
+    return tree
+
+
+def _cut(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> TiledSweep:
+    """Segments of a sweep, and what each keeps.  Sets the roots' segments."""
+    here = _here(group, roots, done, reaches)
+    entering: dict[Node, int] = {}
+    for root in roots:
+        if root.is_reduction:
+            entering[root.node.inputs[0]] = entering.get(root.node.inputs[0], 0) + 1
+    segment: dict[Node, int] = {}
+    number = cost = 0
+    for node in here:
+        own = reaches.weight(node) + _REDUCTION_COST * entering.get(node, 0)
+        if cost and cost + own > _COST_LIMIT:
+            number, cost = number + 1, 0
+        cost += own
+        segment[node] = number
+    for root in roots:
+        root.segment = segment.get(root.node.inputs[0] if root.is_reduction else root.node, 0)
+    last = _last_reads(here, segment, reaches)
+    arrays = {r.node for r in roots if r.stored and not r.is_reduction}
+    kept: list[list[Node]] = [[] for _ in range(number + 1)]
+    for node in here:
+        if node in last and node not in arrays and node not in group.scratch:
+            kept[segment[node]].append(node)
+    slots, count = _slots(kept, last)
+    itemsize = max([n.aval.dtype.itemsize for nodes in kept for n in nodes], default=8)
+    tile = max(_SHORTEST, min(_LONGEST, _TILE_BYTES // max(1, count * itemsize) // _SHORTEST * _SHORTEST))
+    if count * tile * itemsize > _STACK_BYTES:
+        tile = _VECTORS_BYTES // itemsize
+    return TiledSweep(1 << tile.bit_length() - 1, tuple([tuple(nodes) for nodes in kept]), slots)
+
+
+def _here(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> dict[Node, None]:
+    """The nodes that the sweep computes at the place where its loops stand, in the graph's order."""
+    axes, edges = reaches.probed.axes, reaches.probed.edges
+    found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}
+    ordered: list[Node] = []
+    for j in reversed(list(numbers(_tree(roots, reaches)))):
+        node = reaches.nodes[j]
+        if node not in found or node in done or node.aval.size != group.total:
+            continue
+        ordered.append(node)
+        own = axes.flat(node.aval.shape)
+        for edge in edges(node).reads:
+            x = node.inputs[edge.input]
+            if x.aval.size == group.total and x not in found and flatten(edge.index, x.aval.shape) == own:
+                found.add(x)
+    return dict.fromkeys(reversed(ordered))
+
+
+def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reaches) -> dict[Node, int]:
+    """For each value that a later segment reads, the last one to do so."""
+    last: dict[Node, int] = {}
+    for node in reversed(here):
+        # What is cheap and reads nothing kept is computed again, wherever it is read.
+        needed = last.get(node, segment[node]) if _is_cheap(node, segment, reaches) else segment[node]
+        for x in node.inputs:
+            if x in segment and needed > segment[x]:
+                last[x] = max(last.get(x, 0), needed)
+    return {x: s for x, s in last.items() if not _is_cheap(x, segment, reaches)}
+
+
+def _is_cheap(node: Node, segment: dict[Node, int], reaches: Reaches) -> bool:
+    return reaches.weight(node) <= 1 and not any(x in segment for x in node.inputs)
+
+
+def _slots(kept: list[list[Node]], last: dict[Node, int]) -> tuple[dict[Node, tuple[int, int]], int]:
+    """A slot for each kept value, given on when nobody reads it any more; and how many there are."""
+    slots: dict[Node, tuple[int, int]] = {}
+    free: dict[object, list[int]] = {}
+    ending: dict[int, list[Node]] = {}
+    count = 0
+    for segment, nodes in enumerate(kept):
+        for node in nodes:
+            of_type = free.setdefault(node.aval.dtype, [])
+            if not of_type:
+                of_type.append(count)
+                count += 1
+            slots[node] = of_type.pop(), last[node]
+            ending.setdefault(last[node], []).append(node)
+        for node in ending.get(segment, ()):
+            free[node.aval.dtype].append(slots[node][0])
+    return slots, count

@@ -1,33 +1,38 @@
 """The steps of loops and branches: which programs run, and where their inputs and results lie.
 
     results of one operation  ->  Loop, Branch or While, and the values that the step works on
+
+Small kernels that follow each other become one: in the body of a loop, calling them is most of what they cost.
+
+    k0(x0, x1) -> t0        one multiplication              k0(x0, x1, x2) -> t0, y0
+    k1(t0, x2) -> y0        one addition
+
+Only straight code, which cannot fail: its operations are put one after the other, so what the second reads is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
-from ..ir.op import Op
+from ..ir.op import internal
+from ..kernel.nest import Block, NestFunction, Value, known_integer
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
-from ..program import Branch, BufferProgram, Loop, Place, Run, While
+from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
+from .in_place import Draft, argument_names
 from .rebuild import inlined
 
-__all__ = ["draft_nest"]
+__all__ = ["draft_nest", "merged"]
 
 #: What makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
 Planner = Callable[[Graph, str], BufferProgram]
 
 
-def _no_rule() -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
-
-
 #: Memory of a step for itself.
-_WORKSPACE = Op("workspace", infer=_no_rule, reference=None, lower=None)
+_WORKSPACE = internal("workspace", None)
 
 
 def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[Node, ...]]:
@@ -154,3 +159,72 @@ def _asking(nested: Repetition | Retreat) -> Graph:
     step, condition = nested.step, nested.condition
     answer = inlined(condition, [*step.outputs, *step.inputs[nested.carried :]])
     return Graph.of(step.inputs, [*step.outputs, *answer], step.name)
+
+
+# ---------------------------------------------------------------- small kernels that follow each other
+
+
+#: Operations of one kernel.
+_MOST = 256
+
+#: Letters of a kernel's name.
+_NAME = 60
+
+
+def merged(drafts: Sequence[Draft]) -> list[Draft]:
+    """The steps, with runs of small kernels as one each."""
+    found: list[Draft] = []
+    for draft in drafts:
+        if found and _is_small(found[-1][0]) and _is_small(draft[0]):
+            found[-1] = _joined(*found[-1], *draft)
+        else:
+            found.append(draft)
+    return found
+
+
+def _is_small(work: object) -> bool:
+    """True if the step is a kernel of straight code that gives the status 0."""
+    if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
+        return False
+    *operations, end = work.function.body.operations
+    is_fine = known_integer(end.operands[0]) == 0
+    return is_fine and not work.function.calls and not any(o.regions for o in operations)
+
+
+def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashable, ...]) -> Draft:
+    """Both as one kernel.  Arguments that are the same memory become one."""
+    values = [*of_a, *[v for v in of_b if v not in of_a]]
+    own = dict(zip(of_a, a.function.arguments, strict=True))
+    same: dict[Value, Value] = {}
+    arguments = list(a.function.arguments)
+    for value, argument in zip(of_b, b.function.arguments, strict=True):
+        if value in own:
+            same[argument] = own[value]
+        else:
+            arguments.append(argument)
+    for operation in b.function.body.operations:
+        operation.operands = [same.get(v, v) for v in operation.operands]
+    body = Block()
+    body.arguments = arguments
+    body.operations = [*a.function.body.operations[:-1], *b.function.body.operations]
+    writes = {values.index(of[j]) for of, k in ((of_a, a), (of_b, b)) for j in k.function.writes}
+    read_first = {values.index(of_a[j]) for j in a.updates}
+    of_first = {of_a[j] for j in a.function.writes}
+    read_first |= {values.index(of_b[j]) for j in b.updates if of_b[j] not in of_first}
+    # What the first reads and the second writes is read and then written.
+    read_first |= {values.index(of_b[j]) for j in b.function.writes if of_b[j] in of_a and of_b[j] not in of_first}
+    order = [*[j for j in range(len(values)) if j not in writes], *sorted(writes)]
+    place = {j: k for k, j in enumerate(order)}
+    body.arguments = [arguments[j] for j in order]
+    written = {place[j] for j in writes}
+    function = NestFunction(
+        _name(a.function.name, b.function.name), body, tuple(argument_names(len(order), written)), frozenset(written)
+    )
+    members = tuple(dict.fromkeys([*a.members, *b.members]))
+    return Kernel(function, (), frozenset([place[j] for j in read_first]), members), tuple([values[j] for j in order])
+
+
+def _name(a: str, b: str) -> str:
+    """The name of both together; the number of the second says nothing now."""
+    words = [w for w in b.split("_")[2:] if w not in a.split("_")]
+    return "_".join([a, *words])[:_NAME].rstrip("_")

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 
 from ..ir import Graph, VerifyError, verify
-from .cse import cse
-from .dce import dce
-from .fold import fold
+from .redundant import cse, dce, fold
 from .simplify import simplify
 from .windows import windows
 

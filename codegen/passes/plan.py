@@ -18,14 +18,12 @@ from ..lowering import Fourier, Order
 from ..program import BufferProgram, Gemm, HostCall, Step
 from ..records import record
 from ..symbols import is_watched
-from .choose import choose
-from .complex import needs_parts, seen
-from .inner import inner
 from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
-from .sorts import sorts
+from .rewrites import choose, inner, sorts
 from .storage import Pack, place_buffers
+from .stored_parts import needs_parts, seen
 
 if TYPE_CHECKING:
     from . import complex_parts, drafts
@@ -134,7 +132,7 @@ def planned(
     planner = functools.partial(_body_planner, begin, {} if bodies is None else bodies)
     steps, shares = drafts.drafted(prepared, probed, prefix, planner)
     if is_body:
-        from .merge import merged  # bodies of loops only
+        from .nests import merged  # bodies of loops only
 
         steps = merged(steps)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}

@@ -14,40 +14,26 @@ from typing import Any
 
 from ..ir import Graph, Node, inherit
 from ..ir.aval import Aval, dtype_name
-from ..ir.op import CONSTANT, Op
+from ..ir.op import CONSTANT, internal
 from ..kernel.edges import Probed
 from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
 from ..program import Gemm
 from ..records import record
-from .complex import PAIR
-from .joins import JOIN, as_join
+from .stored_parts import JOIN, PAIR, as_join
 
 __all__ = ["Prepared", "computed_by", "gemm_of", "prepare"]
 
 
-def _no_rule(*_avals: Any, **_params: Any) -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
-
-
-#: These stand in no graph that a user sees, so they are not in the table of operations.
-_COPY = Op("copy", infer=_no_rule, reference=None, lower=Map(lambda k, x: x))
-_ROWS = Op(
+_COPY = internal("copy", Map(lambda k, x: x))
+_ROWS = internal(
     "rows",
-    infer=_no_rule,
-    reference=None,
-    lower=Move(lambda k, index, x, *, shape: x(*[k.index(0) if n == 1 else i for i, n in zip(
+    Move(lambda k, index, x, *, shape: x(*[k.index(0) if n == 1 else i for i, n in zip(
         index[len(index) - len(shape):], shape, strict=True)])),
-    params=("shape",),
+    ("shape",),
 )
-_FILL = Op(
-    "fill",
-    infer=_no_rule,
-    reference=None,
-    lower=Move(lambda k, index, *, value, dtype: k.constant(value, dtype)),
-    params=("value", "dtype"),
-)
+_FILL = internal("fill", Move(lambda k, index, *, value, dtype: k.constant(value, dtype)), ("value", "dtype"))
 
 
 @record(frozen=True)

@@ -21,7 +21,7 @@ from .numbered import EMPTY, Numbered, count, numbers, one, without
 
 __all__ = ["TREE_LIMIT", "Reach", "Reaches"]
 
-#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `segments`), so LLVM's time is linear in
+#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `loops`), so LLVM's time is linear in
 #: this; beyond, what is kept between those loops would leave the second cache.  What kernels hand on is arrays: of a
 #: program of 500 operations and its gradient (1,525 nodes) two kernels of 1,024 take .41 ms for 1,000 elements and 90
 #: for 100,000, one kernel .25 and 24, and half of LLVM's time.
@@ -81,19 +81,6 @@ class Reaches:
         self._seen: dict[Node, Reach] = {}
         for node in nodes:
             self._add(node)
-
-    def settle(self, nodes: Iterable[Node], new: set[Node]) -> None:
-        """Read off again what has changed since these became roots; nothing becomes one for its size now."""
-        changed: set[Node] = set()
-        for node in nodes:
-            if not changed.isdisjoint(node.inputs):
-                own = self._own[node] = self._computed(node) if is_fused(node) else self._whole(node)
-                if node not in self.roots and is_fused(node):
-                    self._seen[node] = own
-                    changed.add(node)
-            if node in new:
-                self._seen[node] = self._stored(node)
-                changed.add(node)
 
     def of(self, root: Node) -> Reach:
         """The reach of a root (of a reduction: that of its input's elements)."""

@@ -2,19 +2,26 @@
 
 A unit is a group of roots that become one kernel, or one node with a step of its own.  `fit` says
 whether and how a root can be computed in a group.
+
+After clustering: in what order units run, which values are stored, what a kernel keeps for itself.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 from ..ir import Node
+from ..ir.op import INPUT
+from ..kernel.edges import HEAVY
 from ..kernel.group import KernelGroup, Root
 from ..records import field, record
 from ..symbols import typical
 from .loops import chain
-from .numbered import EMPTY, Numbered, numbers
+from .numbered import EMPTY, Numbered, numbers, without
+from .prepare import Prepared
 from .reach import Reach, Reaches
 
-__all__ = ["Unit", "fit"]
+__all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage"]
 
 #: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
 #: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
@@ -33,7 +40,6 @@ class Unit:
     place       of its last root in the graph
     tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes
     followers   the units that read what it makes
-    bases       of a product: what it multiplies, whatever moves lie between
     """
 
     number: int
@@ -46,22 +52,6 @@ class Unit:
     made: Numbered = EMPTY
     roots: dict[Node, Root] = field(default_factory=dict)
     followers: dict[Unit, None] = field(default_factory=dict)
-    bases: tuple[Node, ...] = ()
-
-    def refresh(self, reaches: Reaches) -> None:
-        """Read off again what it computes and reads, after values became roots."""
-        nodes = list(self.roots) if self.node is None else [self.node]
-        self.made = self.leaves = self.tree = EMPTY
-        for node in nodes:
-            self.made |= reaches.leaf(node)
-        for base in self.bases:
-            self.leaves |= reaches.leaf(base)
-        if self.bases:
-            return
-        for node in nodes:
-            reach = reaches.of(node)
-            self.leaves |= reach.leaves
-            self.tree |= reach.tree
 
 
 def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
@@ -130,3 +120,87 @@ def _is_tail(group: KernelGroup, unit: Unit, root: Root, made: list[Node]) -> bo
         return False
     sources = [unit.roots[leaf] for leaf in made]
     return all((r.is_reduction or r.is_tail) and r.node.aval.size == 1 for r in sources)
+
+
+# ---------------------------------------------------------------- after clustering
+
+
+#: Bytes of a row that are kept between the stages of a kernel: they must stay in the first cache.
+SCRATCH_BYTES = 16 * 1024
+
+
+def in_order(units: list[Unit]) -> list[Unit]:
+    """An order in which every unit follows those it needs, otherwise as the graph has it."""
+    waiting = dict.fromkeys(units, 0)
+    for unit in units:
+        for follower in unit.followers:
+            waiting[follower] += 1
+    ready = [(u.place, u.number) for u in units if not waiting[u]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, number = heappop(ready)
+        ordered.append(units[number])
+        for follower in units[number].followers:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, (follower.place, follower.number))
+    assert len(ordered) == len(units), "units wait for each other"
+    return ordered
+
+
+def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> set[Node]:
+    """Say which roots are written to memory: outputs, and what another unit or a later stage reads."""
+    stored = {n for n in prepared.graph.outputs if n.op is not INPUT}
+    for unit in units:
+        if unit.group is None and unit.node is not None:
+            stored.add(unit.node)
+        stored.update([n for j in numbers(without(unit.leaves, unit.made)) if (n := reaches.leaves[j]).op is not INPUT])
+        # A root reads what earlier stages of its unit make: nothing does in the first stage.
+        first = min([r.stage for r in unit.roots.values()], default=0)
+        for root in unit.roots.values():
+            if root.stage == first:
+                continue
+            for j in numbers(reaches.of(root.node).leaves & unit.made):
+                own = unit.roots[reaches.leaves[j]]
+                if not own.is_reduction and not own.row and own.stage < root.stage:
+                    stored.add(own.node)
+    for unit in units:
+        if unit.group is not None:
+            for root in unit.roots.values():
+                root.stored = root.node in stored
+            unit.group.roots = [r for r in unit.group.roots if r.stored or r.is_reduction]
+    return stored
+
+
+def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
+    """Keep dear values of a row that a later stage needs again, as far as a row fits in the cache."""
+    stages = max((r.stage for r in group.roots), default=0)
+    if group.inner is None or stages == 0:
+        return
+    trees = [EMPTY] * (stages + 1)
+    for root in group.roots:
+        if not root.row:
+            trees[root.stage] |= reaches.of(root.node).tree
+    bytes_left = SCRATCH_BYTES
+    chosen: set[Node] = set()
+    before = trees[0]
+    for stage in range(1, stages + 1):
+        shared = trees[stage] & before
+        before |= trees[stage]
+        wanted = {i for j in numbers(without(trees[stage], shared)) for i in reaches.nodes[j].inputs}
+        wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
+        wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
+        for j in numbers(shared):
+            node = reaches.nodes[j]
+            size = group.inner * node.aval.dtype.itemsize
+            if (
+                node in wanted
+                and node not in chosen
+                and node.aval.size == group.total
+                and size <= bytes_left
+                and reaches.of(node).price >= HEAVY
+            ):
+                chosen.add(node)
+                bytes_left -= size
+    group.scratch = frozenset(chosen)

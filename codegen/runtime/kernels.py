@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from ..kernel.form import form_of
+from ..kernel.nest import form_of
 from ..lazily import imported, later
 from ..modes import modes
 from ..records import record

@@ -37,6 +37,7 @@ from .sort_networks import network_of
 
 __all__ = ["ends_of", "part_of", "sort_of", "vector_on"]
 
+
 def vector_on(features, kind):
     """The vector of keys of a type on such a machine."""
     return vector[kind, 8 * Target.of(features).vector_bytes // kind.bits]

@@ -6,7 +6,7 @@ from nest_tools import Nest
 
 import autodiff as ad
 from codegen import compiler
-from codegen.emit.forms import form_of, never_meet
+from codegen.emit.strides import form_of, never_meet
 from codegen.ir import parse
 from codegen.kernel.nest import F64, INDEX, MemRef
 

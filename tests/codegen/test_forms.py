@@ -1,12 +1,11 @@
-"""Functions of one form have one text, and functions of one text one form (`codegen.kernel.form`)."""
+"""Functions of one form have one text, and functions of one text one form (`codegen.kernel.nest`)."""
 
 import numpy as np
 import pytest
 
 import autodiff as ad
 from codegen.emit import emit_function, nameless
-from codegen.kernel.form import form_of
-from codegen.kernel.nest import Extent, MemRef
+from codegen.kernel.nest import Extent, MemRef, form_of
 from codegen.runtime import kernels as kernel_table
 
 

@@ -13,7 +13,7 @@ from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node, parse
 from codegen.kernel import parts
 from codegen.kernel.mlir import print_function
-from codegen.passes import fuse, reach, segments
+from codegen.passes import fuse, loops, reach
 from codegen.passes.plan import plan
 from codegen.program import Gemm
 from codegen.runtime.cost import operations_of
@@ -76,9 +76,9 @@ def test_planning_twice_gives_the_same_program(seed):
 def small_limits():
     """Limits so low that small graphs meet them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "_COST_LIMIT", 20)
-        patch.setattr(segments, "_SHORTEST", 2)
-        patch.setattr(segments, "_LONGEST", 4)
+        patch.setattr(loops, "_COST_LIMIT", 20)
+        patch.setattr(loops, "_SHORTEST", 2)
+        patch.setattr(loops, "_LONGEST", 4)
         patch.setattr(parts, "BLOCK", 8)
         patch.setattr(parts, "SHORTEST", 2)
         patch.setattr(parts, "WORK", 50)
@@ -151,7 +151,7 @@ def test_tiles_of_very_many_kept_values_are_as_short_as_vectors(monkeypatch):
     graph = chain_with_sweep_back(1003, 400)
     few = len(scratch_of(graph))
     assert set(scratch_of(graph)) == {64}
-    monkeypatch.setattr(segments, "_STACK_BYTES", few * 64 * 8 - 1)
+    monkeypatch.setattr(loops, "_STACK_BYTES", few * 64 * 8 - 1)
     assert scratch_of(graph) == [32] * few
     check(graph)
 
@@ -374,7 +374,7 @@ def test_a_reduction_goes_on_from_piece_to_piece(name):
 
 
 def test_of_many_pieces_the_longest_and_what_is_around_it_are_loops(monkeypatch):
-    monkeypatch.setattr(segments, "_PIECES_COST", 40)
+    monkeypatch.setattr(loops, "_PIECES_COST", 40)
     x = input_node(Aval((50, 90), np.float64))
     parts = [apply(OPS["embed"], x, _constant(i), axes=(1,), steps=(1,), shape=(50, 96)) for i in range(6)]
     whole = parts[0]

@@ -56,7 +56,7 @@ def test_rows_of_every_length_are_added_up_and_nothing_else_is_written(type, fea
 
 @pytest.mark.parametrize("columns", [5, 8, 20])
 def test_a_row_is_loaded_before_the_loop_and_stored_behind_it(columns):
-    assert "%row." in emit_module([added(F64, columns)], WIDEST)
+    assert "= phi <" in emit_module([added(F64, columns)], WIDEST)
 
 
 def test_few_rows_are_written_out():
@@ -67,7 +67,7 @@ def test_few_rows_are_written_out():
 
 @pytest.mark.parametrize("other", [{"moves": True}, {"spoilt": True}], ids=str)
 def test_rows_at_other_places_or_read_elsewhere_are_not_held(other):
-    assert "%row." not in emit_module([added(F64, 8, **other)], WIDEST)
+    assert "= phi <" not in emit_module([added(F64, 8, **other)], WIDEST)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])

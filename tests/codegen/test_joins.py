@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import autodiff as ad
 from codegen.ir import CONSTANT, OPS, Aval, Graph, Node, apply, evaluate, input_node
 from codegen.passes import optimize
-from codegen.passes.dce import dce
 from codegen.passes.plan import plan
+from codegen.passes.redundant import dce
 from codegen.passes.windows import windows
 
 

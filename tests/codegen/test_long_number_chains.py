@@ -9,7 +9,7 @@ import autodiff as ad
 from codegen.compiler import make_program
 from codegen.emit import emit_module
 from codegen.kernel.scalar import Scalar
-from codegen.passes import reach, segments
+from codegen.passes import loops, reach
 from codegen.program import Kernel
 
 X = np.array([0.3, 0.7])
@@ -74,7 +74,7 @@ def test_kernels_grow_as_their_program_does(program, transformed, built):
 @pytest.mark.parametrize("n", [10, 1001])
 def test_blocks_of_a_kernel_grow_with_its_loops_only(n, features, monkeypatch):
     """LLVM's time to give out registers grows with the product of values and blocks."""
-    monkeypatch.setattr(segments, "_COST_LIMIT", 1024)  # so that few steps are cut into loops that hand values on
+    monkeypatch.setattr(loops, "_COST_LIMIT", 1024)  # so that few steps are cut into loops that hand values on
 
     def chain(x):
         for _ in range(30):

@@ -11,7 +11,7 @@ from codegen import compiler
 from codegen.ir import parse
 from codegen.lowering import COLUMNS
 from codegen.native import Translation
-from codegen.passes.sorts import LONG
+from codegen.passes.rewrites import LONG
 from codegen.runtime import engine, objects, order_rows
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}

@@ -9,20 +9,28 @@ ulps by each function, the same for both types; infinities, nan, subnormals and 
 Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and fmod
 of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
 numbers, asks libm for those.  Nor is exp(-x*x) beside erf(x) where erf has long ended: that asks exp.
+
+Functions of one number that have most of their steps in common are computed together, where a loop has them all:
+
+    sin(x), cos(x)             sincos
+    erf(x), exp(-(x * x))      erfbell;  also written exp(-x * x)
+    tanh(x), exp(-(|x| + |x|)) tanhfade
+    expm1(x), exp(x)           expm1exp
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ...kernel.functions import OF_ONE
+from ...kernel.instructions import OF_ONE, function_of, is_function
+from ...kernel.nest import Operation, Value
 from ..target import Target
 from ..types import intrinsic_suffix, returned, struct_type, vector_type
 from .code import FunctionCode, Lane
 
-__all__ = ["FUNCTIONS", "JOINT", "Need", "definitions", "named"]
+__all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named"]
 
 
 class _Functions(Mapping[str, Callable[..., Lane]]):
@@ -45,7 +53,7 @@ class _Functions(Mapping[str, Callable[..., Lane]]):
 
 FUNCTIONS = _Functions(
     {name: f"{file}.{name}" for name, (file, _, _) in OF_ONE.items()}
-    | {"atan2": "arc.atan2", "fmod": "remainder.fmod", "pow": "power.pow_"}
+    | {"atan2": "arc.atan2", "fmod": "power.fmod", "pow": "power.pow_"}
 )
 #: And what is written only together with another one.
 _WRITERS = _Functions(FUNCTIONS.homes | {
@@ -56,7 +64,7 @@ _WRITERS = _Functions(FUNCTIONS.homes | {
 #: Those that need another way for huge arguments, and which these are.
 _FAR = _Functions(
     dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
-    | {"fmod": "remainder.is_large_quotient", "bell": "erf.bell_is_far"}
+    | {"fmod": "power.is_large_quotient", "bell": "erf.bell_is_far"}
 )
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
 #: "bell" is exp(-x*x), "fade" exp(-2|x|).
@@ -228,3 +236,42 @@ def _spared(callee: str, type: str, names: list[str], body: str, results: list[s
         f'define internal {whole} @{callee}({head}) noinline cold nounwind "spare" {{\n'
         f"{body}{returned(type, results)}}}\n"
     )
+
+
+# ---------------------------------------------------------------- functions of one number together
+
+
+def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, list[Operation]]]:
+    """The function, the number, and what is computed by it, in the order of its results."""
+    applied = {_function_of(o): o for o in operations if is_function(o.name)}
+    for names, joint in JOINT.items():
+        for name, x in applied:
+            found = [applied.get((other, x)) for other in names]
+            if name == names[0] and None not in found:
+                yield joint, x, [o for o in found if o]
+
+
+def _function_of(operation: Operation) -> tuple[str, Value]:
+    """The function that an operation computes, and its argument: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
+    name, x = function_of(operation.name), operation.operands[0]
+    is_negative, square = _sign_of(x)
+    if name == "exp" and isinstance(square.owner, Operation) and square.owner.name == "arith.mulf":
+        a, b = square.owner.operands
+        if a is not b:  # -x * x
+            (a_is_negative, a), (b_is_negative, b) = _sign_of(a), _sign_of(b)
+            is_negative ^= a_is_negative ^ b_is_negative
+        if a is b and is_negative:
+            return "bell", a
+    if name == "exp" and is_negative and isinstance(square.owner, Operation) and square.owner.name == "arith.addf":
+        a, b = square.owner.operands
+        if a is b and isinstance(a.owner, Operation) and a.owner.name == "math.absf":
+            return "fade", a.owner.operands[0]
+    return name, x
+
+
+def _sign_of(x: Value) -> tuple[bool, Value]:
+    """True and the operand of a negation; False and the value itself of any other."""
+    owner = x.owner
+    if isinstance(owner, Operation) and owner.name == "arith.negf":
+        return True, owner.operands[0]
+    return False, x
