@@ -26,7 +26,7 @@ from .passes.caches import is_beyond_caches
 from .passes.storage import in_chains
 from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While, bodies
 from .records import record, replace
-from .runtime import whole
+from .runtime import loops
 from .runtime.executable import Pieces
 from .runtime.kernels import NativeKernel, text_of
 from .runtime.share import KernelPiece, is_shared, shared, sized
@@ -52,7 +52,7 @@ _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 class _OneFunction(NamedTuple):
     """A nest that is one function, and its kernels' pieces, which no threads share."""
 
-    function: whole.NestText
+    function: loops.NestText
     pieces: list[list[KernelPiece]]
 
 
@@ -206,7 +206,7 @@ class _Numbered:
                 found.append(own)
                 self.text += [(text_of(piece.function), piece.form) for piece in own]
             elif bodies(work):
-                function = whole.whole(work, len(step.buffers))
+                function = loops.whole(work, len(step.buffers))
                 if function is None:
                     found.append(None)
                     self.parts(_inside(work), found)

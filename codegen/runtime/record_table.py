@@ -276,7 +276,7 @@ def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: b
 
 
 def _bits(value: Any) -> int:
-    """The bits of a static argument in a key: see `recorder_statics`."""
+    """The bits of a static argument in a key: see `recorder_tables`."""
     if type(value) is tuple:
         word = len(value)
         for item in value:

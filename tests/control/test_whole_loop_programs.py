@@ -8,7 +8,7 @@ import autodiff as ad
 from codegen import compiler
 from codegen.program import Loop
 from codegen.runtime import executable
-from codegen.runtime.whole import blocks_of
+from codegen.runtime.loops import blocks_of
 
 RNG = np.random.default_rng(8)
 STEPS = 7
