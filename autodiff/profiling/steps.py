@@ -126,9 +126,6 @@ class Steps:
 class _Callback:
     """A function of Python's as native code calls it."""
 
-    #: Machine code that it is made of.
-    codes = ()
-
     def __init__(self, function: Callable[[int, int], int]) -> None:
         self._callback = _STEP(function)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0

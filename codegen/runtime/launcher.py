@@ -39,22 +39,8 @@ else:
     plan_words = later("codegen.runtime.plan_words")
 
 __all__ = [
-    "LaunchPlan",
-    "NativeStep",
-    "OutOfRange",
-    "PackedCall",
-    "PlanBlock",
-    "Refused",
-    "Share",
-    "StepTable",
-    "builtin_of",
-    "checked_arguments",
-    "is_native",
-    "launcher",
-    "launcher_or",
-    "method_definition",
-    "new_builtin",
-    "raise_status",
+    "LaunchPlan", "NativeStep", "OutOfRange", "PackedCall", "PlanBlock", "Refused", "Share", "StepTable", "builtin_of",
+    "checked_arguments", "is_native", "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status",
     "storage",
 ]  # fmt: skip
 

@@ -146,9 +146,6 @@ class LoopTable:
 
     __slots__ = ("_owned", "function", "numbers")
 
-    #: It has none of its own: that of `loop_runs` lasts as long as the process.
-    codes = ()
-
     def __init__(self, function: str) -> None:
         self.function = function
         self._owned: list[object] = []

@@ -14,20 +14,8 @@ from __future__ import annotations
 from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
 
 __all__ = [
-    "ENTRY",
-    "MISS",
-    "PLAN",
-    "STEP_WORDS",
-    "WORDS",
-    "Check",
-    "Entering",
-    "EntryWords",
-    "Hidden",
-    "InstructionWords",
-    "KernelCallWords",
-    "PlanWords",
-    "Spec",
-    "entering",
+    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "EntryWords", "Hidden", "InstructionWords",
+    "KernelCallWords", "PlanWords", "Spec", "entering",
 ]  # fmt: skip
 
 #: In place of a result: arguments are not as expected.
