@@ -10,7 +10,7 @@ from codegen import blas, compiler
 from codegen.forks import in_child
 from codegen.lazily import later
 from codegen.modes import modes
-from codegen.runtime import threadpools, threads
+from codegen.runtime import threads
 
 from .mode import look_closer
 
@@ -205,4 +205,4 @@ class Config:
 
 config = Config()
 in_child(config.forget_other_threads)
-threadpools.announce()
+threads.announce()

@@ -267,13 +267,13 @@ def _loops() -> None:
 @_switch("whole loops")
 def _whole() -> None:
     """Loops of kernels alone are run step by step, as those with products are."""
-    _replace("codegen.runtime.whole", "whole", lambda *_: None)
+    _replace("codegen.runtime.loops", "whole", lambda *_: None)
 
 
 @_switch("blocks of elements")
 def _blocks() -> None:
     """Each step of a loop goes over all elements."""
-    _replace("codegen.runtime.whole", "blocks_of", lambda loop: None)
+    _replace("codegen.runtime.loops", "blocks_of", lambda loop: None)
 
 
 @_switch("loops in parts")

@@ -27,11 +27,11 @@ from .garbage import Lasting, Paused
 from .ir import Graph, lines_of
 from .lazily import imported
 from .modes import modes
+from .program import observers
 from .records import NamedTuple
 from .runtime import disk, engine, kept, native, threads
 from .runtime.cache import LRU
 from .runtime.kernels import KernelTable
-from .runtime.observed import observers
 
 if TYPE_CHECKING:
     from .families import Families
@@ -207,7 +207,7 @@ def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | 
 def _begin(works: list[Gemm | HostCall]) -> None:
     """Have LLVM make what such steps need while Python goes on planning."""
     if works:
-        _making("runtime.needs").begin(works)
+        _making("runtime.executable").begin(works)
 
 
 def stages(graph: Graph) -> Stages:
@@ -219,9 +219,8 @@ def stages(graph: Graph) -> Stages:
 
 def step_times(program: BufferProgram, arguments: Sequence[Any]) -> list[float]:
     """Measured seconds of each step of a program, run on these arrays and numbers."""
-    from .runtime.timed import step_times  # for those who look
-
-    return step_times(program, arguments, _kernels)
+    seconds: list[float] = _making("runtime.executable").step_times(program, arguments, _kernels)
+    return seconds
 
 
 class CompilerCounts(NamedTuple):

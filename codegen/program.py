@@ -7,7 +7,8 @@ The same program prints as MLIR (its kernels, and one func.func that calls them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from .ir import Aval, Graph, Node
 from .kernel.nest import NestFunction
@@ -23,6 +24,7 @@ __all__ = [
     "HostCall",
     "Kernel",
     "Loop",
+    "Observer",
     "Place",
     "Run",
     "Step",
@@ -31,7 +33,15 @@ __all__ = [
     "bodies",
     "bytes_moved",
     "every_step",
+    "observers",
 ]  # fmt: skip
+
+#: observer(program) -> exchange(step, piece) -> the piece to run instead: so a profile puts itself between a program
+#: and the steps that it runs.
+Observer = Callable[[Any], Callable[[Any, Any], Any]]
+
+#: They see programs that become executable while they are there; those are not looked for on disk, nor kept there.
+observers: list[Observer] = []
 
 
 @record(frozen=True)

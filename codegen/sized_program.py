@@ -25,7 +25,7 @@ from .passes import optimize, plan
 from .passes.storage import in_chains, is_beyond_caches
 from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While, bodies
 from .records import record, replace
-from .runtime import whole
+from .runtime import loops
 from .runtime.executable import Pieces
 from .runtime.kernels import NativeKernel, text_of
 from .runtime.share import KernelPiece, is_shared, shared, sized
@@ -51,7 +51,7 @@ _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 class _OneFunction(NamedTuple):
     """A nest that is one function, and its kernels' pieces, which no threads share."""
 
-    function: whole.NestText
+    function: loops.NestText
     pieces: list[list[KernelPiece]]
 
 
@@ -205,7 +205,7 @@ class _Numbered:
                 found.append(own)
                 self.text += [(text_of(piece.function), piece.form) for piece in own]
             elif bodies(work):
-                function = whole.whole(work, len(step.buffers))
+                function = loops.whole(work, len(step.buffers))
                 if function is None:
                     found.append(None)
                     self.parts(_inside(work), found)

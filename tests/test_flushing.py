@@ -17,8 +17,8 @@ from codegen import compiler, modes
 from codegen.ir import parse
 from codegen.native import Translation
 from codegen.runtime import engine, threads
-from codegen.runtime.control_register import control, set_control
 from codegen.runtime.launcher import PackedCall
+from codegen.runtime.system_calls import control, set_control
 
 pytestmark = pytest.mark.skipif(not modes.processor(), reason="the control register of this processor is not known")
 
@@ -30,7 +30,8 @@ import sys
 from codegen import modes
 modes._machine = lambda: sys.argv[1]
 from codegen.native import Translation
-from codegen.runtime.control_register import adopt, run_program
+from codegen.runtime.run_steps import run_program
+from codegen.runtime.system_calls import adopt
 print(Translation().text([adopt, run_program]))
 """
 

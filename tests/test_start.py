@@ -15,8 +15,8 @@ LATER = (
     "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.text", "codegen.kernel.mlir",
-    "codegen.passes.nests", "codegen.runtime.driven",
-    "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
+    "codegen.passes.nests", "codegen.runtime.segmented",
+    "codegen.runtime.llvm_binding", "codegen.runtime.loops",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.shared_blocks",
 )  # fmt: skip
 #: What costs milliseconds, and stands in for something that does not.
@@ -133,7 +133,7 @@ def test_a_first_loop_makes_no_launcher_either():
         "g = ad.jit(lambda x: ad.scan(lambda c, a: (c * 0.5 + ad.cos(a), c), x[0], x)[0])\n"
         "assert g(x) == g(x)\n"
     )
-    assert "codegen.runtime.signals" in modules_after(program)
+    assert "codegen.runtime.loops" in modules_after(program)
 
 
 LOOPS_OF_PRODUCTS = {
@@ -161,7 +161,7 @@ def test_a_first_loop_of_products_makes_no_launcher_and_has_the_bits_of_later_on
         f"g = ad.value_and_grad(lambda x, w: ad.sum({result} ** 2), argnums=(0, 1))\n"
         "assert np.array_equal(g(x, w)[1][1], first[1][1])\n"
     )
-    assert "codegen.runtime.loop_code" in modules_after(program)
+    assert "codegen.runtime.loops" in modules_after(program)
 
 
 @pytest.mark.parametrize("of_tensors", [False, True])

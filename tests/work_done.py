@@ -9,7 +9,7 @@ from autodiff.tape.loans import FEW, LENT
 from autodiff.tape.plan import COUNTS
 from autodiff.tape.record import PENDING_LIMIT
 from codegen import compiler
-from codegen.runtime.observed import observers
+from codegen.program import observers
 
 #: The number of operations that may wait for their values; in a longer recording some are computed meanwhile.
 WAITING = PENDING_LIMIT

@@ -11,7 +11,7 @@ import typer
 
 from codegen import compiler
 from codegen.lazily import imported
-from codegen.runtime.observed import observers
+from codegen.program import observers
 
 from .. import explorer
 from ..api import clear_cache

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.runtime.decided import Decided
+from codegen.runtime.segmented import Decided
 
 from .. import tree
 from ..api import asarray

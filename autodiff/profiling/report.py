@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Never
 
-from codegen.runtime.observed import observers
+from codegen.program import observers
 
 from ..config import config
 from ..errors import Error, caller, check_nothing, check_path, in_short

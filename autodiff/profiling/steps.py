@@ -17,8 +17,8 @@ from codegen.program import Step as ProgramStep
 from codegen.records import replace
 from codegen.runtime.cost import operations_of
 from codegen.runtime.described import kind_of_step, name_of_step
-from codegen.runtime.holding import Holding, reads_writes
 from codegen.runtime.threads import sharing
+from codegen.runtime.told import Holding, reads_writes
 
 from ..frames import UserLine, user_line
 from .clock import Clock
@@ -74,7 +74,7 @@ class StepTimes:
 
 
 class Steps:
-    """Observes programs (`codegen.runtime.observed`), and has the times of all their steps."""
+    """Observes programs (`codegen.program.observers`), and has the times of all their steps."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -125,9 +125,6 @@ class Steps:
 
 class _Callback:
     """A function of Python's as native code calls it."""
-
-    #: Machine code that it is made of.
-    codes = ()
 
     def __init__(self, function: Callable[[int, int], int]) -> None:
         self._callback = _STEP(function)

@@ -12,7 +12,7 @@ simply held.  A lock goes as soon as nothing needs it: when the node dies, or le
 and the last one to go restores the flag that the array had.
 
 A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone.  Once the
-native recorder is set up all of it is done in machine code (`codegen.runtime.recorder_loans`), which needs no lock.
+native recorder is set up all of it is done in machine code (`codegen.runtime.recorder_arrays`), which needs no lock.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from weakref import WeakSet, ref
 
 from codegen.ir import OPS
 from codegen.lazily import imported
+from codegen.program import observers
 from codegen.records import record
-from codegen.runtime.observed import observers
 from codegen.symbols import LEAST, checked, evaluated, watched
 
 from ..config import config

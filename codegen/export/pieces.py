@@ -20,9 +20,8 @@ from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
-from ..runtime.loops import NativeBody, table_of
+from ..runtime.loops import NativeBody, table_of, whole
 from ..runtime.run_steps import run_steps
-from ..runtime.whole import whole
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
 from .cuts import ProductCut, cuts_of, given_of

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ..forks import renewed_in_child
-from . import processors
+from . import machine
 
 __all__ = ["Ahead", "deeply", "gains"]
 
@@ -69,17 +69,18 @@ def deeply(make: Callable[..., _T], *arguments: Any) -> _T:
 
 def gains() -> bool:
     """True if this process may use a second processor."""
-    return processors.usable() > 1
+    return machine.usable_processors() > 1
 
 
 class Ahead(Generic[_T]):
     """The result of `make()`, made beside the caller; by whoever asks first where no thread can be beside."""
 
-    def __init__(self, make: Callable[[], _T]) -> None:
+    def __init__(self, make: Callable[[], _T], *, is_beside: bool = True) -> None:
+        """`is_beside` False: who asks makes it in any case."""
         self._make = make
         self._made: list[_T] = []
         self._thread: threading.Thread | None = None
-        if gains():
+        if is_beside and gains():
             self._thread = _Deep(target=self._try, name="autodiff compiles")
             try:
                 self._thread.start()

@@ -11,7 +11,7 @@ y has the parts of a decomposition one below the other:
 
 f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK finds nothing, gives
 REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before anything is computed.
-LAPACK does not flush subnormal numbers when we do (`control_register`): it has threads of its own, which would not.
+LAPACK does not flush subnormal numbers when we do (`run_steps`): it has threads of its own, which would not.
 """
 
 # mypy: ignore-errors
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import Struct, Translation, extern, f32, f64, fn, i32, i64, local, native, ptr, u64, void
-from .control_register import leave_flushing, return_flushing
+from .run_steps import leave_flushing, return_flushing
 
 __all__ = ["text"]
 

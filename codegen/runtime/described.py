@@ -13,8 +13,8 @@ from ..ir import Graph, Node, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
 from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
 from .cost import operations_of
-from .holding import Holding, reads_writes
 from .stages import buffer_names, kind_of_call
+from .told import Holding, reads_writes
 
 __all__ = ["Told", "by_origin", "graph_data", "kind_of_step", "name_of_step", "program_data"]
 

@@ -32,20 +32,9 @@ from .disk import FORMAT, blake2b, default
 from .llvm import is_loaded, library, library_file, version
 
 __all__ = [
-    "CompileError",
-    "MachineCode",
-    "Passes",
-    "assembly_text",
-    "begin",
-    "compile",
-    "exported_names",
-    "joined",
-    "link",
-    "object_of",
-    "optimized_text",
-    "target_features",
-    "target_key",
-]
+    "CompileError", "MachineCode", "Passes", "assembly_text", "begin", "compile", "exported_names", "joined", "link",
+    "object_of", "optimized_text", "target_features", "target_key",
+]  # fmt: skip
 
 #: Whether a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
 #: For JITs LLVM's default is that they may be anywhere, which costs two instructions for each constant in a

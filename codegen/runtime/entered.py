@@ -25,12 +25,11 @@ from .native import OFFSETS, Self, native
 from .slots import offset_of, wrapper
 
 if TYPE_CHECKING:
-    from . import argument_data, entered_call, plan_words, result_objects
+    from . import call_objects, entered_call, plan_words
 else:
-    argument_data = later("codegen.runtime.argument_data")
+    call_objects = later("codegen.runtime.call_objects")
     entered_call = later("codegen.runtime.entered_call")
     plan_words = later("codegen.runtime.plan_words")
-    result_objects = later("codegen.runtime.result_objects")
 
 __all__ = ["CallForm", "EnteredCall", "can_enter", "install", "site"]
 
@@ -40,7 +39,7 @@ MOST = 1024
 
 @record(frozen=True)
 class CallForm:
-    """The form of a call's arguments and result: instructions by the names in `entered_call` and `result_objects`.
+    """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`.
 
     given       number of arguments: the first registers
     has_keywords    whether keywords are given too: their dict is in the next register
@@ -74,7 +73,7 @@ class CallForm:
 def can_enter(plan: LaunchPlan) -> bool:
     """True if calls can go straight into a plan."""
     few = len(plan.inputs) + len(plan.outputs) <= MOST
-    return few and all(dtype_name(a.dtype) in argument_data.NUMBER_KINDS for a in plan.outputs if not a.ndim)
+    return few and all(dtype_name(a.dtype) in call_objects.NUMBER_KINDS for a in plan.outputs if not a.ndim)
 
 
 class EnteredCall:
@@ -99,7 +98,7 @@ class EnteredCall:
         for name, operand in instructions:
             is_object = name in ("object", "dict")
             word = ctypes.addressof(next(left)) if name == "truth" else id(operand) if is_object else operand
-            result += (result_objects.PUT_TOGETHER.index(name), word)
+            result += (call_objects.PUT_TOGETHER.index(name), word)
         tables = [words(t) for t in (checks, call.places, hidden, [*result, 0, 0])] + truths
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(

@@ -14,7 +14,7 @@ what they run, is held while a call is on.
 from __future__ import annotations
 
 from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely, void
-from .argument_data import PACKED
+from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .object_heads import RawArray, RawSelf, RawTuple, class_of
 from .plan_words import MISS, Check, EntryWords, entering
@@ -30,7 +30,6 @@ from .recording_objects import (
     list_item,
     list_size,
 )
-from .result_objects import items_of
 
 __all__ = ["TAKE_APART", "enter", "entering_words", "set_items_at"]
 

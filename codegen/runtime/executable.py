@@ -15,8 +15,10 @@ step when all steps inside are; else Python calls the executables of its bodies.
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +27,20 @@ from ..ir import Evaluation, Graph
 from ..lazily import imported, later
 from ..lowering import Decompose, Fourier
 from ..modes import modes
-from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies, every_step
+from ..program import (
+    Branch,
+    Buffer,
+    BufferProgram,
+    Gemm,
+    HostCall,
+    Kernel,
+    Loop,
+    Step,
+    While,
+    bodies,
+    every_step,
+    observers,
+)
 from ..records import NamedTuple
 from ..symbols import typical
 from . import kept
@@ -33,11 +48,10 @@ from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import LaunchPlan, NativeStep, Share, launcher_or
-from .observed import observers
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
-    from . import cost, decided, driven, entered, fourier, lapack, loops, needs, orders, products, segmented, whole
+    from . import cost, entered, fourier, lapack, loops, orders, products, segmented
     from . import share as shares
     from .share import KernelPiece
 
@@ -47,20 +61,29 @@ if TYPE_CHECKING:
     )
 else:
     cost = later("codegen.runtime.cost")
-    decided = later("codegen.runtime.decided")
-    driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
     fourier = later("codegen.runtime.fourier")
     lapack = later("codegen.runtime.lapack")
     loops = later("codegen.runtime.loops")
-    needs = later("codegen.runtime.needs")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
     segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
-    whole = later("codegen.runtime.whole")
 
-__all__ = ["Executable", "Pieces", "SlotLayout", "stepwise"]
+__all__ = ["Executable", "Pieces", "SlotLayout", "begin", "step_times"]
+
+
+def begin(works: Iterable[Gemm | HostCall]) -> None:
+    """Make the code that these need besides kernels, and that is not there, beside what the caller does next if there
+    is a second processor: it is the same for many programs."""
+    works = list(works)
+    if gemms := [work for work in works if isinstance(work, Gemm)]:
+        products.begin(gemms)
+    for work in works:
+        if isinstance(work, HostCall):
+            for room in (orders, fourier):
+                if room.is_native(work.node):
+                    room.begin(work.node)
 
 
 class Executable:
@@ -87,7 +110,7 @@ class Executable:
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         works = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm | HostCall)]
         if works:
-            needs.begin(works)
+            begin(works)
         found = loaded or _loaded(program, kernels)
         layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Owning)])
@@ -107,7 +130,7 @@ class Executable:
             self.call = call_of(plan, operations, weakref.ref(self))
         refuses = any(_refuses(s.work) for s, _, _ in every_step(program))
         if refuses:
-            decides = decided.Decided(program.graph)
+            decides = segmented.Decided(program.graph)
             decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
             self.call = decides
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
@@ -137,9 +160,9 @@ class Executable:
         None when the program, or this Python, has no such function.  `slow` must not hold the result.
         """
         found = None if self.plan is None else launcher_or(self.plan, slow)
-        if found is None or not isinstance(self.call, decided.Decided):
+        if found is None or not isinstance(self.call, segmented.Decided):
             return found
-        return decided.or_slow(found, slow)
+        return segmented.or_slow(found, slow)
 
     def entry(self, call: entered.CallForm) -> entered.EnteredCall | None:
         """A known call that goes straight into the program; None when there is no such way."""
@@ -152,7 +175,7 @@ class Executable:
         return f"<Executable {self.name}({inputs}) -> ({outputs})>"
 
 
-def stepwise(
+def _stepwise(
     program: BufferProgram, kernels: KernelTable, between: Callable[[], None]
 ) -> Callable[..., tuple[np.ndarray, ...]]:
     """A program that Python runs step by step: `between` is called twice before the first one, and after each."""
@@ -169,6 +192,26 @@ def stepwise(
         tuple([piece.step for piece in native]), False, tuple([owner for piece in native for owner in piece.owners]),
     )  # fmt: skip
     return segmented.Segmented(plan, hosts, {slot: buffer.aval for slot, buffer in layout.buffers.items()})
+
+
+def step_times(
+    program: BufferProgram, arguments: Sequence[Any], kernels: KernelTable, patience: float = 0.5
+) -> list[float]:
+    """Seconds that each step takes: the least of several runs on these arguments.  For those who look: a program that
+    runs has no clock in it.
+
+    patience   seconds for which the program is run, though at least three times: the first loads code and pages
+    """
+    marks: list[float] = []
+    run = _stepwise(program, kernels, lambda: marks.append(time.perf_counter()))
+    runs: list[list[float]] = []
+    end = time.perf_counter() + patience
+    while len(runs) < 3 or (time.perf_counter() < end and len(runs) < 1000):
+        marks.clear()
+        run(*arguments)
+        runs.append([after - before for before, after in pairwise(marks)])
+    idle, *least = [min(times) for times in zip(*runs, strict=True)]
+    return [max(0.0, seconds - idle) for seconds in least]  # what reading the clock takes is taken off
 
 
 class SlotLayout:
@@ -247,7 +290,7 @@ def _gather(
             parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
         elif isinstance(step.work, Loop | Branch | While):
             told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
-            nest = whole.whole(step.work, len(step.buffers), told)
+            nest = loops.whole(step.work, len(step.buffers), told)
             if nest is not None:
                 nests[id(step.work)] = nest
                 continue
@@ -334,20 +377,10 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Cod
     native = [piece for piece in pieces if isinstance(piece, _Owning)]
     if len(native) < len(pieces):
         runs = [Executable(body, code.table).call for body, _, _ in found]
-        return segmented.Host(_driven(work, runs), slots, len(slots) - work.reads)
+        return segmented.Host(segmented.driven(work, runs), slots, len(slots) - work.reads)
     inside = [
         loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Owning)])
         for body, layout, pieces in found
     ]
     table = loops.table_of(work, len(slots), inside)
     return _Owning(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
-
-
-def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:
-    """A function that runs the loop or branch in Python, on arrays."""
-    match work:
-        case Loop():
-            return lambda *arrays: driven.run_loop(work, arrays, runs[0])
-        case Branch():
-            return lambda *arrays: driven.run_branch(work, arrays, *runs)
-    return lambda *arrays: driven.run_while(work, arrays, *runs)

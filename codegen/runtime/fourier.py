@@ -56,11 +56,6 @@ class FourierStep:
     share: Share | None
     plan: _RowsPlan
 
-    @property
-    def codes(self) -> tuple[MachineCode, ...]:
-        """The machine code that must stay loaded."""
-        return (self.code, *self.plan.passes)
-
 
 class _Shape(NamedTuple):
     """A transform of n complex numbers, `inner` apart, in so many rows, of which real numbers.

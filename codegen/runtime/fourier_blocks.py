@@ -12,17 +12,7 @@ from ..native import Struct, fn, i64, lane_bits, local, native, ptr, shuffle, ve
 from .fourier_numbers import LANES
 
 __all__ = [
-    "EACH",
-    "ODD_HALF",
-    "PAIRS",
-    "PARTS",
-    "ROWS",
-    "WHOLE",
-    "Pass",
-    "Side",
-    "TransformPlan",
-    "block_of",
-    "halves_of",
+    "EACH", "ODD_HALF", "PAIRS", "PARTS", "ROWS", "WHOLE", "Pass", "Side", "TransformPlan", "block_of", "halves_of",
     "move_of",
 ]  # fmt: skip
 

@@ -45,11 +45,6 @@ class NativeKernel:
     code: engine.MachineCode
     key: str
 
-    @property
-    def codes(self) -> tuple[engine.MachineCode, ...]:
-        """All that it is made of."""
-        return (self.code,)
-
 
 class KernelTable:
     """Kernels by text: all that somebody uses, and the last `maxsize` that nobody may use any more.

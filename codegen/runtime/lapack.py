@@ -42,11 +42,6 @@ class Decomposition:
     extents: tuple[int, ...]
     library: ctypes.CDLL
 
-    @property
-    def codes(self) -> tuple[MachineCode, ...]:
-        """The machine code that must stay loaded."""
-        return (self.code,)
-
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:

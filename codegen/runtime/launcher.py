@@ -33,28 +33,14 @@ from .slots import MethodDefinition
 from .threads import sharing
 
 if TYPE_CHECKING:
-    from . import argument_data, plan_words
+    from . import call_objects, plan_words
 else:
-    argument_data = later("codegen.runtime.argument_data")
+    call_objects = later("codegen.runtime.call_objects")
     plan_words = later("codegen.runtime.plan_words")
 
 __all__ = [
-    "LaunchPlan",
-    "NativeStep",
-    "OutOfRange",
-    "PackedCall",
-    "PlanBlock",
-    "Refused",
-    "Share",
-    "StepTable",
-    "builtin_of",
-    "checked_arguments",
-    "is_native",
-    "launcher",
-    "launcher_or",
-    "method_definition",
-    "new_builtin",
-    "raise_status",
+    "LaunchPlan", "NativeStep", "OutOfRange", "PackedCall", "PlanBlock", "Refused", "Share", "StepTable", "builtin_of",
+    "checked_arguments", "is_native", "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status",
     "storage",
 ]  # fmt: skip
 
@@ -161,11 +147,13 @@ class PackedCall:
         if self._storage is None:  # most executables never come here
             self._storage = storage(plan)
         outputs, space = self._storage()
-        base = memory.address_of(space)
-        addresses = [memory.address_of(array) for array in (*inputs, *outputs)]
-        addresses += [base + offset for offset in plan.offsets]
-        self.steps.run(0, len(plan.steps), memory.pointer_table(addresses, self.steps.scratch))
+        arrays, base = (*inputs, *outputs), memory.address_of(space)
+        addresses = [*map(memory.address_of, arrays), *[base + offset for offset in plan.offsets]]
+        self._run(arrays, space, memory.pointer_table(addresses, self.steps.scratch))
         return outputs
+
+    def _run(self, arrays: Sequence[np.ndarray], space: np.ndarray, slots: ctypes.Array) -> None:
+        self.steps.run(0, len(self._plan.steps), slots)
 
 
 def storage(plan: LaunchPlan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]]:
@@ -195,7 +183,7 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
 
 
 class Refused(ArithmeticError):
-    """A kernel has no result for these numbers: the references decide (`decided`)."""
+    """A kernel has no result for these numbers: the references decide (`segmented`)."""
 
 
 def raise_status(code: int, size: int = 0) -> None:
@@ -310,7 +298,7 @@ class PlanBlock:
 
 def _number(aval: Aval) -> tuple[int, int]:
     """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
-    kind = argument_data.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
+    kind = call_objects.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
     return kind, id(aval.dtype.type) if kind else 0
 
 
@@ -327,7 +315,7 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 class _Specs:
     """Specifications that `launch` compares arguments with, and makes outputs from: the shape of each, a table of all.
 
-    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`result_objects`)
+    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`call_objects`)
     """
 
     __slots__ = ("_dtypes", "_kept", "shapes", "table")

@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ..forks import held_over_fork
-from .llvm_library import Pipeline
+from .llvm import Pipeline
 
 __all__ = ["Binding"]
 
@@ -39,7 +39,7 @@ _ADDED = {
 
 
 class Binding:
-    """The methods of `llvm_library.Library`, which describes them."""
+    """The methods of `llvm.Library`, which describes them."""
 
     def __init__(self) -> None:
         held_over_fork(_LibrarysLock())

@@ -5,7 +5,7 @@ what threads share.  `run_loop`, `run_branch` and `run_while` are steps like any
 words)`; what they read, the structs below, is written by `loops`.
 
 The slots of bodies lie on the stack, so that a loop may run in several threads and within itself.  Long loops let
-signals be handled and other threads run every now and then (`interruptions`): what a signal's handler raises ends them
+signals be handled and other threads run every now and then (`run_steps`): what a signal's handler raises ends them
 with the status INTERRUPTED.
 """
 
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import Struct, Translation, extern, i32, i64, local, native, ptr, u8, u64, void
-from .interruptions import account
-from .run_steps import run_steps
+from .run_steps import account, run_steps
 
 __all__ = ["text"]
 

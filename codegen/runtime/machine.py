@@ -1,14 +1,20 @@
-"""Identities of this processor, and of the files that code is made by: found without LLVM.
+"""Facts of this machine: its processor, the files that code is made by, and the processors that may be used.
 
     identity()              what the processor says of itself; None where that is not known here
     file_identity(path)     which file it is
     package_identity(name)  which files a package is, the version of the library that runs here, say
+    usable_processors()     how many this thread may use: its affinity
+    quota()                 how many the process's cgroup pays for
+
+A container that is given half of a machine's time sees all of its processors; Linux stops all threads of a process that
+has used up its quota of a period.  So more threads than the quota pays for only wait for one another.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import struct
 import sys
@@ -18,7 +24,7 @@ from collections.abc import Iterator
 from . import elf
 from .disk import blake2b
 
-__all__ = ["file_identity", "identity", "package_identity"]
+__all__ = ["MOST_THREADS", "file_identity", "identity", "package_identity", "quota", "usable_processors"]
 
 _began_ns = time.time_ns()
 
@@ -98,3 +104,58 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                     yield from _files(entry.path)
             else:
                 yield entry.path, entry.stat()
+
+
+#: More threads than this never share a loop.
+MOST_THREADS = 256
+
+
+def usable_processors() -> int:
+    """The number of processors that the calling thread may use now (its affinity)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def quota(groups: str = "/proc/self/cgroup", mounts: str = "/sys/fs/cgroup") -> float:
+    """The number of processors that the process's cgroup, and those around it, pay for: rounded up; inf for no limit.
+
+    groups    the file that lists the cgroups of the process, as Linux writes it
+    mounts    the folder in which cgroups are mounted: of version 2, or of version 1 in a folder for each controller
+    """
+    try:
+        with open(groups) as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return math.inf
+    return min([_smallest(mounts, controllers, path) for _, controllers, path in lines], default=math.inf)
+
+
+def _smallest(mounts: str, controllers: str, path: str) -> float:
+    """The smallest quota on the way from a cgroup up to where it is mounted."""
+    if not controllers:
+        roots = [mounts, f"{mounts}/unified"]
+    elif "cpu" in controllers.split(","):
+        roots = [f"{mounts}/{controllers}", f"{mounts}/cpu"]
+    else:
+        return math.inf
+    parts = [part for part in path.split("/") if part]
+    folders = ["/".join([root, *parts[:depth]]) for root in roots for depth in range(len(parts) + 1)]
+    return min(map(_of_folder, folders))
+
+
+def _of_folder(folder: str) -> float:
+    """The quota of one cgroup: in `cpu.max` (version 2), or in `cpu.cfs_quota_us` and `cpu.cfs_period_us`."""
+    try:
+        limit, period = _read(f"{folder}/cpu.max").split()
+    except (OSError, ValueError):
+        try:
+            limit, period = _read(f"{folder}/cpu.cfs_quota_us"), _read(f"{folder}/cpu.cfs_period_us")
+        except OSError:
+            return math.inf
+    if not limit.isdecimal() or not period.isdecimal() or int(limit) == 0 or int(period) == 0:
+        return math.inf  # "max" or -1: no limit
+    return math.ceil(int(limit) / int(period))
+
+
+def _read(file: str) -> str:
+    with open(file) as opened:
+        return opened.read().strip()

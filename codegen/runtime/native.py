@@ -130,7 +130,7 @@ def _made() -> Native:
 
 def _text(module: Translation) -> str:
     """All of it, or without a launcher what runs steps."""
-    from .control_register import run_program, run_program_unlocked  # not needed where the code is on disk
+    from .run_steps import run_program, run_program_unlocked  # not needed where the code is on disk
 
     if not _is_known():
         return module.text([run_program, run_program_unlocked])

@@ -12,7 +12,6 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
     from ..native import Translation
 
 __all__ = [
-    "VERSION", "begun", "compiled", "key_of", "loaded", "look_at_files", "made", "named", "native_module",
-    "typed",
+    "VERSION", "begun", "compiled", "key_of", "loaded", "made", "named", "native_module", "typed",
 ]  # fmt: skip
 
-#: Code of native Python by the name of a function; results of `begun` by what says all of them.
-_typed: dict[tuple[str, bool], MachineCode] = {}
+#: Code of functions by what says all of them.  It is never unloaded: steps have its addresses to the end of the
+#: process, threads sleep in it.
 _begun: dict[tuple, Ahead[dict[str, MachineCode]]] = {}
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
@@ -89,15 +87,9 @@ def typed(
 
     name    of a function that it exports
     write   the text of the module
-
-    Made once, and never unloaded: steps have its addresses to the end of the process, threads sleep in it.
     """
-    found = _typed.get((name, _has_checks()))
-    if found is None:
-        found = named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
-        _typed[name, _has_checks()] = found
-    return found
+    words = {name: f"{name} in native Python"}
+    return _kept(words, lambda _: write(native_module()), passes, imports, is_beside=False).result()[name]
 
 
 def native_module() -> Translation:
@@ -118,19 +110,27 @@ def begun(
     imports: Mapping[str, int] | None = None,
 ) -> Ahead[dict[str, MachineCode]]:
     """The result of `named`, made beside the caller, once in a process."""
-    key = (*words.items(), passes)
+    return _kept(words, write, passes, imports, is_beside=True)
+
+
+def _kept(
+    words: Mapping[str, str],
+    write: Callable[[Sequence[str]], str],
+    passes: Passes,
+    imports: Mapping[str, int] | None,
+    *,
+    is_beside: bool,
+) -> Ahead[dict[str, MachineCode]]:
+    key = (*words.items(), passes, _has_checks())
     found = _begun.get(key)
     if found is None:
-        look_at_files()
-        found = _begun.setdefault(key, Ahead(functools.partial(named, words, write, passes, imports)))
+        if is_beside and default():
+            # Here it takes .7 ms to look at 330 files: in another thread, beside one that runs Python and with a wait
+            # for the interpreter after each, 25.
+            package_identity("codegen")
+        made = Ahead(functools.partial(named, words, write, passes, imports), is_beside=is_beside)
+        found = _begun.setdefault(key, made)
     return found
-
-
-def look_at_files() -> None:
-    """Look at the library's files, 330 of them, for `named` in another thread: there, beside one that runs Python and
-    with a wait for the interpreter after each, that takes 25 ms; here .7."""
-    if default():
-        package_identity("codegen")
 
 
 def loaded(

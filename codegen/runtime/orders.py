@@ -41,11 +41,6 @@ class OrderStep:
     extents: tuple[int, ...]
     share: Share | None
 
-    @property
-    def codes(self) -> tuple[MachineCode, ...]:
-        """The machine code that must stay loaded."""
-        return (self.code,)
-
 
 def is_native(node: Node) -> bool:
     """True if a call is in machine code: rows whose elements get numbers must be no longer than keys can number."""

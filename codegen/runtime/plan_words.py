@@ -14,20 +14,8 @@ from __future__ import annotations
 from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
 
 __all__ = [
-    "ENTRY",
-    "MISS",
-    "PLAN",
-    "STEP_WORDS",
-    "WORDS",
-    "Check",
-    "Entering",
-    "EntryWords",
-    "Hidden",
-    "InstructionWords",
-    "KernelCallWords",
-    "PlanWords",
-    "Spec",
-    "entering",
+    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "EntryWords", "Hidden", "InstructionWords",
+    "KernelCallWords", "PlanWords", "Spec", "entering",
 ]  # fmt: skip
 
 #: In place of a result: arguments are not as expected.
@@ -37,7 +25,7 @@ MISS = 1
 class Spec(Struct):
     """An input or an output.
 
-    kind      of an input: how a Python number is written for it (`argument_data.NUMBER_KINDS`)
+    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`)
     make      of an output: the function that makes a NumPy scalar; null for an array
     scalar    the class of NumPy's scalars
     kept      of a scalar output: a list of the two that were made last
@@ -124,7 +112,7 @@ class Hidden(Struct):
 
 
 class InstructionWords(Struct):
-    """A part of a result (`result_objects.PUT_TOGETHER`)."""
+    """A part of a result (`call_objects.PUT_TOGETHER`)."""
 
     code: i64
     operand: i64

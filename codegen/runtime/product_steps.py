@@ -15,7 +15,7 @@ A panel is packed because rows of b are far from each other, or lie across, or e
 filled up, and the tile of c, the corner, is made beside c and put there; so is every tile where c lies across.
 a is read where it is, for it is read element by element; but where `block_bytes` says so, what lies across of it, each
 column on a page of its own, is packed once for all columns of the tile.  Without memory for that it is read where it is
-after all.  One packed row times a matrix is a function's of its own (`product_vectors`).
+after all.  One packed row times a matrix is a function's of its own (`product_tiles`).
 """
 
 # mypy: ignore-errors
@@ -27,8 +27,17 @@ import functools
 
 from ..native import Struct, Translation, extern, fn, i32, i64, local, native, ptr, select, u8, u64, void
 from ..native.structs import Pointer
-from .product_tiles import FLOATS, multiply_of, pack_across_of, pack_columns_of, pack_of, put_across_of, put_of
-from .product_vectors import dots_of, rows_of
+from .product_tiles import (
+    FLOATS,
+    dots_of,
+    multiply_of,
+    pack_across_of,
+    pack_columns_of,
+    pack_of,
+    put_across_of,
+    put_of,
+    rows_of,
+)
 
 __all__ = ["ProductExtents", "TileWords", "functions_of", "product", "step_text", "text_of"]
 

@@ -24,7 +24,6 @@ from . import (
     recorder_arrays,
     recorder_here,
     recorder_life,
-    recorder_loans,
     recorder_nodes,
     recorder_operands,
     recorder_put,
@@ -60,15 +59,15 @@ from .slots import attribute, life_of, method, wrapper
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
 _BUILTINS = (
-    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_loans.give_back,
-    recorder_loans.keep, recorder_operands.hold,
+    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_arrays.give_back,
+    recorder_arrays.keep, recorder_operands.hold,
 )  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_loans.loan_ended,
-    recorder_loans.lent_view, recorder_loans.gave_back, recording_answer.answer_value,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
+    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -235,7 +234,7 @@ class Recorder:
         return self._library.copy_leaf, self._library.learn_leaf
 
     def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
-        """hold(array, kind, recording), give_back(loans), keep(view), and how lenders are called (`recorder_loans`)."""
+        """hold(array, kind, recording), give_back(loans), keep(view), how lenders are called (`recorder_arrays`)."""
         call = wrapper(self._layout.lender, vars(type)["__call__"], "__call__", self._code.address("loan_ended"))
         return self._library.hold, self._library.give_back, self._library.keep, call
 

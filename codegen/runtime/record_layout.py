@@ -33,7 +33,7 @@ class RecordLayout:
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     note_updated           note_updated(recording, handle): of a leaf that is not small
     force      force(node): evaluates what is pending from an earlier recording
-    lent       lenders, by the addresses of their arrays (`recorder_loans`)
+    lent       lenders, by the addresses of their arrays (`recorder_arrays`)
     prune      prune(loans): leaves those out that have ended
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)

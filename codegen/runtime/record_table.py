@@ -21,27 +21,9 @@ from ..garbage import Paused
 from ..records import record
 
 __all__ = [
-    "ENTRY_WORDS",
-    "FIRST_BOUND",
-    "FIRST_STATIC",
-    "KEYED",
-    "MOST_BOUNDS",
-    "MOST_EXTENTS",
-    "MOST_KNOWN",
-    "MOST_NODES",
-    "MOST_OPERANDS",
-    "MOST_STATICS",
-    "N_BOUNDS",
-    "N_STATICS",
-    "PROGRAM_WORDS",
-    "SETS",
-    "SPREAD",
-    "WAYS",
-    "RecordTable",
-    "RecordedProgram",
-    "RecordedStep",
-    "fits",
-    "forget_all",
+    "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN", "MOST_NODES",
+    "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD", "WAYS", "RecordTable",
+    "RecordedProgram", "RecordedStep", "fits", "forget_all",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -276,7 +258,7 @@ def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: b
 
 
 def _bits(value: Any) -> int:
-    """The bits of a static argument in a key: see `recorder_statics`."""
+    """The bits of a static argument in a key: see `recorder_tables`."""
     if type(value) is tuple:
         word = len(value)
         for item in value:

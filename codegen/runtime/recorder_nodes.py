@@ -25,23 +25,8 @@ from .recording_objects import dec, inc, int_of, int_value, is_subtype, new_tupl
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_of, int_or, tape
 
 __all__ = [
-    "LATEST",
-    "TYPES",
-    "NodeWords",
-    "get_inputs",
-    "get_number",
-    "inputs_of",
-    "is_captured",
-    "kind_of",
-    "new_leaf",
-    "new_node",
-    "new_step",
-    "next_number",
-    "node_of",
-    "number_of",
-    "set_inputs",
-    "set_number",
-    "step_behind",
+    "LATEST", "TYPES", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "kind_of", "new_leaf",
+    "new_node", "new_step", "next_number", "node_of", "number_of", "set_inputs", "set_number", "step_behind",
 ]  # fmt: skip
 
 #: Classes of handles are found in a table of this many places.

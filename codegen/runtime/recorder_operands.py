@@ -13,8 +13,7 @@ from __future__ import annotations
 from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, unlikely
 from .object_heads import RawArray, class_of
 from .record_table import MOST_KNOWN
-from .recorder_arrays import UNKNOWN, is_writeable, kind_of_array, own_copy, set_writeable, size_of
-from .recorder_loans import lender_of
+from .recorder_arrays import UNKNOWN, is_writeable, kind_of_array, lender_of, own_copy, set_writeable, size_of
 from .recorder_nodes import LATEST, kind_of, new_node, node_of, number_of
 from .recording_objects import call, dec, float_value, inc, int_value, object_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
@@ -33,7 +32,7 @@ int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
 float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
 error_set = extern("PyErr_Occurred", ptr, runs_python=False)
 number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
-#: `recorder_loans.lent_view`, null with an exception.
+#: `recorder_arrays.lent_view`, null with an exception.
 lent_view = extern("lent_view", ptr, ptr[RawArray], ptr)
 
 
@@ -118,7 +117,7 @@ def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
 @native
 def leaf_value(a: ptr[RawArray], now: ptr[RawRecording]) -> ptr:
     """The value of the leaf of an array: a copy; where the recording lends, a large array that owns its memory is lent
-    (`recorder_loans`) or, if nobody can write to it, the value itself.  Null with an exception."""
+    (`recorder_arrays`) or, if nobody can write to it, the value itself.  Null with an exception."""
     may_lend = now.lends is tape.true and size_of(a) > int_value(tape.few)
     if not may_lend or a.flags & OWN_MEMORY != OWN_MEMORY:
         made = own_copy(a)

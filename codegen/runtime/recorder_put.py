@@ -3,6 +3,7 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
+    note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
 # mypy: ignore-errors
@@ -10,7 +11,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, i64, likely, local, native, ptr, u64, unlikely
+from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, u64, unlikely
 from .object_heads import RawArray, RawSelf, class_of
 from .record_table import (
     FIRST_BOUND,
@@ -26,12 +27,65 @@ from .record_table import (
 )
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_step, node_of, number_of, step_behind
-from .recorder_notes import call_with_two, note
 from .recorder_operands import are_places, array_node, is_masked, number_node
-from .recording_objects import dec, inc, let_go
+from .recording_objects import append, call, dec, inc, let_go, list_item, list_size, referent
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = ["ProgramWords", "hold_operands", "put_down", "put_program"]
+__all__ = [
+    "LOOKED_BACK", "ProgramWords", "call_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
+    "set_slice",
+]  # fmt: skip
+
+#: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
+LOOKED_BACK = 4
+
+new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr)
+set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
+
+
+@native
+def call_with_two(function: ptr, first: ptr, second: ptr) -> i32:
+    """Call a function of Python's for what it does.  -1 with an exception."""
+    arguments = local(ptr, 2)
+    arguments[0] = first
+    arguments[1] = second
+    answer = call(function, arguments, 2, None)
+    if answer is None:
+        return -1
+    dec(answer)
+    return 0
+
+
+@native
+def leave_out_gone(small: ptr) -> i32:
+    """Leave the last handles that were noted out of the list if they are gone.  -1 with an exception.
+
+    What a program makes of small results is mostly gone when it makes the next, and each that stays in the list counts
+    as new for the collector of cycles.
+    """
+    end = list_size(small)
+    least = end - LOOKED_BACK
+    while end > 0 and end > least:
+        end -= 1
+        if referent(list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
+            return -1
+    return 0
+
+
+@native
+def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
+    """Remember the handle of a small pending result, weakly.  -1 with an exception."""
+    if now.small is not None and class_of(now.small) is tape.list_type:
+        if leave_out_gone(now.small) < 0:
+            return -1
+        if list_size(now.small) < int_or(now.limit, 0):
+            reference = new_reference(ptr(y), None)
+            if reference is None:
+                return -1
+            status = append(now.small, reference)  # it may be another list by now
+            dec(reference)
+            return status
+    return call_with_two(tape.note_small, ptr(now), ptr(y))
 
 
 class StaticArgument(Struct):

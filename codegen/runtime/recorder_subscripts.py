@@ -19,12 +19,10 @@ from .object_heads import RawObject, class_of
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_here import recording_now, recording_operations
 from .recorder_nodes import is_captured, new_node
-from .recorder_notes import note
 from .recorder_operands import is_masked, key_of
-from .recorder_put import StaticArgument, hold_operands, put_down
+from .recorder_put import StaticArgument, hold_operands, note, put_down
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_statics import int_within
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, is_miss, program_for
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, program_for
 from .recording_objects import (
     clear_error,
     dec,

@@ -2,7 +2,8 @@
 
 Recording puts down small Python objects: a node per operation, a tuple of its inputs where they are many, a handle.
 What is put down for given operands is data, a *program* (`record_table`); it is found in a *table* by what the
-operands are.
+operands are, and the static arguments of the call.  Of these an int stands for its value, a float for its bits, a tuple
+for those of its items; all else for its address.  `record_table` computes the same words.
 
 `recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
 (no entry), and then the Python function that the *site* names for it is called.
@@ -16,16 +17,85 @@ again afterwards is held by a reference of our own.
 
 from __future__ import annotations
 
-from ..native import Struct, i64, local, native, ptr, u64, unlikely
+from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
+from .object_heads import class_of
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
 from .recorder_here import recording_operations
 from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
 from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
-from .recorder_statics import is_same_static, static_bits
-from .recording_objects import dec, inc
-from .recording_structs import RawNode
+from .recording_objects import dec, float_value, inc, tuple_item, tuple_size
+from .recording_structs import RawNode, tape
 
-__all__ = ["CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "is_miss", "program_for", "recorded"]
+__all__ = [
+    "CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "is_same_static", "program_for", "recorded",
+    "static_bits",
+]  # fmt: skip
+
+long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32], runs_python=False)
+
+
+@native(inline=True)
+def int_within(x: ptr, found: ptr[i64]) -> bool:
+    """The value of an int; False where it takes more than 64 bits."""
+    overflow = local(i32, 1)
+    found[0] = long_value(x, overflow)
+    return overflow[0] == 0
+
+
+@native(inline=True)
+def atom_bits(x: ptr) -> u64:
+    """The word of an argument that is no tuple; it may be null."""
+    number = local(i64, 1)
+    if x is not None:
+        if class_of(x) is tape.int_type and int_within(x, number):
+            return u64(number[0])
+        if class_of(x) is tape.float_type:
+            return bit_cast(u64, float_value(x))
+    return u64(x)
+
+
+@native(inline=True)
+def is_tuple(x: ptr) -> bool:
+    return x is not None and class_of(x) is tape.tuple_type
+
+
+@native
+def static_bits(x: ptr) -> u64:
+    """The word of an argument."""
+    if not is_tuple(x):
+        return atom_bits(x)
+    size = tuple_size(x)
+    bits = u64(size)
+    for i in range(size):
+        bits = bits * 31 + atom_bits(tuple_item(x, i))
+    return bits
+
+
+@native(inline=True)
+def is_same_atom(x: ptr, y: ptr) -> bool:
+    """True for the same object, or the same value of an int or float; of an int beyond 64 bits another object differs.
+    """
+    if x is y:
+        return True
+    if x is None or y is None or class_of(x) is not class_of(y):
+        return False
+    has_value = class_of(x) is tape.int_type or class_of(x) is tape.float_type
+    return has_value and atom_bits(x) == atom_bits(y)
+
+
+@native
+def is_same_static(x: ptr, y: ptr) -> bool:
+    """True for arguments of one word that are the same: tuples, where their items are."""
+    if not is_tuple(x) or not is_tuple(y):
+        return is_same_atom(x, y)
+    count = tuple_size(x)
+    if tuple_size(y) != count:
+        return False
+    same = i64(0)
+    while same < count and is_same_atom(tuple_item(x, same), tuple_item(y, same)):
+        same += 1
+    return same == count
+
 
 #: In place of a program or a handle, as UNKNOWN is.
 CIRCUMSTANCE = 1

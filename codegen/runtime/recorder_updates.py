@@ -19,8 +19,8 @@ from .object_heads import class_of
 from .recorder_here import recording_now
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number
-from .recorder_notes import call_with_two, note
 from .recorder_operands import key_of
+from .recorder_put import call_with_two, note
 from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss
 from .recording_objects import call, dec, exchange, inc

@@ -36,7 +36,7 @@ from ..native import (
     void,
 )
 from . import system_calls as system
-from .control_register import control
+from .system_calls import control
 from .worker_threads import (
     busy,
     cut,

@@ -1,4 +1,7 @@
-"""A row of keys in order, in native Python (`codegen.native`): signed numbers of 32 or 64 bits.
+"""Keys of elements, and a row of keys in order, in native Python (`codegen.native`).
+
+A key is a signed number of 32 or 64 bits, in the order of the elements.  Of a float its bits, of a negative one all but
+the sign turned round; nan is above all, -0.0 is 0.0.  For a falling order the complement.
 
     sort(keys, other, out, n, flip, is_bad)     writes `back` of the n keys to out, in their order; `other` is as long
 
@@ -12,15 +15,17 @@ A vector is packed, the keys below the pivot first: AVX-512 has an instruction f
 outcome where lanes come from.  On other machines keys move one by one.
 """
 
-from __future__ import annotations
-
 # mypy: ignore-errors
 # Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
 from ..emit.target import Target
 from ..native import (
     bit_cast,
     constants,
     extern,
+    i8,
     i32,
     i64,
     lane_bits,
@@ -33,9 +38,61 @@ from ..native import (
     vector,
     void,
 )
+from ..records import record
 from .sort_networks import network_of
 
-__all__ = ["ends_of", "part_of", "sort_of", "vector_on"]
+__all__ = ["KINDS", "ends_of", "part_of", "sort_of", "turns_of", "vector_on"]
+
+
+@record(frozen=True)
+class KeyKind:
+    """Elements as they are in memory, and of what type a key is."""
+
+    element: type
+    key: type
+    is_float: bool = False
+
+
+KINDS = {
+    "f32": KeyKind(i32, i32, is_float=True),
+    "f64": KeyKind(i64, i64, is_float=True),
+    "i32": KeyKind(i32, i32),
+    "i64": KeyKind(i64, i64),
+    "bool": KeyKind(i8, i8),
+}
+
+
+def turns_of(V, is_float):
+    """Functions on vectors: bits of elements to keys, and `back`.  Special are -0.0 and nan, which do not come back, so
+    `plain_key` is for all others."""
+    last, most = V.item.bits - 1, (1 << V.item.bits - 1) - 1
+    infinity, mask = {32: 0x7F800000, 64: 0x7FF0000000000000}[V.item.bits], vector[bool, V.lanes]
+
+    @native(inline=True)
+    def plain_key(x: V, flips: V) -> V:
+        if is_float:
+            return x ^ (x >> V(last) & V(most)) ^ flips
+        return x ^ flips
+
+    @native(inline=True)
+    def key(x: V, flips: V) -> V:
+        if is_float:
+            number = select(x == V(-most - 1), V(0), plain_key(x, V(0)))
+            return select((x & V(most)) > V(infinity), V(most), number) ^ flips
+        return x ^ flips
+
+    @native(inline=True)
+    def back(keys: V, flips: V) -> V:
+        return plain_key(keys ^ flips, V(0))
+
+    @native(inline=True)
+    def are_special(x: V) -> mask:
+        if is_float:
+            return (x == V(-most - 1)) | ((x & V(most)) > V(infinity))
+        return x != x
+
+    return key, plain_key, back, are_special
+
 
 
 def vector_on(features, kind):

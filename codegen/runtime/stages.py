@@ -38,11 +38,10 @@ from . import engine
 from .ahead import Ahead
 from .cost import operations_of
 from .fourier import is_native as is_transformed
-from .holding import Comments
 from .lapack import is_native as is_decomposed
+from .loops import whole
 from .orders import is_native
-from .told import Names, located, place_of_node, shown_assembly, shown_llvm
-from .whole import whole
+from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
 
 __all__ = ["Stages", "buffer_names", "kind_of_call", "print_program"]
 

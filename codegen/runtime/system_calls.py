@@ -1,6 +1,10 @@
 """Functions of the system and the processor, for native Python.
 
     from .system_calls import now, pause
+    control() -> u64, adopt(it)      a thread's control register, with which blocks are computed as the caller would
+
+The register says what is done with subnormal numbers.  It is MXCSR on x86-64 (bit 15: results become zero, bit 6:
+operands are read as zero; 13 and 14: how results are rounded) and FPCR on aarch64 (bit 24 for both; 22 and 23).
 """
 
 # mypy: ignore-errors
@@ -11,14 +15,18 @@ from __future__ import annotations
 import sys
 
 from ..modes import processor
-from ..native import extern, fn, i32, local, native, ptr, u64, void
+from ..native import extern, fn, i32, local, native, ptr, u32, u64, void
 
 __all__ = [
-    "condition_init", "getpid", "lock", "mutex_init", "now", "pause", "pthread_create", "pthread_detach",
-    "pthread_sigmask", "sched_getaffinity", "set_bits", "sigfillset", "unlock", "wait", "wake_all", "wake_one",
+    "FLUSH", "adopt", "condition_init", "control", "getpid", "lock", "mutex_init", "now", "pause", "pthread_create",
+    "pthread_detach", "pthread_sigmask", "sched_getaffinity", "set_bits", "set_control", "sigfillset", "unlock",
+    "wait", "wake_all", "wake_one",
 ]  # fmt: skip
 
 IS_X86, IS_ARM = processor() == "x86_64", processor() == "aarch64"
+#: Bits that flush, and those that say what a result is: these and how it is rounded.  Of other processors nothing is
+#: known: nobody can switch the mode on there (`modes`).
+FLUSH, MEANT = (0x8040, 0xE040) if IS_X86 else (1 << 24, 7 << 22) if IS_ARM else (0, 0)
 CLOCK_MONOTONIC = 1 if sys.platform == "linux" else 6
 
 
@@ -43,6 +51,10 @@ condition_init = _system("pthread_cond_init", i32, ptr, ptr)
 wait = _system("pthread_cond_wait", i32, ptr, ptr)
 wake_all = _system("pthread_cond_broadcast", i32, ptr)
 wake_one = _system("pthread_cond_signal", i32, ptr)
+read_x86 = _system("llvm.x86.sse.stmxcsr", void, ptr)
+write_x86 = _system("llvm.x86.sse.ldmxcsr", void, ptr)
+read_arm = _system("llvm.aarch64.get.fpcr", u64)
+write_arm = _system("llvm.aarch64.set.fpcr", void, u64)
 
 
 @native(inline=True)
@@ -60,3 +72,34 @@ def now() -> u64:
     time = local(u64, 2)
     clock_gettime(CLOCK_MONOTONIC, time)
     return time[0] * 1_000_000_000 + time[1]
+
+
+@native
+def control() -> u64:
+    """The register of this thread."""
+    if IS_X86:
+        word = local(u32, 1)
+        read_x86(word)
+        return u64(word[0])
+    if IS_ARM:
+        return read_arm()
+    return 0
+
+
+@native
+def set_control(value: u64) -> void:
+    if IS_X86:
+        word = local(u32, 1)
+        word[0] = u32(value)
+        write_x86(word)
+    if IS_ARM:
+        write_arm(value)
+
+
+@native(inline=False)
+def adopt(meant: u64) -> void:
+    """Compute from here on as a thread does whose register holds this.  What it notes of earlier results stays."""
+    own = control()
+    differ = (own ^ meant) & MEANT
+    if differ != 0:
+        set_control(own ^ differ)

@@ -38,8 +38,8 @@ from ..native import (
     void,
 )
 from . import system_calls as system
-from .control_register import adopt
-from .processors import MOST_THREADS
+from .machine import MOST_THREADS
+from .system_calls import adopt
 
 __all__ = [
     "busy", "cut", "generation", "job", "locks", "progress", "run_block", "section_begin", "sleepers",
@@ -73,7 +73,7 @@ class SharedJob(Struct):
     n: u64
     chunk: u64
     total: u64
-    control: u64  # what the caller's control register holds (`control_register`)
+    control: u64  # what the caller's control register holds (`system_calls`)
 
 
 class Cutting(Struct):

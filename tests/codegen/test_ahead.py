@@ -12,7 +12,7 @@ import pytest
 from codegen import compiler
 from codegen.ir import Aval
 from codegen.program import Gemm
-from codegen.runtime import ahead, engine, fourier, kernels, needs, objects, orders, products
+from codegen.runtime import ahead, engine, executable, fourier, kernels, objects, orders, products
 from codegen.runtime.ahead import Ahead, deeply
 from codegen.runtime.disk import DiskCache
 from codegen.runtime.engine import Passes
@@ -130,9 +130,9 @@ def test_no_thread_stays_when_a_program_of_products_and_kernels_is_ready(monkeyp
 
 
 def test_what_a_test_puts_into_a_module_is_seen_by_those_who_knew_the_name(request):
-    assert needs.orders.begin is orders.begin  # which the stand-in keeps
+    assert executable.orders.begin is orders.begin  # which the stand-in keeps
     request.getfixturevalue("monkeypatch").setattr(orders, "begin", None)
-    assert needs.orders.begin is None
+    assert executable.orders.begin is None
 
 
 def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(monkeypatch):

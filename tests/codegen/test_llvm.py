@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.runtime import engine, llvm, llvm_library
+from codegen.runtime import engine, llvm
 from codegen.runtime.engine import Passes
 
 TEXT = """
@@ -36,7 +36,7 @@ def library(request, monkeypatch):
     """Each of the two, as the one that the engine uses."""
     if request.param == "Library":
         file = Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
-        made = llvm_library.Library(str(file))
+        made = llvm.Library(str(file))
     else:
         from codegen.runtime.llvm_binding import Binding
 
@@ -54,7 +54,7 @@ def both(get):
     from codegen.runtime.llvm_binding import Binding
 
     file = Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
-    return get(llvm_library.Library(str(file))), get(Binding())
+    return get(llvm.Library(str(file))), get(Binding())
 
 
 @pytest.mark.parametrize("passes", Passes)
@@ -107,16 +107,16 @@ def test_both_make_the_same_object(passes):
 def test_functions_are_declared_as_llvmlite_declares_them():
     from llvmlite import binding
 
-    for name, (*arguments, result) in llvm_library._FUNCTIONS.items():
+    for name, (*arguments, result) in llvm._FUNCTIONS.items():
         theirs = getattr(binding.ffi.lib, f"LLVMPY_{name}")
         if theirs.argtypes is not None:
             assert len(theirs.argtypes) == len(arguments), name
             for letter, kind in zip(arguments, theirs.argtypes, strict=True):
-                assert ctypes.sizeof(llvm_library._TYPES[letter]) == ctypes.sizeof(kind), name
+                assert ctypes.sizeof(llvm._TYPES[letter]) == ctypes.sizeof(kind), name
         if result != "-" and theirs.restype is not None:
-            assert ctypes.sizeof(llvm_library._TYPES[result]) == ctypes.sizeof(theirs.restype), name
-    assert ctypes.sizeof(llvm_library._Element) == ctypes.sizeof(binding.orcjit._LinkElement)
-    assert ctypes.sizeof(llvm_library._ExportedSymbol) == ctypes.sizeof(binding.orcjit._SymbolAddress)
+            assert ctypes.sizeof(llvm._TYPES[result]) == ctypes.sizeof(theirs.restype), name
+    assert ctypes.sizeof(llvm._Element) == ctypes.sizeof(binding.orcjit._LinkElement)
+    assert ctypes.sizeof(llvm._ExportedSymbol) == ctypes.sizeof(binding.orcjit._SymbolAddress)
 
 
 def test_without_the_binding_s_inner_name_its_lock_is_taken():
@@ -170,8 +170,8 @@ def test_llvmlite_may_be_imported_later_and_works_beside():
 def test_what_a_module_takes_is_freed_where_an_interrupt_is_not_lost():
     """An exception within `__del__` is printed and forgotten: by then there is nothing left to do that takes long."""
     disposed = []
-    owned = llvm_library._Owned(1, disposed.append)
-    module = llvm_library._Module(2, disposed.append, owned)
+    owned = llvm._Owned(1, disposed.append)
+    module = llvm._Module(2, disposed.append, owned)
 
     def interrupted(one):
         raise KeyboardInterrupt
@@ -182,7 +182,7 @@ def test_what_a_module_takes_is_freed_where_an_interrupt_is_not_lost():
     del module
     assert len(disposed) == 2
     with pytest.raises(KeyboardInterrupt):
-        llvm_library._Module(3, interrupted, llvm_library._Owned(4, disposed.append)).close()
+        llvm._Module(3, interrupted, llvm._Owned(4, disposed.append)).close()
 
 
 def test_the_compiler_closes_its_modules(monkeypatch):
@@ -205,15 +205,15 @@ def test_other_threads_run_python_while_llvm_is_mapped():
     # A function that ctypes calls leaves the interpreter to others, and a library opened so is the same library.
     program = f"""
 import ctypes
-from codegen.runtime import llvm_library
+from codegen.runtime import llvm
 made = []
 real = ctypes.CDLL
 def opened(name, *, handle=None):
     made.append((name, handle))
     return real(name, handle=handle)
-llvm_library.ctypes.CDLL = opened
+llvm.ctypes.CDLL = opened
 file = {str(llvm.library_file())!r}
-assert llvm_library.Library(file).llvm_version
+assert llvm.Library(file).llvm_version
 (first, _), (name, handle) = made
 assert first is None and name == file and handle == real(file)._handle
 """
@@ -222,7 +222,7 @@ assert first is None and name == file and handle == real(file)._handle
 
 def test_a_library_that_is_nowhere_is_named():
     with pytest.raises(OSError, match="no-such-library"):
-        llvm_library.Library("/no-such-library.so")
+        llvm.Library("/no-such-library.so")
 
 
 def test_a_module_exports_what_says_nothing_of_its_linkage_and_spares_what_says_so():

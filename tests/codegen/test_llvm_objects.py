@@ -2,14 +2,14 @@
 
 import gc
 
-from codegen.runtime import llvm, llvm_library
+from codegen.runtime import llvm
 
 TEXT = "define i32 @one() { ret i32 1 }"
 
 
 def test_a_module_in_a_cycle_goes_before_the_context_that_it_is_in(monkeypatch):
     """Finalisers of a cycle run in any order; the other way round is a crash, and a caught interrupt may be in one."""
-    library, gone = llvm_library.Library(llvm.library_file()), []
+    library, gone = llvm.Library(llvm.library_file()), []
     machine = library.machine(0, "default", library.features())
     monkeypatch.setattr(library, "_DisposeModule", lambda _: gone.append("module"))
     monkeypatch.setattr(library, "_ContextDispose", lambda _: gone.append("context"))
@@ -22,7 +22,7 @@ def test_a_module_in_a_cycle_goes_before_the_context_that_it_is_in(monkeypatch):
 
 
 def test_a_module_is_closed_once():
-    library = llvm_library.Library(llvm.library_file())
+    library = llvm.Library(llvm.library_file())
     module = library.parsed(TEXT, library.machine(0, "default", library.features()))
     assert "ret i32 1" in library.text(module)
     module.close()
@@ -32,7 +32,7 @@ def test_a_module_is_closed_once():
 
 
 def test_code_in_a_cycle_goes_before_the_linker_that_it_is_in(monkeypatch):
-    library, gone = llvm_library.Library(llvm.library_file()), []
+    library, gone = llvm.Library(llvm.library_file()), []
     machine = library.machine(2, "jitdefault", library.features())
     code = library.emitted(machine, library.parsed(TEXT, machine))
     monkeypatch.setattr(library, "_LLJITDispose", lambda _: gone.append("linker"))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import autodiff as ad
-from codegen.runtime import processors, threads
+from codegen.runtime import machine, threads
 
 CAN_PIN = hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) > 1
 
@@ -26,8 +26,8 @@ def afresh(monkeypatch):
 def number(afresh, quota=math.inf, usable=8, **environment):
     """The default number of threads in such an environment."""
     threads._surroundings.cache_clear()
-    afresh.setattr(processors, "quota", lambda: quota)
-    afresh.setattr(processors, "usable", lambda: usable)
+    afresh.setattr(machine, "quota", lambda: quota)
+    afresh.setattr(machine, "usable_processors", lambda: usable)
     for name, value in environment.items():
         afresh.setenv(name, value)
     return threads.threads()
@@ -71,7 +71,7 @@ def cgroups(folder, lines, files):
     for name, text in files.items():
         (folder / "mounts" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "mounts" / name).write_text(f"{text}\n")
-    return processors.quota(str(listing), str(folder / "mounts"))
+    return machine.quota(str(listing), str(folder / "mounts"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_quota_of_cgroups_of_both_versions(tmp_path, lines, files, expected)
 
 
 def test_a_system_without_cgroups_has_no_quota(tmp_path):
-    assert processors.quota(str(tmp_path / "none"), str(tmp_path)) == math.inf
+    assert machine.quota(str(tmp_path / "none"), str(tmp_path)) == math.inf
 
 
 def printed(program, folder=None, **environment):

@@ -8,7 +8,7 @@ import autodiff as ad
 from codegen import compiler
 from codegen.program import Loop
 from codegen.runtime import executable
-from codegen.runtime.whole import blocks_of
+from codegen.runtime.loops import blocks_of
 
 RNG = np.random.default_rng(8)
 STEPS = 7
@@ -99,7 +99,7 @@ def test_a_whole_loop_gives_the_bits_of_its_steps(name, shape, dtype, monkeypatc
     a = RNG.normal(size=shape).astype(dtype)
     whole = results(PROGRAMS[name], a)
     asked = []
-    monkeypatch.setattr(executable.whole, "whole", lambda *step: asked.append(step))  # none is
+    monkeypatch.setattr(executable.loops, "whole", lambda *step: asked.append(step))  # none is
     in_steps = results(PROGRAMS[name], a)
     assert asked
     for x, y in zip(whole, in_steps, strict=True):
@@ -138,7 +138,7 @@ def kept_and_empty(a):
 def test_elements_taken_through_all_steps_in_blocks_give_the_same_bits(f, size, dtype, monkeypatch):
     a = RNG.normal(size=size).astype(dtype)
     found = results(f, a)
-    monkeypatch.setattr(executable.whole, "whole", lambda *_: None)
+    monkeypatch.setattr(executable.loops, "whole", lambda *_: None)
     for x, y in zip(found, results(f, a), strict=True):
         np.testing.assert_array_equal(x, y)
 

@@ -11,8 +11,9 @@ import pytest
 from codegen.modes import FLUSHING, modes
 from codegen.native import Translation, extern, i64, ptr, u8
 from codegen.native.structs import Pointer
-from codegen.runtime import engine, interruptions, loop_runs
+from codegen.runtime import engine, loop_runs
 from codegen.runtime.loop_runs import BodyWords, KeptWords, LoopWords, MoveWords, StateWords, WhileWords
+from codegen.runtime.run_steps import spent
 
 WIDTH = 4  # bytes of a state and of an element
 BYTES = 96  # of a buffer
@@ -176,7 +177,7 @@ def plain(monkeypatch):
             items[: len(old.items)] = old.items
         return Pointer(items, 0, u8)
 
-    interruptions.spent.__dict__.clear()
+    spent.__dict__.clear()
     monkeypatch.setattr(loop_runs.copy_bytes, "plain", copy)
     monkeypatch.setattr(loop_runs.reallocated, "plain", grown)
     monkeypatch.setattr(loop_runs.free, "plain", lambda p: None)

@@ -7,8 +7,8 @@ import pytest
 
 from codegen.native import local, u64
 from codegen.native.structs import Pointer
-from codegen.runtime.order_keys import KINDS
 from codegen.runtime.order_rows import FEW, elements, numbers
+from codegen.runtime.sort_keys import KINDS
 
 MACHINES = {"avx512": "+avx2,+fma,+avx512f,+avx512dq,+avx512vl,+avx512bw", "avx2": "+avx2,+fma", "plain": ""}
 TYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
