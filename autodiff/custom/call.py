@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,17 +31,19 @@ from .reads import ReadsWalk, is_fixed, static_key
 __all__ = ["LOOKS", "CallShape", "CustomCall", "Site", "key_of", "note_looks", "shape_of"]
 
 
-class Site(NamedTuple):
+class Site:
     """The function, method and types of a call.
 
     function   the generic function;  method  its forward method;  types  of the call's arguments
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
+    separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
     """
 
-    function: Any
-    method: Any
-    types: tuple[type, ...]
-    transparent: bool
+    __slots__ = ("function", "method", "separates", "transparent", "types")
+
+    def __init__(self, function: Any, method: Any, types: tuple[type, ...], transparent: bool) -> None:
+        self.function, self.method, self.types, self.transparent = function, method, types, transparent
+        self.separates = False
 
 
 #: A part of a call: its name, and structure and places as `Packed` has them.

@@ -6,7 +6,6 @@ gradient that is wanted through it is an error that names it.
 
     closed_over(nodes, inputs, since)   the tracking nodes that a forward read and that are no inputs of its call
     held_by(function)                   (path of names, tensor) for what a function can read by name
-    holder(function)                    a quick question: may it read one of these nodes just now?
     standing(...)                       while a rule runs, handles that it reads name the boundary's own inputs
 
 A rule may read anything.  A value of a trace, which has none of its own, is an input of the boundary too: the rule runs
@@ -33,7 +32,7 @@ from ..tensor import Tensor
 from .code_facts import facts_of
 from .reads import is_fixed, is_library_function, reads_of
 
-__all__ = ["Path", "closed_over", "held_by", "holder", "names_of", "refuse_closed", "standing", "tracked_by"]
+__all__ = ["Path", "closed_over", "held_by", "names_of", "refuse_closed", "standing", "tracked_by"]
 
 #: The names by which a value is reached from a function, outermost first.
 Path = tuple[str, ...]
@@ -119,40 +118,6 @@ def tracked_by(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], No
     places = [(t.node, reads.get((rule.kind, *path))) for path, t in held_by(rule.implementation)]
     nodes = [node if place is None else node_at(place) for node, place in places]
     return [n for n in nodes if n.kind.out.requires_grad]
-
-
-def holder(function: Any) -> Callable[[Sequence[Node]], bool] | None:
-    """A quick test: may the function read the value of one of these nodes now?  None where it never can.
-
-    What it and the functions that it calls refer to by name is listed once; a name that has a module stays one.
-    """
-    cells: list[Any] = []
-    names: list[tuple[dict[str, Any], str]] = []
-    functions = [function] if isinstance(function, FunctionType) else []
-    is_open = not functions
-    for f in functions:
-        for (kind, *where), value, _ in [] if is_library_function(f) else reads_of(f):
-            if kind == "cell":
-                cells.append((f.__closure__ or ())[where[0]])
-            elif kind != "global":
-                is_open |= not _is_bare(value)
-            elif type(f.__globals__.get(where[0])) is not ModuleType:
-                names.append((f.__globals__, where[0]))
-            if isinstance(value, FunctionType) and not any([value is other for other in functions]):
-                functions.append(value)
-    if not (cells or names or is_open):
-        return None
-
-    def holds(nodes: Sequence[Node]) -> bool:
-        try:
-            values = [*[c.cell_contents for c in cells], *[namespace.get(name) for namespace, name in names]]
-        except ValueError:  # a cell that is not filled yet
-            values = [holder]
-        if not is_open and all([_is_bare(x) or any([x is f for f in functions]) for x in values]):
-            return False
-        return any([t.node in nodes for _, t in held_by(function)])
-
-    return holds
 
 
 #: Classes whose instances hold no tensors.

@@ -2,10 +2,10 @@
 
 `forward.call_forward` serves every circumstance.  What is written out here, once per number of arguments and
 which of them are tensors, takes the common one: tensors, and values that hold none, are the arguments; forward
-returns one float tensor; what it saves are tensors and values that hold none.  The user's function runs each
-time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.  Several float
-tensors in any container, and what forward sets on its context, take `short`.  Whatever turns out otherwise, before or
-after the function has run, goes on as `call_forward` and `completed` have it.
+returns one float tensor; what it saves, and sets on its context, are tensors and values that hold none.  The user's
+function runs each time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.
+Several float tensors in any container take `short`.  Whatever turns out otherwise, before or after the function has
+run, goes on as `call_forward` and `completed` have it.
 
     def call(a0, a1):                                   # a tensor and a number
         n0 = a0.node
@@ -40,7 +40,6 @@ from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
 from .call import CallShape, CustomCall, Site, shape_of
-from .closures import closed_over, holder
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
 from .packed import own_copy
@@ -48,11 +47,11 @@ from .packed import own_copy
 __all__ = ["straight_call"]
 
 _TEXT = """
-def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
+def made_for(site, run, names, name, general, finish, shapes, new_shape):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None{same}{held}:
+        if now.tracing or now.captures is not None or site.separates{same}:
             return general({arguments})
         tracks = mode().tracks and ({tracks})
         {handles}
@@ -109,16 +108,17 @@ _NOTHING = Declared()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
-        if told.saved:
-            pairs = kept_of(told.saved, {{body: -1, {number}}}, {at}, statics, extras)
+        if told.saved or ctx.__dict__:
+            on_it = attributes(ctx)
+            pairs = kept_of((*(told.saved or ()), *on_it.items()), {{body: -1, {number}}}, {at}, statics, extras)
             if pairs is None:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
-            key += pairs
+            key = (told.materialize, len(on_it), 1, None, *pairs)
 """
 
 
 @cache
-def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) -> Callable:
+def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
     """The code for these arguments, tensors or not, as a function of what it calls."""
     count = range(len(is_tensor))
     tensors = [i for i in count if is_tensor[i]]
@@ -133,13 +133,12 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         nodes="; ".join([f"n{i} = a{i}.node" for i in tensors]),
         tracks=" or ".join([f"n{i}.kind.out.requires_grad" for i in tensors]),
         same="".join([f" or n{i} is n{k}" for i in tensors for k in tensors if k < i]),
-        held=f" or holds(({''.join([f'n{i}, ' for i in tensors])}))" if may_hold else "",
         handles="\n        ".join([_HANDLE.format(i=i) for i in tensors]),
         context=f"ctx = ForwardContext(name, names, ({needs}), ({inner},))" if has_context else "ctx = None",
         given=f"ctx, {inner}" if has_context else inner,
         inner=inner,
         told="told = said(ctx)" if has_context else "",
-        unusual=f"told.constant or told.dirty or ctx.__dict__ or {moved}" if has_context else moved,
+        unusual=f"told.constant or told.dirty or {moved}" if has_context else moved,
         key="(told.materialize, 0, 1, None)" if has_context else "(True, 0, 1, None)",
         statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
         saved=saved if has_context else "",
@@ -149,6 +148,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
     env: dict[str, Any] = {
         "Call": CustomCall,
         "ForwardContext": ForwardContext,
+        "attributes": attributes,
         "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(1, 1 + len(tensors)),
@@ -239,7 +239,7 @@ def straight_call(
         since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
-        found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
+        found = short(arguments, inner, ctx, y, line) if state.now.asked == asked else None
         if found is not None:
             return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
@@ -250,8 +250,8 @@ def straight_call(
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y, False)
 
-    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
-        """Float tensors in any container, of what set attributes on its context; None for anything else."""
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+        """Float tensors in any container; None for anything else."""
         told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
         given = [arguments[k] for k in tensors]
         inputs = [t.node for t in given]
@@ -259,9 +259,10 @@ def straight_call(
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         if not (leaves and all(map(_is_float if tracks else _is_tensor, map(type, leaves)))):
             return None
-        unmasked, nodes, masked = [t.node for t in leaves if not t.masked], [t.node for t in leaves], is_masked(given)
+        nodes, masked = [t.node for t in leaves], is_masked(given)
         is_moved = [inner[k].node for k in tensors] != inputs
-        if told.constant or told.dirty or is_moved or (unmasked and closed_over(unmasked, inputs, since)):
+        is_loose = any([not t.masked and t.node.kind.out.requires_grad for t in leaves])
+        if told.constant or told.dirty or is_moved or is_loose:
             return None
         if not tracks:
             found = [noted_handle(n, masked) for n in nodes]
@@ -294,6 +295,5 @@ def straight_call(
         n_saved = len(pairs) // 2 - n_attributes
         return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize, first))
 
-    holds = holder(run)
-    template = _template(is_tensor, has_context, holds is not None)
-    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape, holds)
+    template = _template(is_tensor, has_context)
+    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)
