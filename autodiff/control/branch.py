@@ -18,7 +18,7 @@ from codegen.nested import NestedBranch
 from .. import tree
 from ..custom import function
 from ..custom.context import wanted
-from ..errors import DTypeError, ShapeError, caller, check_callable
+from ..errors import DTypeError, ShapeError, check_callable, located
 from ..ops import as_tensor
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
@@ -152,7 +152,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
         return (if_true if chosen else if_false)(*tree.map(own, operands))
     chosen = as_tensor(chosen, "cond", "chosen")
     if chosen.aval != Aval((), np.dtype(np.bool_)):
-        raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
+        raise DTypeError(located(f"cond: takes a bool[] to choose by, not {chosen.aval}"))
     given = Operands(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
     if runs_as_written():
         return as_written(if_true if chosen else if_false, *given.values())
@@ -163,8 +163,8 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
 
 def _check(yes: Any, no: Any) -> None:
     if yes.result != no.result:
-        raise ShapeError(f"cond: one branch gives {yes.result}, the other {no.result}\n  called at {caller()}")
+        raise ShapeError(located(f"cond: one branch gives {yes.result}, the other {no.result}"))
     for name, a, b in zip(yes.result.names("result"), yes.body.graph.outputs, no.body.graph.outputs, strict=True):
         if a.aval != b.aval:
             error = ShapeError if a.aval.shape != b.aval.shape else DTypeError
-            raise error(f"cond: {name} is {a.aval} in one branch and {b.aval} in the other\n  called at {caller()}")
+            raise error(located(f"cond: {name} is {a.aval} in one branch and {b.aval} in the other"))

@@ -13,7 +13,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..custom.host import Unlearnt
 from ..dispatch.signature import dispatched
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, located
 from ..ops import as_tensor
 from ..stand_ins import standing
 from ..tape.node import Node, new_number
@@ -179,14 +179,14 @@ def check_kept(
 ) -> None:
     """Raise ShapeError or DTypeError where a step gives another value than it was given, saying how to mend it."""
     if after != before:
-        raise ShapeError(f"{called}: the {what} changes from {before} to {after}\n  called at {caller()}")
+        raise ShapeError(located(f"{called}: the {what} changes from {before} to {after}"))
     for name, was, now in zip(before.names(what), old, new, strict=True):
         if was == now:
             continue
-        told = f"{called}: {name} is {was} before a step and {now} after it\n  called at {caller()}"
+        told = f"{called}: {name} is {was} before a step and {now} after it"
         if was.shape != now.shape:
-            raise ShapeError(f"{told}\n  begin with what a step gives, or let the step keep the shape")
-        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{was.dtype})")
+            raise ShapeError(located(told, "begin with what a step gives, or let the step keep the shape"))
+        raise DTypeError(located(told, f"let the step give ad.astype(..., ad.{was.dtype})"))
 
 
 @contextmanager

@@ -13,26 +13,37 @@ arguments, to which no rule gives a gradient (`closures`).  (A method with a `jv
 its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
 inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
 intermediate can be differentiated through: second order is right.
+
+A value that was made outside of the library from values inside has no derivative that anybody could tell: an array
+that a host rule computes, and whatever is made of a value that a rule has asked for.  It gets a node that passes it on,
+too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
+zero.  Not to is fine: the first derivative of a host rule never meets it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from codegen.ir import Aval
 
+from ..errors import GradientError
+from ..frames import UserLine
+from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
-__all__ = ["MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of"]
+__all__ = [
+    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of",
+    "without_history",
+]  # fmt: skip
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -154,3 +165,48 @@ def output_of(node: Node, slot: int) -> Tensor:
         return handle(node)
     body = node.inputs[len(node.inputs) - len(call.avals) + slot]
     return handle(_pick(node, slot, body))
+
+
+# ---------------------------------------------------------------- values whose history nobody knows
+
+
+class HistorylessError(GradientError):
+    """A derivative was asked for through a value whose history nobody knows."""
+
+
+def _refuse(_bar: Any, y: Tensor, *_: Any) -> NoReturn:
+    (what,) = y.node.kind.params
+    raise HistorylessError(
+        f"a derivative was asked for through {what}, which has none: it was computed outside of the tape\n"
+        f"  called at {y.node.line}\n"
+        "  write that factor as another ad.function with a backward of its own, or compute it with ad.* operations"
+    )
+
+
+def _push(dxs: Any, y: Tensor, *_: Any) -> NoReturn:
+    _refuse(dxs, y)
+
+
+_HISTORYLESS = Primitive(
+    "historyless", infer=lambda x, *_, what: x, reference=None, params=("what",), pull=_refuse, push=_push
+)
+_HISTORYLESS_KINDS: dict[tuple[str, Out], Kind] = {}
+
+
+def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLine | None) -> Tensor:
+    """The value of `t`; a derivative through it to any of `sources` is refused, naming `what` and `line`.
+
+    Where no gradients are recorded or none of the sources tracks, nothing can be lost, and it is `t` itself.
+    """
+    if not MODE.get().tracks or t.dtype.kind not in "fc":
+        return t
+    tracked = tuple([n for n in dict.fromkeys(sources) if n.kind.out.requires_grad])
+    if not tracked:
+        return t
+    key = (what, out_of(t.aval, True))
+    kind = _HISTORYLESS_KINDS.get(key)
+    if kind is None:
+        kind = kept(_HISTORYLESS_KINDS, key, one_kind((_HISTORYLESS, *key), _HISTORYLESS, (what,), key[1]))
+    node = rich_node(kind, (t.node, *tracked))
+    node.body, node.flow, node.line = 0, slice(1, None), line
+    return handle(node)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codegen.lazily import imported
-
 from ..dispatch.late import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
@@ -16,12 +14,11 @@ from ..tape.node import Node, new_number
 from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
 from .boundary import outputs_of, token_of
-from .call import CustomCall, Site, shape_of
+from .call import CustomCall, Packed, Site, pack, shape_of
 from .closures import Path, closed_over, held_by, names_of
 from .context import ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
-from .outputs import Outputs, dirty_places, no_gradient, rebind_callers
-from .packed import Packed, pack
+from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
 
 __all__ = ["Entered", "call_forward", "completed"]
 
@@ -154,8 +151,7 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     told = said(ctx)
     if result is None:
         where = f"{name}: its forward ({site.method.place}), called at {entered.line},"
-        forgotten = imported("autodiff.custom.forgotten")
-        forgotten.refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
+        refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
         outputs = Outputs(name, result, told.constant)
         dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)

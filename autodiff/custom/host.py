@@ -19,17 +19,17 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, parse_aval
 
 from .. import tree
-from ..errors import ConcretizationError, GradientError, caller
+from ..errors import ConcretizationError, GradientError, caller, located
 from ..mode import MODE
 from ..tape.ask import value_of
 from ..tape.leaves import leaf
 from ..tape.record import state
 from ..tensor import Tensor
+from .call import Packed
 from .closures import held_by
 from .context import ForwardContext, attributes, said
 from .host_call import arrays_of, host_call, in_own_recording, note_read_only
 from .outputs import Outputs, no_gradient
-from .packed import Packed
 from .reads import static_key
 
 __all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
@@ -205,7 +205,7 @@ def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
     which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
     gives, told = f"{which} gives {_told(found.avals)}", _told(known.avals)
     if known.declared:
-        raise GradientError(f"{gives}, and its out= says {told}\n  called at {caller()}\n  let them be the same")
+        raise GradientError(located(f"{gives}, and its out= says {told}", "let them be the same"))
     raise GradientError(
         f"{gives} inside jit, and gave {told} for such inputs before\n"
         "  its outputs and what it saves may depend in shape and dtype on those of its inputs only"
@@ -251,11 +251,10 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     if recipe is None and visit.method.out is not None and not any(visit.needs):  # no backward will read what it saved
         recipe = _declared(visit, visit.avals)
     if recipe is None:
-        raise Unlearnt(
-            f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known\n"
-            f"  called at {caller()}\n"
-            "  call the function once outside of jit with arguments of these types, or declare out="
-        ) from cause
+        raise Unlearnt(located(
+            f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known",
+            "call the function once outside of jit with arguments of these types, or declare out=",
+        )) from cause
     returned = {tag for tag, _ in recipe.tags[: recipe.trees[0].size]}
     if any(visit.needs) and "number" in returned and returned <= {"number", "static"}:
         raise no_gradient(visit.function.__name__, caller(), has_number=True)
@@ -310,16 +309,14 @@ def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
     out, function, place = visit.method.out, visit.function.__name__, visit.method.place
     if not _takes(out, avals):
         given = ", ".join(map(str, avals))
-        raise GradientError(
-            f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call\n"
-            f"  called at {caller()}\n  a function given as out= gets one shape and dtype for each: {given}"
-        )
+        raise GradientError(located(
+            f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call",
+            f"a function given as out= gets one shape and dtype for each: {given}",
+        ))
     texts, structure = tree.flatten(out(*avals) if callable(out) else out)
     try:
         made = tuple([x if isinstance(x, Aval) else parse_aval(str(x)) for x in texts])
     except ValueError as error:
-        raise GradientError(
-            f"{function}: the out= of its forward ({place}) names no array: {error}\n  called at {caller()}"
-        ) from None
+        raise GradientError(located(f"{function}: the out= of its forward ({place}) names no array: {error}")) from None
     tags = tuple([("array", i) for i in range(len(made))])
     return Recipe(tags, made, (structure,), None, (), (), True, declared=True)

@@ -39,10 +39,9 @@ from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
 from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
-from .call import CallShape, CustomCall, Site, shape_of
+from .call import CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
-from .packed import own_copy
 
 __all__ = ["straight_call"]
 

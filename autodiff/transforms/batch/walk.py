@@ -17,8 +17,7 @@ from typing import Any
 from codegen.garbage import set_in_context
 
 from ... import tree
-from ...custom.boundary import MappedCall
-from ...custom.historyless import without_history
+from ...custom.boundary import MappedCall, without_history
 from ...errors import Error, caller
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
