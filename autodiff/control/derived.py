@@ -19,8 +19,8 @@ import numpy as np
 from codegen.symbols import is_watched
 
 from ..custom.call import CustomCall
+from ..custom.keys import users_methods
 from ..custom.reads import is_fixed
-from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
 from ..mode import MODE
 from ..ops import reshape, where

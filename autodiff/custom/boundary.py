@@ -9,7 +9,7 @@ boundary is the identity in value and the user's rule in derivative:
 
 Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs
 only; the body is never differentiated past.  What a forward closes over and tracks is one of them, behind the
-arguments, to which no rule gives a gradient (`closures`).  (A method with a `jvp` and no backward is the exception:
+arguments, to which no rule gives a gradient (`reads`).  (A method with a `jvp` and no backward is the exception:
 its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
 inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
 intermediate can be differentiated through: second order is right.

@@ -27,8 +27,8 @@ from ..frames import UserLine
 from ..session import namespace
 from ..tape.node import Alive, kept
 from ..tensor import Tensor
-from .closures import Path, standing
-from .reads import ReadsWalk, is_fixed, static_key
+from .keys import ReadsWalk, static_key
+from .reads import Path, is_fixed, standing
 
 __all__ = [
     "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy", "pack",
@@ -114,7 +114,7 @@ class CallShape:
                            lacks its values, and how many they are
     materialize            whether the cotangent of an unused output is zeros
     classes                of the program's own that are among the containers: a rule may call their methods
-    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `closures`
+    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `reads`
     first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
     """
 

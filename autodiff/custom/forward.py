@@ -15,10 +15,10 @@ from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
 from .boundary import outputs_of, token_of
 from .call import CustomCall, Packed, Site, pack, shape_of
-from .closures import Path, closed_over, held_by, names_of
 from .context import ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
+from .reads import Path, closed_over, held_by, names_of
 
 __all__ = ["Entered", "call_forward", "completed"]
 

@@ -26,11 +26,11 @@ from ..tape.leaves import leaf
 from ..tape.record import state
 from ..tensor import Tensor
 from .call import Packed
-from .closures import held_by
 from .context import ForwardContext, attributes, said
 from .host_call import arrays_of, host_call, in_own_recording, note_read_only
+from .keys import static_key
 from .outputs import Outputs, no_gradient
-from .reads import static_key
+from .reads import held_by
 
 __all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..custom.boundary import output_of, without_history
 from ..custom.call import CustomCall, as_it_is
-from ..custom.closures import standing, tracked_by
 from ..custom.context import BackwardContext
 from ..custom.host_call import note_read_only
+from ..custom.reads import standing, tracked_by
 from ..mode import MODE
 from ..ops import as_tensor, zeros_of
 from ..tape.node import Node
