@@ -32,9 +32,8 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.modes import enable_grad
 from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
-from .derived import applied, choose, derived, of_all, where_differing
 from .regions import Regions, run_of
-from .trace import Nesting, as_written, check_kept, trace
+from .trace import Nesting, applied, as_written, check_kept, choose, derived, of_all, trace, where_differing
 
 __all__ = ["while_loop"]
 
