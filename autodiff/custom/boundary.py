@@ -190,7 +190,6 @@ def _push(dxs: Any, y: Tensor, *_: Any) -> NoReturn:
 _HISTORYLESS = Primitive(
     "historyless", infer=lambda x, *_, what: x, reference=None, params=("what",), pull=_refuse, push=_push
 )
-_HISTORYLESS_KINDS: dict[tuple[str, Out], Kind] = {}
 
 
 def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLine | None) -> Tensor:
@@ -203,10 +202,7 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
     tracked = tuple([n for n in dict.fromkeys(sources) if n.kind.out.requires_grad])
     if not tracked:
         return t
-    key = (what, out_of(t.aval, True))
-    kind = _HISTORYLESS_KINDS.get(key)
-    if kind is None:
-        kind = kept(_HISTORYLESS_KINDS, key, one_kind((_HISTORYLESS, *key), _HISTORYLESS, (what,), key[1]))
-    node = rich_node(kind, (t.node, *tracked))
+    out = out_of(t.aval, True)
+    node = rich_node(one_kind((_HISTORYLESS, what, out), _HISTORYLESS, (what,), out), (t.node, *tracked))
     node.body, node.flow, node.line = 0, slice(1, None), line
     return handle(node)
