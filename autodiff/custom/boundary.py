@@ -1,7 +1,8 @@
 """Boundaries: one node per call of a forward/backward pair, which carries the rule.
 
-Forward runs once per recorded call, and what it computes is recorded like anything else.  The
-boundary is the identity in value and the user's rule in derivative:
+Forward runs once per recorded call (once more where `Entered.closed` finds that it takes that to know what it read),
+and what it computes is recorded like anything else.  The boundary is the identity in value and the user's rule in
+derivative:
 
     one output        boundary(body output, *call's inputs, *extras)
     several outputs   call(*call's inputs, *extras, *body outputs)
