@@ -107,12 +107,14 @@ _NOTHING = Declared()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
-        if told.saved or ctx.__dict__:
-            on_it = attributes(ctx)
-            pairs = kept_of((*(told.saved or ()), *on_it.items()), {{body: -1, {number}}}, {at}, statics, extras)
+        given = told.saved or ()
+        if ctx.__dict__:
+            given = (*given, *attributes(ctx).items())
+        if given:
+            pairs = kept_of(given, {{body: -1, {number}}}, {at}, statics, extras)
             if pairs is None:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
-            key = (told.materialize, len(on_it), 1, None, *pairs)
+            key = (told.materialize, len(ctx.__dict__), 1, None, *pairs)
 """
 
 
