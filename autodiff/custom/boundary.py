@@ -4,7 +4,7 @@ Forward runs once per recorded call (once more where `Entered.closed` finds that
 and what it computes is recorded like anything else.  The boundary is the identity in value and the user's rule in
 derivative:
 
-    one output        boundary(body output, *call's inputs, *extras)
+    one output        boundary(*call's inputs, *extras, body output)
     several outputs   call(*call's inputs, *extras, *body outputs)
                       pick(call, body output)  for each of them
 
@@ -97,7 +97,7 @@ class MappedCall(CustomCall):
     def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
         """The outputs for all examples, behind one boundary, given its inputs for all examples."""
         node = self.node(inputs, flow)
-        if self.first:
+        if self.is_one:
             return [noted_handle(node, False)]
         bodies = node.inputs[len(node.inputs) - len(self.avals) :]
         return [noted_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
@@ -113,9 +113,9 @@ class MappedCall(CustomCall):
 
 def _boundary_node(call: CustomCall, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
-    is_one = call.shape.first
-    node = rich_node(boundary_kind(inputs[0].kind.out) if is_one else _CALL_KIND, tuple(inputs), call=call)
-    node.body = 0 if is_one else None
+    kind = boundary_kind(inputs[-1].kind.out) if call.is_one else _CALL_KIND
+    node = rich_node(kind, tuple(inputs), call=call)
+    node.body = len(inputs) - 1 if call.is_one else None
     node.flow, node.line = flow, call.line
     return node
 
@@ -129,12 +129,10 @@ def outputs_of(
     call: CustomCall, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
 ) -> list[Tensor]:
     """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
-    n, is_transparent = len(inputs), call.site.transparent
-    if call.shape.first:
-        flow = slice(0, 1) if is_transparent else slice(1, 1 + n)
-        return [noted_handle(_boundary_node(call, (body[0], *inputs, *extra), flow), masked)]
-    flow = slice(n + len(extra), None) if is_transparent else slice(0, n)
+    flow = slice(len(inputs) + len(extra), None) if call.site.transparent else slice(0, len(inputs))
     node = _boundary_node(call, (*inputs, *extra, *body), flow)
+    if call.is_one:
+        return [noted_handle(node, masked)]
     return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
@@ -162,7 +160,7 @@ def noted_handle(node: Node, masked: bool) -> Tensor:
 def output_of(node: Node, slot: int) -> Tensor:
     """Tracked output `slot` of a call, read back behind its boundary."""
     call = node.call
-    if call.first:
+    if call.is_one:
         return handle(node)
     body = node.inputs[len(node.inputs) - len(call.avals) + slot]
     return handle(_pick(node, slot, body))

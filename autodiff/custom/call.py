@@ -115,22 +115,20 @@ class CallShape:
     materialize            whether the cotangent of an unused output is zeros
     classes                of the program's own that are among the containers: a rule may call their methods
     closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `reads`
-    first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
     """
 
     __slots__ = (
-        "__weakref__", "classes", "closed", "closed_at", "first", "materialize", "n_arguments", "n_saved", "names",
-        "parts",
+        "__weakref__", "classes", "closed", "closed_at", "materialize", "n_arguments", "n_saved", "names", "parts",
     )  # fmt: skip
 
     def __init__(
-        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
-        closed: tuple[str, ...], closed_at: int,
+        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...],
+        closed_at: int,
     ) -> None:  # fmt: skip
         self.names = [name for name, _, _ in parts]
         self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
         self.n_arguments, self.n_saved = n_arguments, n_saved
-        self.materialize, self.first, self.closed, self.closed_at = materialize, first, closed, closed_at
+        self.materialize, self.closed, self.closed_at = materialize, closed, closed_at
         met = dict.fromkeys([cls for _, structure, _ in parts for cls in _classes_of(structure)])
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
@@ -148,11 +146,11 @@ _ALIVE = Alive()
 
 
 def shape_of(
-    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
-    closed: tuple[str, ...] = (), closed_at: int = 0,
+    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...] = (),
+    closed_at: int = 0,
 ) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
-    key = (tuple(parts), n_arguments, n_saved, materialize, first, closed, closed_at)
+    key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
     return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, CallShape, *key))
 
 
@@ -204,7 +202,7 @@ class CustomCall:
     types = property(attrgetter("site.types"), doc="The types of the arguments.")
     transparent = property(attrgetter("site.transparent"), doc="True if reverse mode differentiates the body.")
     materialize = property(attrgetter("shape.materialize"), doc="True if the cotangent of an unused output is zeros.")
-    first = property(attrgetter("shape.first"), doc="The number of inputs of the boundary before those of the call.")
+    is_one = property(lambda self: len(self.avals) == 1, doc="True if it has one output that is tracked.")
 
     def closed(self) -> Iterator[tuple[int, str]]:
         """(place, name) of what forward closes over and no rule gives a gradient for."""

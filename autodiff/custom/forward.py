@@ -214,7 +214,7 @@ def _bounded(
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked
-    first, inputs, place, extra = int(len(body) == 1), [*entered.inputs, *closed], entered.place, list[Node]()
+    inputs, place, extra = [*entered.inputs, *closed], entered.place, list[Node]()
     for k, node in enumerate(closed, len(entered.inputs)):
         place.setdefault(node, k)
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
@@ -226,12 +226,8 @@ def _bounded(
                 return number[node]
             place[node] = len(inputs) + len(extra)
             extra.append(node)
-        return place[node] + first
+        return place[node]
 
-    arguments = [
-        (n, Packed(p.structure, tuple([q if q is None else q + first for q in p.places]), p.statics))
-        for n, p in entered.packed.items()
-    ]
     saved = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
     on_it = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in attributes(ctx).items()]
     places = tuple([
@@ -239,16 +235,16 @@ def _bounded(
         for x, slot in zip(untracked, outputs.slots, strict=True)
     ])  # fmt: skip
     result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
-    named = [*arguments, *saved, *on_it, (None, result)]
-    names = (names_of(closed, site.method.implementation), len(entered.inputs) + first) if closed else ((), 0)
+    named = [*entered.packed.items(), *saved, *on_it, (None, result)]
+    names = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ((), 0)
     parts = [(n, p.structure, p.places) for n, p in named]
-    shape = shape_of(parts, len(arguments), len(saved), told.materialize, first, *names)
+    shape = shape_of(parts, len(entered.packed), len(saved), told.materialize, *names)
     statics = tuple([x for _, p in named for x in p.statics])
     call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
     if has_token:
-        call.token = len(inputs) + len(extra) + first
+        call.token = len(inputs) + len(extra)
         extra.append(token_of(call))
     found = outputs_of(call, inputs, extra, body, masked)
     return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]

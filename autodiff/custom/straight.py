@@ -15,7 +15,7 @@ run, goes on as `call_forward` and `completed` have it.
         y = run(ctx, h0, a1)
         if ...: return completed(...)
         saved tensors -> places;  shape, found by these
-        node = boundary(y.node, n0, *extras)
+        node = boundary(n0, *extras, y.node)
         return a handle on it
 """
 
@@ -89,8 +89,8 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         shape = shapes.get(key) or new_shape(key)
         call = Call(site, shape, tuple(statics), (body.kind.out.aval,), False, None, line)
         out = body.kind.out
-        node = rich_node(kind_for(out), (body, {inputs}, *extras), call=call)
-        node.body = 0
+        node = rich_node(kind_for(out), ({inputs}, *extras, body), call=call)
+        node.body = {count} + len(extras)
         node.flow = flow
         node.line = line
         out = node.kind.out
@@ -126,8 +126,8 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
     arguments = ", ".join([f"a{i}" for i in count])
     inner = ", ".join([f"h{i}" if is_tensor[i] else f"a{i}" for i in count])
     needs = "".join([f"tracks and n{i}.kind.out.requires_grad, " if is_tensor[i] else "False, " for i in count])
-    number = ", ".join([f"n{i}: {k + 1}" for k, i in enumerate(tensors)])
-    saved = _SAVED.format(number=number, at=len(tensors) + 1, arguments=arguments, inner=inner).strip()
+    number = ", ".join([f"n{i}: {k}" for k, i in enumerate(tensors)])
+    saved = _SAVED.format(number=number, at=len(tensors), arguments=arguments, inner=inner).strip()
     moved = "".join([f"h{i}.node is not n{i} or " for i in tensors])
     text = _TEXT.format(
         arguments=arguments,
@@ -144,6 +144,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
         saved=saved if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
+        count=len(tensors),
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
@@ -152,7 +153,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "attributes": attributes,
         "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
-        "flow": slice(1, 1 + len(tensors)),
+        "flow": slice(0, len(tensors)),
         "frame_at": sys._getframe,
         "mode": MODE.get,
         "is_float": _is_float,
@@ -268,13 +269,12 @@ def straight_call(
         if not tracks:
             found = [noted_handle(n, masked) for n in nodes]
             return found[0] if structure is None else tree.unflatten(structure, found)
-        first = int(len(nodes) == 1)
-        number = {n: first + k for k, n in enumerate(inputs)}
+        number = {n: k for k, n in enumerate(inputs)}
         for k, node in enumerate(nodes):
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
         statics = [own_copy(arguments[k]) for k in others]
-        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, first + len(inputs), statics, extras)
+        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, len(inputs), statics, extras)
         if pairs is None:
             return None
         key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
@@ -288,13 +288,12 @@ def straight_call(
     def new_shape(key: tuple) -> CallShape:
         """key: materialize, numbers of attributes and outputs, the container; name and place of all that is kept."""
         materialize, n_attributes, count, structure, *pairs = key
-        first = int(count == 1)
-        places = {names[k]: first + i for i, k in enumerate(tensors)}
+        places = {names[k]: i for i, k in enumerate(tensors)}
         single = [*[(n, places.get(n)) for n in names], *zip(pairs[::2], pairs[1::2], strict=True)]
         parts = [(n, tree.LEAF if place is None else None, (place,)) for n, place in single]
         result = (None, structure, tuple([-1 - k for k in range(count)]))
         n_saved = len(pairs) // 2 - n_attributes
-        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize, first))
+        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize))
 
     template = _template(is_tensor, has_context)
     return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)
