@@ -252,7 +252,8 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     result = _say(recipe, ctx, lambda place: by_place[place] if place >= 0 else made[-1 - place])
-    said(ctx).constant += [made[-1 - place] for place in recipe.numbers]
+    told = said(ctx)
+    told.constant = [*told.constant, *[made[-1 - place] for place in recipe.numbers]]
     return result
 
 
