@@ -25,7 +25,8 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from . import tree
-from .custom.reads import is_fixed, is_object, static_key
+from .custom.keys import is_object, static_key
+from .custom.reads import is_fixed
 from .dispatch import Choices
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import tree
 from .containers import unregistered
-from .custom.historyless import HistorylessError
+from .custom.boundary import HistorylessError
 from .errors import DTypeError, GradientError, caller, check_callable
 from .ops import as_tensor
 from .tangents import tangents

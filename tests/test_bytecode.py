@@ -5,7 +5,7 @@ import dis
 import pytest
 
 import autodiff as ad
-from autodiff.custom import code_facts
+from autodiff.custom import reads
 from autodiff.dispatch.declaration import has_body
 
 #: The instructions that name something and read neither a global nor an attribute of an object.
@@ -109,7 +109,7 @@ def test_a_body_that_does_something_is_a_method(body):
 
 def test_each_instruction_that_names_something_is_known():
     names = {dis.opname[i] for i in dis.hasname}
-    known = code_facts._GLOBAL_READS | code_facts._ATTRIBUTE_READS | OTHERS | PSEUDO
+    known = reads._GLOBAL_READS | reads._ATTRIBUTE_READS | OTHERS | PSEUDO
     assert {n for n in names if not n.startswith("INSTRUMENTED_")} <= known
 
 
@@ -123,5 +123,5 @@ def test_globals_and_attributes_are_found_under_their_names():
             return super().scale(), ad.exp, ad.linalg.inv
 
     code = Derived.scale.__code__
-    assert {("global", "ad", "exp"), ("global", "ad", "linalg", "inv")} <= {*code_facts.facts_of(code).reads}
-    assert "scale" in code_facts.facts_of(code).attributes
+    assert {("global", "ad", "exp"), ("global", "ad", "linalg", "inv")} <= {*reads.facts_of(code).reads}
+    assert "scale" in reads.facts_of(code).attributes

@@ -28,8 +28,7 @@ from ..transforms.anomaly import is_watching
 from ..transforms.arguments import applied as called
 from ..transforms.batch.walk import CALLS
 from .body import RECOMPUTED, Body, cut, float_places, mode_of, placed, tracks_of
-from .derived import applied, derived, of_all
-from .trace import Operands, trace
+from .trace import Operands, applied, derived, of_all, trace
 
 __all__ = ["checkpoint"]
 

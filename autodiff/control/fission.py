@@ -30,7 +30,7 @@ from ..tape.record import IDENTITY, SAME, is_cut
 from ..tape.walk import reached
 from ..tensor import Tensor, handle
 from .body import Body, again, between, clone, inside_calls, interned, is_float, recomputed
-from .derived import applied
+from .trace import applied
 
 __all__ = ["in_parts"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from codegen.symbols import as_index
 
 from .. import tree
-from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
+from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..ops import arange, as_tensor, astype
 from ..ops.arguments import check_parts
 from ..stand_ins import standing
@@ -77,16 +77,14 @@ def _scanned(
 
 def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
     if any(not x.ndim for x in tensors):
-        raise ShapeError(f"scan: a 0-d leaf of xs has no elements to go through\n  called at {caller()}")
+        raise ShapeError(located("scan: a 0-d leaf of xs has no elements to go through"))
     given = () if length is None else (_whole(length, "scan: the length"),)
     lengths = sorted({*[x.shape[0] for x in tensors], *given})
     if lengths and lengths[0] < 0:
-        raise ShapeError(f"scan: the length is a number of steps, not {lengths[0]}\n  called at {caller()}")
+        raise ShapeError(located(f"scan: the length is a number of steps, not {lengths[0]}"))
     if len(lengths) != 1:
         what = f"lengths {', '.join(map(str, lengths))}" if lengths else "neither xs nor a length"
-        raise ShapeError(
-            f"scan: got {what}\n  called at {caller()}\n  all leaves of xs, and length, say how many steps there are"
-        )
+        raise ShapeError(located(f"scan: got {what}", "all leaves of xs, and length, say how many steps there are"))
     return lengths[0]
 
 
@@ -95,14 +93,13 @@ def _whole(number: Any, what: str) -> int:
     try:
         return as_index(number)
     except ConcretizationError:
-        raise ConcretizationError(
-            f"{what} is known when the program runs: how many steps there are has to be known before\n"
-            f"  called at {caller()}\n"
-            "  use ad.while_loop, or mark the argument static (static_argnums)"
-        ) from None
+        raise ConcretizationError(located(
+            f"{what} is known when the program runs: how many steps there are has to be known before",
+            "use ad.while_loop, or mark the argument static (static_argnums)",
+        )) from None
     except TypeError:
         shown = number.aval if isinstance(number, Tensor) else f"{number!r:.40} ({type(number).__name__})"
-        raise DispatchError(f"{what} is an int, not {shown}\n  called at {caller()}") from None
+        raise DispatchError(located(f"{what} is an int, not {shown}")) from None
 
 
 def _fitting(
@@ -118,7 +115,7 @@ def _fitting(
     traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
     if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
         found = "one value" if traced.result.structure.cls is None else traced.result
-        raise ShapeError(f"scan: the function returns (carry, y), not {found}\n  called at {caller()}")
+        raise ShapeError(located(f"scan: the function returns (carry, y), not {found}"))
     after = traced.result.parts()[0]
     outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
     if after == carry and any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):

@@ -4,6 +4,10 @@
     backwards c_bar[t], x_bar[t], h_bar += pullback of body at (c[t], x[t], h)  of (c_bar[t+1], y_bar[t])
 
 The states c[t] are kept, and the products of each step; what is elementwise or a reduction is computed again.
+A node whose value was kept stands in the step that goes back as
+
+    known(value, inputs)     its value is `value`; its derivative that of the operation at `inputs`
+
 Where memory is dear, `scan(checkpoint(f), ...)` computes all of a step again and keeps only the states.
 The rule is a custom function that records loops itself, so derivatives of any order follow.
 """
@@ -25,17 +29,31 @@ from ..custom.context import wanted
 from ..ops import stack, zeros_like
 from ..ops.batching import to_front, with_examples
 from ..ops.primitive import zeros_of
+from ..tape.node import Node
+from ..tape.record import is_cut
 from ..tape.watched import seen_within
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
-from .body import Body, cut, filled, float_places, is_float, mode_of, placed, until_stable
-from .derived import applied, derived, where_differing
+from ..transforms.forward import jvp
+from ..transforms.rules import missing_rule
+from .body import (
+    Body,
+    Recorded,
+    again,
+    cut,
+    filled,
+    float_places,
+    hooked_like,
+    is_float,
+    mode_of,
+    placed,
+    until_stable,
+)  # fmt: skip
 from .fission import in_parts
-from .known import knowing
 from .regions import Regions, run_of
-from .trace import as_written
+from .trace import applied, as_written, derived, where_differing
 
 __all__ = ["by_hand", "looped"]
 
@@ -223,6 +241,59 @@ def _derived_loop(
         return found
     made = derived(loop.body, purpose, step, states, scanned, hidden)
     return looped(made.body, states, scanned, made.hidden, loop.length, loop.reverse != turned)
+
+
+# ---------------------------------------------------------------- products that are known when it goes back
+
+
+@function
+def _known(body, number, value, inputs): ...
+
+
+@_known.forward
+def _(ctx, body, number, value, inputs):
+    return value
+
+
+@_known.backward
+def _(ctx, y_bar):
+    body, number, value, inputs = ctx.inputs
+    node = body.order[number]
+    if node.kind.op.pull is None:
+        raise missing_rule(node)
+    y = _known(body, number, value, inputs)  # what a rule reads: the known value, with its history
+    return {"inputs": tuple(node.kind.op.pull(y_bar, y, inputs, node.kind.params, False))}
+
+
+@_known.jvp
+def _(ctx, _body, _number, _value, dots):
+    body, number, value, inputs = ctx.inputs
+    node = body.order[number]
+    if node.kind.op.push is None:
+        given = [zeros_like(x) if dot is None else dot for x, dot in zip(inputs, dots, strict=True)]
+        return jvp(lambda *xs: handle(again(node, [x.node for x in xs])), inputs, given)[1]
+    y = _known(body, number, value, inputs)
+    return node.kind.op.push(tuple(dots), y, inputs, node.kind.params)
+
+
+def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:
+    """A function that applies the body where `known` are the values of its nodes `kept`, without a history."""
+    values = dict(zip(body.kept, known, strict=True))
+
+    def recorded(number: int, inputs: list[Node]) -> Node:
+        value = values.get(number)
+        if value is None:
+            return again(body.order[number], inputs)
+        tracks = any(i.kind.out.requires_grad for i in inputs) and not is_cut(body.order[number])
+        tracks = tracks and value.dtype.kind in "fc"
+        if not tracks:
+            return value.node
+        return hooked_like(body.order[number], _known(body, number, value, tuple([handle(i) for i in inputs])).node)
+
+    return recorded
+
+
+# ---------------------------------------------------------------- loops of bodies
 
 
 def by_hand(f: Callable, carry: Any, element: Callable[[int], Any], order: range) -> tuple[Any, Any]:

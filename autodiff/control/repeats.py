@@ -21,7 +21,7 @@ from codegen.nested import Repetition, Retreat
 
 from ..custom import function
 from ..custom.context import wanted as wanted_of
-from ..errors import DTypeError, GradientError, caller, check_callable
+from ..errors import DTypeError, GradientError, check_callable, located
 from ..ops import any as any_
 from ..ops import as_tensor, zeros_like
 from ..ops.batching import with_examples
@@ -32,9 +32,8 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.modes import enable_grad
 from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
-from .derived import applied, choose, derived, of_all, where_differing
 from .regions import Regions, run_of
-from .trace import Nesting, as_written, check_kept, trace
+from .trace import Nesting, applied, as_written, check_kept, choose, derived, of_all, trace, where_differing
 
 __all__ = ["while_loop"]
 
@@ -293,11 +292,11 @@ def _back_over_tangents(
 
 def _refuse_hooks(repeat: Repeat) -> None:
     if repeat.step.has_hooks:
-        raise GradientError(
+        raise GradientError(located(
             "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
-            f" is derived from\n  called at {caller()}\n"
-            "  use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop"
-        )
+            " is derived from",
+            "use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop",
+        ))
 
 
 @border
@@ -334,9 +333,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
 def _check(condition: Body, step: BodyUse, states: Sequence[Tensor], nesting: Nesting) -> None:
     outs = [n.aval for n in condition.graph.outputs]
     if len(outs) != 1 or outs[0] != Aval((), np.dtype(np.bool_)):
-        raise DTypeError(
-            f"while_loop: the condition gives {', '.join(map(str, outs)) or 'nothing'}, not bool[]\n"
-            f"  called at {caller()}"
-        )
+        given = ", ".join(map(str, outs)) or "nothing"
+        raise DTypeError(located(f"while_loop: the condition gives {given}, not bool[]"))
     after = [n.aval for n in step.body.graph.outputs]
     check_kept("while_loop", "value", nesting, step.result, [s.aval for s in states], after)

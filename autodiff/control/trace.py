@@ -1,30 +1,53 @@
-"""Recording a function as a body: on arguments without values that dispatch as what was given."""
+"""Recording a function as a body, on arguments without values that dispatch as what was given; and bodies of bodies.
+
+    pulled = derived(body, ("pull", places), f, states, scanned, hidden inputs)
+    pulled.body, pulled.hidden                  what a loop or branch is recorded with
+
+So a body has its pullback, its pushforward, the body of many examples.  A body is recorded on arguments that all track,
+so what its rules record depends on avals, grad mode and the purpose alone: the derivative of a loop that is met again
+runs no rule of what is inside of it, at any depth.  Not so where rules read what no key can name, evaluate, or call
+methods of the user's: these run each time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.symbols import is_watched
 
 from .. import tree
+from ..custom.call import CustomCall
 from ..custom.host import Unlearnt
+from ..custom.keys import users_methods
+from ..custom.reads import is_fixed
+from ..dispatch import Choices, include, observed
 from ..dispatch.signature import dispatched
-from ..errors import DTypeError, ShapeError, caller
-from ..ops import as_tensor
+from ..errors import DTypeError, ShapeError, located
+from ..mode import MODE
+from ..ops import as_tensor, reshape, where
+from ..ops.batching import with_examples
+from ..session import namespace
 from ..stand_ins import standing
-from ..tape.node import Node, new_number
+from ..tape.node import Node, data_node, new_number
 from ..tape.record import argument, number_like_traced, state
 from ..tape.tracing import tracing
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
-from ..transforms.arguments import applied, own
-from .body import BodyUse, interned, is_float
+from ..transforms.arguments import applied as called_with
+from ..transforms.arguments import own
+from ..transforms.batch.walk import OfAll
+from .body import Body, BodyUse, again, hooked_like, interned, is_float
 
-__all__ = ["Like", "Nesting", "Operands", "as_written", "check_kept", "is_python_number", "started", "trace"]
+__all__ = [
+    "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
+    "of_all", "started", "trace", "where_differing",
+]  # fmt: skip
 
 
 class Like:
@@ -149,7 +172,7 @@ def trace(
     except Unlearnt:
         if state.now.tracing or values is None:
             raise  # the outermost trace has values
-    applied(f, values(), {})
+    called_with(f, values(), {})
     return _recorded(f, examples, hidden)
 
 
@@ -159,7 +182,7 @@ def _recorded(f: Any, examples: Sequence[Any], given: Sequence[Tensor]) -> BodyU
     made = [_argument_of(x) for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
     with _tracing(since):
-        found, nesting = Nesting.of(applied(f, tree.unflatten(structure, made), {}))
+        found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
     split = len(arguments) - len(given)
@@ -179,14 +202,14 @@ def check_kept(
 ) -> None:
     """Raise ShapeError or DTypeError where a step gives another value than it was given, saying how to mend it."""
     if after != before:
-        raise ShapeError(f"{called}: the {what} changes from {before} to {after}\n  called at {caller()}")
+        raise ShapeError(located(f"{called}: the {what} changes from {before} to {after}"))
     for name, was, now in zip(before.names(what), old, new, strict=True):
         if was == now:
             continue
-        told = f"{called}: {name} is {was} before a step and {now} after it\n  called at {caller()}"
+        told = f"{called}: {name} is {was} before a step and {now} after it"
         if was.shape != now.shape:
-            raise ShapeError(f"{told}\n  begin with what a step gives, or let the step keep the shape")
-        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{was.dtype})")
+            raise ShapeError(located(told, "begin with what a step gives, or let the step keep the shape"))
+        raise DTypeError(located(told, f"let the step give ad.astype(..., ad.{was.dtype})"))
 
 
 @contextmanager
@@ -212,3 +235,115 @@ def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tup
     found = reached(results, lambda node: () if node in known or is_outside(node) else node.inputs) - known
     outside = {node for node in found if is_outside(node)}
     return sorted(found - outside, key=by_number), sorted(outside, key=by_number)
+
+
+# ---------------------------------------------------------------- bodies of a body, made once, and kept
+
+_RULES = ("backward", "jvp")
+
+#: By the body and the key of what is wanted of it.
+_made_of = namespace("derived body")
+
+
+class _KeptBody(NamedTuple):
+    """A copy that is kept.
+
+    numbers   those that rules state, which are hidden inputs
+    choices   of dispatch that it relies on
+    """
+
+    body: Body
+    numbers: list[Node]
+    choices: Choices
+
+
+def derived(
+    base: Body,
+    purpose: tuple,
+    f: Callable[[list[Tensor]], Sequence[Tensor]],
+    states: Sequence[Tensor],
+    scanned: Sequence[Tensor],
+    hidden: Sequence[Tensor],
+) -> BodyUse:
+    """The body of f(arguments and hidden inputs), which applies `base`: made once for a purpose.
+
+    Its hidden inputs are these, and tensors that its rules met elsewhere.
+
+    purpose           all that f depends on beside `base` and avals
+    states, scanned   arguments are like these, and like elements of those
+    """
+    arguments = *[t.aval for t in states], *[t.aval.with_shape(t.shape[1:]) for t in scanned]
+    avals = arguments, tuple([t.aval for t in hidden])
+    key = _key(base, purpose, avals)
+    found = None if key is None else _made_of.get((base, key))
+    if found is None:
+
+        def values() -> list[list[Tensor]]:
+            """Arguments that f may be run on once: see `trace`."""
+            return [[*states, *[t[0] for t in scanned], *hidden]]
+
+        return _made(base, key, f, avals, hidden, values if all([t.shape[0] for t in scanned]) else None)
+    include(found.choices)
+    return BodyUse(found.body, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]])
+
+
+def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
+    """The key of all that decides what is recorded; None where no key says it."""
+    lines = state.now.lines
+    if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
+        return None
+    rules = tuple([call.recorded_key() for call in base.calls() if _is_users(call)])
+    return None if None in rules else (purpose, MODE.get().tracks, avals, rules)
+
+
+def _is_users(call: CustomCall) -> bool:
+    """True if a rule of a call may read what a program changes."""
+    rules = [rule.implementation for rule in map(call.rule, _RULES) if rule is not None]
+    return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])
+
+
+def _made(
+    base: Body, key: tuple | None, f: Callable, avals: tuple, hidden: Sequence[Tensor], values: Callable | None
+) -> BodyUse:
+    asked, since = state.now.asked, new_number()
+    with observed() as choices:
+        made = trace(lambda given: list(f(given)), [*avals[0], *avals[1]], values=values, hidden=hidden)
+    outside = [t.node for t in made.hidden[len(hidden) :]]
+    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
+    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
+        _made_of.put((base, key), _KeptBody(made.body, outside, choices))
+        choices.on_change(partial(_made_of.pop, (base, key)))
+    return made
+
+
+# ---------------------------------------------------------------- of many examples (`vmap`)
+
+
+def applied(
+    body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: int
+) -> list[tuple[Tensor, bool]]:
+    """Record a body of one example for all of them: each result, and whether it differs between examples."""
+    stands: dict[Node, Node] = {}
+    walk = OfAll(size, stands, again)
+    for node, t, m in zip([*body.arguments, *body.hidden], given, mapped, strict=True):
+        if m:
+            walk.found[node] = walk.hooked(node, t)
+        else:
+            stands[node] = hooked_like(node, t.node)
+    walk.go(body.order)
+    return [walk.of(n) for n in body.results]
+
+
+def of_all(pairs: Sequence[tuple[Tensor, bool]], size: int) -> list[Tensor]:
+    """All with the examples along axis 0."""
+    return list(with_examples(size, [t for t, _ in pairs], [m for _, m in pairs]))
+
+
+def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Sequence[bool], size: int) -> list[Tensor]:
+    """The states of a loop, those that differ at some step with the examples along axis 0."""
+    return [with_examples(size, (t,), (m,))[0] if s else t for (t, m), s in zip(pairs, states, strict=False)]
+
+
+def choose(chosen: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """For each example one of two results."""
+    return where(reshape(chosen, (*chosen.shape, *(1,) * (yes.ndim - 1))), yes, no)

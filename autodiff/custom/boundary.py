@@ -1,38 +1,50 @@
 """Boundaries: one node per call of a forward/backward pair, which carries the rule.
 
-Forward runs once per recorded call, and what it computes is recorded like anything else.  The
-boundary is the identity in value and the user's rule in derivative:
+Forward runs once per recorded call (once more where `Entered.closed` finds that it takes that to know what it read),
+and what it computes is recorded like anything else.  The boundary is the identity in value and the user's rule in
+derivative:
 
-    one output        boundary(body output, *call's inputs, *extras)
+    one output        boundary(*call's inputs, *extras, body output)
     several outputs   call(*call's inputs, *extras, *body outputs)
                       pick(call, body output)  for each of them
 
 Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs
 only; the body is never differentiated past.  What a forward closes over and tracks is one of them, behind the
-arguments, to which no rule gives a gradient (`closures`).  (A method with a `jvp` and no backward is the exception:
+arguments, to which no rule gives a gradient (`reads`).  (A method with a `jvp` and no backward is the exception:
 its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
 inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
 intermediate can be differentiated through: second order is right.
+
+A value that was made outside of the library from values inside has no derivative that anybody could tell: an array
+that a host rule computes, and whatever is made of a value that a rule has asked for.  It gets a node that passes it on,
+too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
+zero.  Not to is fine: the first derivative of a host rule never meets it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from codegen.ir import Aval
 
+from ..errors import GradientError
+from ..frames import UserLine
+from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
-__all__ = ["MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of"]
+__all__ = [
+    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of",
+    "without_history",
+]  # fmt: skip
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -85,7 +97,7 @@ class MappedCall(CustomCall):
     def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
         """The outputs for all examples, behind one boundary, given its inputs for all examples."""
         node = self.node(inputs, flow)
-        if self.first:
+        if self.is_one:
             return [noted_handle(node, False)]
         bodies = node.inputs[len(node.inputs) - len(self.avals) :]
         return [noted_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
@@ -101,9 +113,9 @@ class MappedCall(CustomCall):
 
 def _boundary_node(call: CustomCall, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
-    is_one = call.shape.first
-    node = rich_node(boundary_kind(inputs[0].kind.out) if is_one else _CALL_KIND, tuple(inputs), call=call)
-    node.body = 0 if is_one else None
+    kind = boundary_kind(inputs[-1].kind.out) if call.is_one else _CALL_KIND
+    node = rich_node(kind, tuple(inputs), call=call)
+    node.body = len(inputs) - 1 if call.is_one else None
     node.flow, node.line = flow, call.line
     return node
 
@@ -117,12 +129,10 @@ def outputs_of(
     call: CustomCall, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
 ) -> list[Tensor]:
     """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
-    n, is_transparent = len(inputs), call.site.transparent
-    if call.shape.first:
-        flow = slice(0, 1) if is_transparent else slice(1, 1 + n)
-        return [noted_handle(_boundary_node(call, (body[0], *inputs, *extra), flow), masked)]
-    flow = slice(n + len(extra), None) if is_transparent else slice(0, n)
+    flow = slice(len(inputs) + len(extra), None) if call.site.transparent else slice(0, len(inputs))
     node = _boundary_node(call, (*inputs, *extra, *body), flow)
+    if call.is_one:
+        return [noted_handle(node, masked)]
     return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
@@ -150,7 +160,48 @@ def noted_handle(node: Node, masked: bool) -> Tensor:
 def output_of(node: Node, slot: int) -> Tensor:
     """Tracked output `slot` of a call, read back behind its boundary."""
     call = node.call
-    if call.first:
+    if call.is_one:
         return handle(node)
     body = node.inputs[len(node.inputs) - len(call.avals) + slot]
     return handle(_pick(node, slot, body))
+
+
+# ---------------------------------------------------------------- values whose history nobody knows
+
+
+class HistorylessError(GradientError):
+    """A derivative was asked for through a value whose history nobody knows."""
+
+
+def _refuse(_bar: Any, y: Tensor, *_: Any) -> NoReturn:
+    (what,) = y.node.kind.params
+    raise HistorylessError(
+        f"a derivative was asked for through {what}, which has none: it was computed outside of the tape\n"
+        f"  called at {y.node.line}\n"
+        "  write that factor as another ad.function with a backward of its own, or compute it with ad.* operations"
+    )
+
+
+def _push(dxs: Any, y: Tensor, *_: Any) -> NoReturn:
+    _refuse(dxs, y)
+
+
+_HISTORYLESS = Primitive(
+    "historyless", infer=lambda x, *_, what: x, reference=None, params=("what",), pull=_refuse, push=_push
+)
+
+
+def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLine | None) -> Tensor:
+    """The value of `t`; a derivative through it to any of `sources` is refused, naming `what` and `line`.
+
+    Where no gradients are recorded or none of the sources tracks, nothing can be lost, and it is `t` itself.
+    """
+    if not MODE.get().tracks or t.dtype.kind not in "fc":
+        return t
+    tracked = tuple([n for n in dict.fromkeys(sources) if n.kind.out.requires_grad])
+    if not tracked:
+        return t
+    out = out_of(t.aval, True)
+    node = rich_node(one_kind((_HISTORYLESS, what, out), _HISTORYLESS, (what,), out), (t.node, *tracked))
+    node.body, node.flow, node.line = 0, slice(1, None), line
+    return handle(node)

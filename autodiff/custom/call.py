@@ -6,42 +6,101 @@ Most of it is the same for every call in a loop, so it is kept once and shared:
     Shape   where each tensor comes from, and the containers around: interned, so equal ones are one object
     Call    a site, a shape, the values that are no tensors, the user's line
 
-Where a tensor comes from is a number: the place among the boundary's inputs, or -1 - k for tracked output k, read
-back behind its boundary.
+A value with tensors in it is taken apart (`pack`), so that what is kept of a call makes no reference cycle, and can be
+part of a key.  Where a tensor comes from is a number: the place among the boundary's inputs, or -1 - k for tracked
+output k, read back behind its boundary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.records import NamedTuple
 
+from .. import tree
 from ..frames import UserLine
 from ..session import namespace
 from ..tape.node import Alive, kept
-from ..tree import Structure
-from .closures import Path, standing
-from .packed import Packed
-from .reads import ReadsWalk, is_fixed, static_key
+from ..tensor import Tensor
+from .keys import ReadsWalk, static_key
+from .reads import Path, is_fixed, standing
 
-__all__ = ["LOOKS", "CallShape", "CustomCall", "Site", "key_of", "note_looks", "shape_of"]
+__all__ = [
+    "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy", "pack",
+    "shape_of",
+]  # fmt: skip
 
 
-class Site(NamedTuple):
+def as_it_is(value: Any) -> Any:
+    """A leaf that is no tensor, unchanged."""
+    return value
+
+
+def own_copy(leaf: Any) -> Any:
+    """A leaf that is no tensor, as a call keeps it: of an array a copy, which no later write changes."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+class Packed(NamedTuple):
+    """A structure, places of tensors, and everything else by value.
+
+    structure  the containers; None for a tensor by itself
+    places     for each leaf: the place of a tensor (int), or None
+    statics    the leaves that are no tensors, in order; arrays among them are copies
+    """
+
+    structure: Any
+    places: tuple[int | None, ...]
+    statics: tuple[Any, ...]
+
+    def unpack(self, tensor_at: Callable[[int], Any], static: Callable[[Any], Any] = as_it_is) -> Any:
+        """The value again: `tensor_at(place)` where a tensor was, `static(leaf)` for the rest."""
+        if self.structure is None and (place := self.places[0]) is not None:
+            return tensor_at(place)
+        statics = iter(self.statics)
+        leaves = [static(next(statics)) if p is None else tensor_at(p) for p in self.places]
+        return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
+
+    def with_statics(self, statics: Iterable[Any]) -> Packed:
+        """A copy with other leaves that are no tensors."""
+        return Packed(self.structure, self.places, tuple(statics))
+
+    @property
+    def has_tensors(self) -> bool:
+        """True if there is any tensor in it."""
+        return any(p is not None for p in self.places)
+
+
+def pack(
+    value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None] | None = None
+) -> Packed:
+    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other leaf"""
+    if isinstance(value, Tensor):
+        return Packed(None, (place_of(value),), ())
+    leaves, structure = tree.flatten(value)
+    tensors = [tensor_of(x) if tensor_of else x if isinstance(x, Tensor) else None for x in leaves]
+    places = tuple([None if t is None else place_of(t) for t in tensors])
+    return Packed(structure, places, tuple([own_copy(x) for x, t in zip(leaves, tensors, strict=True) if t is None]))
+
+
+class Site:
     """The function, method and types of a call.
 
     function   the generic function;  method  its forward method;  types  of the call's arguments
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
+    separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
     """
 
-    function: Any
-    method: Any
-    types: tuple[type, ...]
-    transparent: bool
+    __slots__ = ("function", "method", "separates", "transparent", "types")
+
+    def __init__(self, function: Any, method: Any, types: tuple[type, ...], transparent: bool) -> None:
+        self.function, self.method, self.types, self.transparent = function, method, types, transparent
+        self.separates = False
 
 
 #: A part of a call: its name, and structure and places as `Packed` has them.
@@ -55,28 +114,26 @@ class CallShape:
                            lacks its values, and how many they are
     materialize            whether the cotangent of an unused output is zeros
     classes                of the program's own that are among the containers: a rule may call their methods
-    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `closures`
-    first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
+    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `reads`
     """
 
     __slots__ = (
-        "__weakref__", "classes", "closed", "closed_at", "first", "materialize", "n_arguments", "n_saved", "names",
-        "parts",
+        "__weakref__", "classes", "closed", "closed_at", "materialize", "n_arguments", "n_saved", "names", "parts",
     )  # fmt: skip
 
     def __init__(
-        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
-        closed: tuple[str, ...], closed_at: int,
+        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...],
+        closed_at: int,
     ) -> None:  # fmt: skip
         self.names = [name for name, _, _ in parts]
         self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
         self.n_arguments, self.n_saved = n_arguments, n_saved
-        self.materialize, self.first, self.closed, self.closed_at = materialize, first, closed, closed_at
+        self.materialize, self.closed, self.closed_at = materialize, closed, closed_at
         met = dict.fromkeys([cls for _, structure, _ in parts for cls in _classes_of(structure)])
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
 
-def _classes_of(structure: Structure | None) -> Iterator[type]:
+def _classes_of(structure: tree.Structure | None) -> Iterator[type]:
     if structure is not None and structure.cls is not None:
         yield structure.cls
         for child in structure.children:
@@ -89,11 +146,11 @@ _ALIVE = Alive()
 
 
 def shape_of(
-    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, first: int,
-    closed: tuple[str, ...] = (), closed_at: int = 0,
+    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...] = (),
+    closed_at: int = 0,
 ) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
-    key = (tuple(parts), n_arguments, n_saved, materialize, first, closed, closed_at)
+    key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
     return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, CallShape, *key))
 
 
@@ -145,7 +202,7 @@ class CustomCall:
     types = property(attrgetter("site.types"), doc="The types of the arguments.")
     transparent = property(attrgetter("site.transparent"), doc="True if reverse mode differentiates the body.")
     materialize = property(attrgetter("shape.materialize"), doc="True if the cotangent of an unused output is zeros.")
-    first = property(attrgetter("shape.first"), doc="The number of inputs of the boundary before those of the call.")
+    is_one = property(lambda self: len(self.avals) == 1, doc="True if it has one output that is tracked.")
 
     def closed(self) -> Iterator[tuple[int, str]]:
         """(place, name) of what forward closes over and no rule gives a gradient for."""

@@ -6,15 +6,95 @@ mark_non_differentiable, set_materialize_grads.  Attributes set on a context bel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..errors import GradientError, caller
+from ..errors import GradientError, caller, located
 from ..tensor import Tensor
-from .fields import Fields
 
-__all__ = ["BackwardContext", "Declared", "ForwardContext", "attributes", "said", "wanted"]
+__all__ = ["BackwardContext", "Declared", "Fields", "ForwardContext", "attributes", "said", "wanted"]
+
+
+class Fields(Sequence):
+    """Values by name, by attribute and by position; read only.
+
+    Names win over anything a sequence has of its own, so a saved `index` or `count` is read as such.
+    """
+
+    __slots__ = ("__guard", "__names", "__values", "__what")
+
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        values: Sequence[Any],
+        what: str,
+        guard: Callable[[str], Any] | None = None,
+    ) -> None:
+        """`guard(what)` is called before every reading, and may refuse it."""
+        object.__setattr__(self, "_Fields__names", tuple(names))
+        object.__setattr__(self, "_Fields__values", tuple(values))
+        object.__setattr__(self, "_Fields__what", what)
+        object.__setattr__(self, "_Fields__guard", guard)
+
+    def __read(self) -> tuple[Any, ...]:
+        if self.__guard is not None:
+            self.__guard(self.__what)
+        return self.__values
+
+    def __getattribute__(self, name: str) -> Any:
+        names = object.__getattribute__(self, "_Fields__names")
+        if name in names:
+            return object.__getattribute__(self, "_Fields__read")()[names.index(name)]
+        return object.__getattribute__(self, name)
+
+    @property
+    def _fields(self) -> tuple[str | None, ...]:
+        """The names in order, as named tuples have them; None for a value that was saved without a name."""
+        return self.__names
+
+    def _asdict(self) -> dict[str, Any]:
+        """The values that have a name, by name."""
+        return {n: v for n, v in zip(self.__names, self.__read(), strict=True) if n is not None}
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_unknown(self.__what, name, self.__names))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self.__what} is read only")
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.__names:
+                raise KeyError(_unknown(self.__what, key, self.__names))
+            return self.__read()[self.__names.index(key)]
+        values = self.__read()
+        try:
+            return values[key]
+        except IndexError:
+            raise IndexError(f"{self.__what} has {len(values)} values, none of number {key}") from None
+
+    def __len__(self) -> int:
+        return len(self.__values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__read())
+
+    def __repr__(self) -> str:
+        parts = [f"{n}={v!r}" if n else repr(v) for n, v in zip(self.__names, self.__read(), strict=True)]
+        return f"{self.__what}({', '.join(parts)})"
+
+
+def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
+    valid = [n for n in names if n]
+    from difflib import get_close_matches  # for this message only
+
+    close = get_close_matches(name, valid, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    mend = ""
+    if what == "saved_variables" and not close:
+        mend = f"\n  forward saves it: ctx.save_for_backward({name}={name})"
+    return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}{mend}"
 
 
 class Declared:
@@ -115,11 +195,10 @@ class ForwardContext(_Own):
         f64[] -6.0
         """
         if self.__said.saved is not None:
-            raise GradientError(
-                f"{self.__function}: save_for_backward was called before in this forward\n"
-                f"  called at {caller()}\n"
-                "  save everything in one call"
-            )
+            raise GradientError(located(
+                f"{self.__function}: save_for_backward was called before in this forward",
+                "save everything in one call",
+            ))
         told = self.__said
         told.saved = (*[(None, v) for v in values], *named.items()) if values else tuple(named.items())
 
@@ -203,12 +282,15 @@ def attributes(ctx: ForwardContext) -> dict[str, Any]:
     found = dict(ctx.__dict__)
     taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
     if taken:
-        raise GradientError(
-            f"{getattr(ctx, _FUNCTION)}: forward sets ctx.{taken[0]}, which is a context's own\n"
-            f"  called at {caller()}\n"
-            "  use another name, or ctx.save_for_backward(...)"
-        )
+        raise GradientError(located(
+            f"{getattr(ctx, _FUNCTION)}: forward sets ctx.{taken[0]}, which is a context's own",
+            "use another name, or ctx.save_for_backward(...)",
+        ))
     return found
+
+
+#: Methods of a forward's context alone.
+_OF_FORWARD = frozenset(("mark_dirty", "mark_non_differentiable", "save_for_backward", "set_materialize_grads"))
 
 
 class BackwardContext:
@@ -300,32 +382,13 @@ class BackwardContext:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_BackwardContext__") or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
-        self.__guard(f"ctx.{name}")
         call = self.__call
+        if name in _OF_FORWARD:
+            raise GradientError(located(f"{call.function.__name__}: {name} belongs in forward; backward only reads"))
+        self.__guard(f"ctx.{name}")
         if name not in call.attributes:
             raise AttributeError(f"ctx has no {name!r}: forward did not set it (called at {call.line})")
         return self.__read(call.attributes[name])
-
-    def __refuse(self, what: str) -> GradientError:
-        return GradientError(
-            f"{self.__call.function.__name__}: {what} belongs in forward; backward only reads\n  called at {caller()}"
-        )
-
-    def save_for_backward(self, /, *_values: Any, **_named: Any) -> None:
-        """Not here: raises GradientError."""
-        raise self.__refuse("save_for_backward")
-
-    def mark_dirty(self, *_inputs: Any) -> None:
-        """Not here: raises GradientError."""
-        raise self.__refuse("mark_dirty")
-
-    def mark_non_differentiable(self, *_outputs: Any) -> None:
-        """Not here: raises GradientError."""
-        raise self.__refuse("mark_non_differentiable")
-
-    def set_materialize_grads(self, _flag: bool) -> None:
-        """Not here: raises GradientError."""
-        raise self.__refuse("set_materialize_grads")
 
 
 _wanted_in = attrgetter("_BackwardContext__call", "_BackwardContext__is_wanted")

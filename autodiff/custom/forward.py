@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codegen.lazily import imported
-
 from ..dispatch.late import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
@@ -16,12 +14,11 @@ from ..tape.node import Node, new_number
 from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
 from .boundary import outputs_of, token_of
-from .call import CustomCall, Site, shape_of
-from .closures import Path, closed_over, held_by, names_of
+from .call import CustomCall, Packed, Site, pack, shape_of
 from .context import ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
-from .outputs import Outputs, dirty_places, no_gradient, rebind_callers
-from .packed import Packed, pack
+from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
+from .reads import Path, closed_over, held_by, names_of
 
 __all__ = ["Entered", "call_forward", "completed"]
 
@@ -30,22 +27,22 @@ class Entered:
     """The arguments of a call that was entered.
 
     site     who was called;  run: run(ctx, arguments by name) calls the method;  line: the user's
-    packed   the arguments by name;  needs: for each, whether it needs a gradient
+    arguments, packed   by name;  needs: for each, whether it needs a gradient
     inputs   nodes of the tensors in them;  place: their numbers
     given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
     standing       by the number of an input: the caller's handle, where that stands for an array
-    also_held      inputs that forward may read without their argument, too: it is given other nodes for these
+    also_held      inputs that forward may read by other names, too: it is given nodes of their own for these
     since    the number of what forward records first
     asked, looked, covered   what the recording had counted before
     """
 
     __slots__ = (
-        "also_held", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs", "packed",
-        "place", "run", "since", "site", "standing",
+        "also_held", "arguments", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs",
+        "packed", "place", "run", "since", "site", "standing",
     )  # fmt: skip
 
     def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
-        self.site, self.run, self.line = site, run, line
+        self.site, self.run, self.arguments, self.line = site, run, arguments, line
         self.inputs: list[Node] = []
         self.place: dict[Node, int] = {}
         self.given: list[Tensor] = []
@@ -58,9 +55,7 @@ class Entered:
             tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
             for a in self.packed.values()
         ]
-        self.also_held: set[Node] = set()
-        if tracks:
-            self.also_held = {t.node for _, t in held_by(site.method.implementation)}.intersection(self.inputs)
+        self.also_held = self.held() if tracks and site.separates else set()
         now = state.now
         self.asked, self.looked, self.covered = now.asked, now.looked, now.bounded
         self.since: float = new_number()
@@ -78,19 +73,32 @@ class Entered:
     def inner_at(self, p: int) -> Tensor:
         """A handle for forward on an input."""
         node = self.inputs[p]
-        if node in self.also_held and node.kind.out.requires_grad:
+        if node in self.also_held:
             node = identity_of(node)
             self.place[node] = p
         self.named.append(node)
         self.inner.append(standing(handle(node, masked=True), self.standing.get(p)))
         return self.inner[-1]
 
-    def closed(self, outputs: Outputs) -> list[Node]:
-        """The nodes that forward read, that track gradients, and that are none of the inputs."""
-        now = state.now
+    def held(self) -> set[Node]:
+        """The inputs that track gradients and that forward can read by other names, too."""
+        names = {t.node for _, t in held_by(self.site.method.implementation)}
+        return {n for n in self.inputs if n in names and n.kind.out.requires_grad}
+
+    def closed(self, outputs: Outputs) -> list[Node] | None:
+        """The nodes that forward read, that track gradients, and that are none of the inputs.
+
+        None where an input may be one of them: a result was made of something else than arguments, and forward can
+        read that input by another name.  It takes a run in which inputs have nodes of their own to know.
+        """
+        now, site = state.now, self.site
         asked = [node for count, node in now.seen if count > self.asked]
         if not now.body:
             now.seen.clear()
+        is_loose = asked or any([not t.masked and t.node.kind.out.requires_grad for t in outputs.tracked])
+        if is_loose and not site.separates and any(self.needs) and self.held():
+            site.separates = True
+            return None
         mine = [n for n in self.place if n not in self.also_held]
         return closed_over([*[t.node for t in outputs.tracked], *asked], mine, self.since)
 
@@ -143,19 +151,20 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     told = said(ctx)
     if result is None:
         where = f"{name}: its forward ({site.method.place}), called at {entered.line},"
-        forgotten = imported("autodiff.custom.forgotten")
-        forgotten.refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
+        refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
         outputs = Outputs(name, result, told.constant)
         dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
     except Exception as error:
         entered.note_on(error)
         raise
-    closed = entered.closed(outputs)
+    closed, looked = entered.closed(outputs), now.looked - entered.looked
+    if closed is None:
+        now.bounded = entered.covered + looked
+        return call_forward(site, entered.run, entered.arguments, has_token)
     masked = is_masked(entered.given) and not closed  # inside of another forward
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
-    looked = now.looked - entered.looked
     if any(entered.needs) or (closed and outputs.tracked):
         leaves = _bounded(entered, ctx, outputs, closed, masked, has_token, opaque=bool(looked))
         now.bounded = entered.covered + looked
@@ -205,7 +214,7 @@ def _bounded(
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked
-    first, inputs, place, extra = int(len(body) == 1), [*entered.inputs, *closed], entered.place, list[Node]()
+    inputs, place, extra = [*entered.inputs, *closed], entered.place, list[Node]()
     for k, node in enumerate(closed, len(entered.inputs)):
         place.setdefault(node, k)
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
@@ -217,12 +226,8 @@ def _bounded(
                 return number[node]
             place[node] = len(inputs) + len(extra)
             extra.append(node)
-        return place[node] + first
+        return place[node]
 
-    arguments = [
-        (n, Packed(p.structure, tuple([q if q is None else q + first for q in p.places]), p.statics))
-        for n, p in entered.packed.items()
-    ]
     saved = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
     on_it = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in attributes(ctx).items()]
     places = tuple([
@@ -230,16 +235,16 @@ def _bounded(
         for x, slot in zip(untracked, outputs.slots, strict=True)
     ])  # fmt: skip
     result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
-    named = [*arguments, *saved, *on_it, (None, result)]
-    names = (names_of(closed, site.method.implementation), len(entered.inputs) + first) if closed else ((), 0)
+    named = [*entered.packed.items(), *saved, *on_it, (None, result)]
+    names = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ((), 0)
     parts = [(n, p.structure, p.places) for n, p in named]
-    shape = shape_of(parts, len(arguments), len(saved), told.materialize, first, *names)
+    shape = shape_of(parts, len(entered.packed), len(saved), told.materialize, *names)
     statics = tuple([x for _, p in named for x in p.statics])
     call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
     if has_token:
-        call.token = len(inputs) + len(extra) + first
+        call.token = len(inputs) + len(extra)
         extra.append(token_of(call))
     found = outputs_of(call, inputs, extra, body, masked)
     return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]

@@ -19,18 +19,18 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, parse_aval
 
 from .. import tree
-from ..errors import ConcretizationError, GradientError, caller
+from ..errors import ConcretizationError, GradientError, caller, located
 from ..mode import MODE
 from ..tape.ask import value_of
 from ..tape.leaves import leaf
 from ..tape.record import state
 from ..tensor import Tensor
-from .closures import held_by
+from .call import Packed
 from .context import ForwardContext, attributes, said
 from .host_call import arrays_of, host_call, in_own_recording, note_read_only
+from .keys import static_key
 from .outputs import Outputs, no_gradient
-from .packed import Packed
-from .reads import static_key
+from .reads import held_by
 
 __all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
 
@@ -67,7 +67,7 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
 
     An array that it was given reads back as that input; other arrays that it saves become constant tensors.
     """
-    tensors = [x for x in tree.leaves(values) if isinstance(x, Tensor)]
+    tensors = [t for _, t in _tensors_in(visit, values)]
     arrays = arrays_of(tensors)
     given = dict(zip(map(id, tensors), arrays, strict=True))
     host_values = tree.map(lambda x: given.get(id(x), x), values)
@@ -77,44 +77,43 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
     except ValueError as error:
         note_read_only(error)
         raise
-    seen: dict[int, tuple[Any, Tensor]] = {id(a): (a, t) for a, t in zip(arrays, tensors, strict=True)}
-
-    def tensor_for(x: Any) -> Any:
-        if not isinstance(x, (np.ndarray, np.generic)) or x.dtype not in _KNOWN:
-            return x
-        if id(x) not in seen:
-            seen[id(x)] = (x, leaf(np.array(x, order="C", subok=False)))
-        return seen[id(x)][1]
-
+    recipe, computed = _made({id(a): k for k, a in enumerate(arrays)}, own, result)
+    known: dict[int, Any] = dict(zip(map(id, arrays), tensors, strict=True))
+    for x in computed:
+        is_array = isinstance(x, (np.ndarray, np.generic)) and x.dtype in _KNOWN
+        if id(x) not in known:
+            known[id(x)] = leaf(np.array(x, order="C", subok=False)) if is_array else x
+    result = _say(recipe, ctx, lambda place: tensors[place] if place >= 0 else known[id(computed[-1 - place])])
     told, new = said(own), said(ctx)
-    declared = (result, told.saved, list(told.constant), list(told.dirty), attributes(own))
-    result, new.saved, new.constant, new.dirty, on_it = tree.map(tensor_for, declared)
-    new.materialize = told.materialize
-    for name, value in on_it.items():
-        setattr(ctx, name, value)
+    new.constant, new.dirty = [[known.get(id(x), x) for x in xs] for xs in (told.constant, told.dirty)]
     return result
 
 
-class Recipe(NamedTuple):
-    """The leaves of a host forward: of its result, then those that it saved, then those that it set on `ctx`.
+def _tensors_in(visit: Visit, values: dict[str, Any]) -> list[tuple[int, Any]]:
+    """The places of what tensors there are in the arguments, and what stands there in these."""
+    pairs = zip(visit.packed.values(), values.values(), strict=True)
+    found = [(p, x) for packed, value in pairs for p, x in zip(packed.places, tree.leaves(value), strict=True)]
+    return [(p, x) for p, x in found if p is not None]
 
-    tags    per leaf: ("input", place), ("same", earlier leaf), ("array", place among avals), ("static", value),
-            ("number", place among avals): of Python's, returned, which is no tensor that could track
-    avals   of what is computed
-    trees   structures: of the result, of each saved value, of each attribute
+
+class Recipe(NamedTuple):
+    """A description of all that a host forward gives and says.
+
+    parts     its result, what it saved, what it set on `ctx`: the places of inputs, or -1 - k of what is computed
+    avals     of what is computed;  numbers: those of Python's among what is returned, which could not track
     saved, attributes   names
-    constant  leaves that are marked non-differentiable
+    constant  places of what is marked non-differentiable
     closed    names of tracking values that it read without being given them; None: not known
     declared  True: by `out=`; else learnt from a run
     """
 
-    tags: tuple[tuple[str, Any], ...]
+    parts: tuple[Packed, ...]
     avals: tuple[Aval, ...]
-    trees: tuple[Any, ...]
-    saved: tuple[str | None, ...] | None
-    attributes: tuple[str, ...]
-    constant: tuple[int, ...]
-    materialize: bool
+    numbers: tuple[int, ...] = ()
+    saved: tuple[str | None, ...] | None = None
+    attributes: tuple[str, ...] = ()
+    constant: tuple[int, ...] = ()
+    materialize: bool = True
     closed: tuple[str, ...] | None = None
     declared: bool = False
 
@@ -122,11 +121,6 @@ class Recipe(NamedTuple):
 _learnt: dict[ref[Any], dict[tuple, Recipe]] = {}
 _LEARNT_LIMIT = 1024
 _KNOWN = frozenset(DTYPES.values())
-
-
-def _trees_of(ctx: ForwardContext, result: Any) -> list[Any]:
-    told = said(ctx)
-    return [result, *[v for _, v in told.saved or ()], *attributes(ctx).values()]
 
 
 def _is_value(x: Any) -> bool:
@@ -143,49 +137,38 @@ def _aval_of(x: Any) -> Aval:
     return Aval(array.shape, array.dtype.newbyteorder("="))
 
 
-def _made(visit_place: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Recipe, list[Any]]:
-    """The recipe of one run, and the leaves that are computed.  `visit_place`: id of a given leaf -> its place."""
-    told = said(ctx)
-    tags: list[tuple[str, Any]] = []
-    computed: list[Any] = []
-    trees, seen = [], dict[int, int]()
-    for value in _trees_of(ctx, result):
+def _made(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Recipe, list[Any]]:
+    """The recipe of one run, and the leaves that are computed.   given: the place of what was given, by its id"""
+    told, place = said(ctx), dict(given)
+    parts, computed, numbers = list[Packed](), list[Any](), list[int]()
+    for value in (result, *[v for _, v in told.saved or ()], *attributes(ctx).values()):
         leaves, structure = tree.flatten(value)
-        trees.append(structure)
+        places: list[int | None] = []
         for x in leaves:
-            if id(x) in visit_place:
-                tags.append(("input", visit_place[id(x)]))
-            elif id(x) in seen and len(trees) > 1:
-                tags.append(("same", seen[id(x)]))
-            elif _is_value(x):
-                is_number = len(trees) == 1 and not isinstance(x, (Tensor, np.ndarray, np.generic))
-                tags.append(("number" if is_number else "array", len(computed)))
+            known = place.get(id(x)) if parts or id(x) in given else None  # what is returned twice is two outputs
+            if known is None and _is_value(x):
+                known = -1 - len(computed)
                 computed.append(x)
-            else:
-                tags.append(("static", x))
-            if isinstance(x, (Tensor, np.ndarray)):
-                seen.setdefault(id(x), len(tags) - 1)
-    recipe = Recipe(
-        tuple(tags),
-        tuple([_aval_of(x) for x in computed]),
-        tuple(trees),
-        None if told.saved is None else tuple([n for n, _ in told.saved]),
-        tuple(attributes(ctx)),
-        tuple([seen[id(x)] for x in told.constant if id(x) in seen]),
-        told.materialize,
-    )
-    return recipe, computed
+                if isinstance(x, (Tensor, np.ndarray)):
+                    place.setdefault(id(x), known)
+                elif not (parts or isinstance(x, np.generic)):
+                    numbers.append(known)
+            places.append(known)
+        statics = [x for x, known in zip(leaves, places, strict=True) if known is None]
+        parts.append(Packed(structure, tuple(places), tuple(statics)))
+    saved = None if told.saved is None else tuple([n for n, _ in told.saved])
+    constant = tuple([place[id(x)] for x in told.constant if id(x) in place])
+    avals = tuple([_aval_of(x) for x in computed])
+    return Recipe(
+        tuple(parts), avals, tuple(numbers), saved, tuple(attributes(ctx)), constant, told.materialize
+    ), computed
 
 
 def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str, ...]) -> None:
     """Remember what a forward that needed values returned and saved, for traces to come."""
-    places: dict[int, int] = {}
-    for name, value in zip(visit.packed, ctx.inputs, strict=True):
-        for x, p in zip(tree.leaves(value), visit.packed[name].places, strict=True):
-            if p is not None:
-                places[id(x)] = p
     if said(ctx).dirty:
         return  # an array has no handle whose value could be replaced
+    places = {id(x): p for p, x in _tensors_in(visit, dict(zip(visit.packed, ctx.inputs, strict=True)))}
     table, key, returned = _learnt.setdefault(ref(visit.method, _learnt.pop), {}), visit.key(), outputs.as_returned()
     if visit.method.out is not None and key not in table:
         # A number is an array to out= where it is an argument of jit.
@@ -200,12 +183,13 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
 
 def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
     """Raise GradientError for a run that gave something else than is declared, or than the runs before it gave."""
-    if found.avals[: len(known.avals)] == known.avals and found.trees[: len(known.trees)] == known.trees:
+    trees = [[packed.structure for packed in recipe.parts[: len(known.parts)]] for recipe in (found, known)]
+    if found.avals[: len(known.avals)] == known.avals and trees[0] == trees[1]:
         return
     which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
     gives, told = f"{which} gives {_told(found.avals)}", _told(known.avals)
     if known.declared:
-        raise GradientError(f"{gives}, and its out= says {told}\n  called at {caller()}\n  let them be the same")
+        raise GradientError(located(f"{gives}, and its out= says {told}", "let them be the same"))
     raise GradientError(
         f"{gives} inside jit, and gave {told} for such inputs before\n"
         "  its outputs and what it saves may depend in shape and dtype on those of its inputs only"
@@ -231,8 +215,8 @@ class _HostForward:
             except ValueError as error:
                 note_read_only(error)
                 raise
-            as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, given or not
-            found, computed = _made({id(x): i for i, x in enumerate(held) if i in as_inputs}, ctx, result)
+            used = {place for packed in recipe.parts for place in packed.places}  # others are results, given or not
+            found, computed = _made({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
             _check(visit, found, recipe)
             kept = computed[: len(recipe.avals)]
             return [value_of(x.node) if isinstance(x, Tensor) else np.asarray(x) for x in kept]
@@ -251,18 +235,14 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     if recipe is None and visit.method.out is not None and not any(visit.needs):  # no backward will read what it saved
         recipe = _declared(visit, visit.avals)
     if recipe is None:
-        raise Unlearnt(
-            f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known\n"
-            f"  called at {caller()}\n"
-            "  call the function once outside of jit with arguments of these types, or declare out="
-        ) from cause
-    returned = {tag for tag, _ in recipe.tags[: recipe.trees[0].size]}
-    if any(visit.needs) and "number" in returned and returned <= {"number", "static"}:
+        raise Unlearnt(located(
+            f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known",
+            "call the function once outside of jit with arguments of these types, or declare out=",
+        )) from cause
+    returned = {place for place in recipe.parts[0].places if place is not None}
+    if any(visit.needs) and recipe.numbers and returned <= {*recipe.numbers}:
         raise no_gradient(visit.function.__name__, caller(), has_number=True)
-    by_place: dict[int, Tensor] = {}
-    for value, p in zip(values.values(), visit.packed.values(), strict=True):
-        tensors = [x for x in tree.leaves(value) if isinstance(x, Tensor)]
-        by_place.update(zip([place for place in p.places if place is not None], tensors, strict=True))
+    by_place = dict(_tensors_in(visit, values))
     inputs = [by_place[i] for i in range(len(visit.avals))]
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
     now = state.now
@@ -271,26 +251,21 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     held = held_by(visit.method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
-    leaves: list[Any] = []
-    for tag, what in recipe.tags:
-        sources: Any = {"input": by_place, "same": leaves, "array": made, "number": made}.get(tag)
-        leaves.append(what if sources is None else sources[what])
-    return _say(recipe, ctx, leaves)
+    result = _say(recipe, ctx, lambda place: by_place[place] if place >= 0 else made[-1 - place])
+    told = said(ctx)
+    told.constant = [*told.constant, *[made[-1 - place] for place in recipe.numbers]]
+    return result
 
 
-def _say(recipe: Recipe, ctx: ForwardContext, leaves: list[Any]) -> Any:
-    """Rebuild from leaves what forward returned, and tell `ctx` what it said."""
-    rest = iter(leaves)
-    parts = [tree.unflatten(t, [next(rest) for _ in range(t.size)]) for t in recipe.trees]
-    result, *others = parts
+def _say(recipe: Recipe, ctx: ForwardContext, tensor_at: Callable[[int], Any]) -> Any:
+    """Rebuild from its leaves what forward returned, and tell `ctx` what it said."""
+    result, *others = [packed.unpack(tensor_at) for packed in recipe.parts]
     told = said(ctx)
     for name in attributes(ctx):
         delattr(ctx, name)
     n = len(recipe.saved or ())
     told.saved = None if recipe.saved is None else tuple(zip(recipe.saved, others[:n], strict=True))
-    told.constant = [leaves[i] for i in recipe.constant]
-    told.constant += [x for x, (tag, _) in zip(leaves, recipe.tags, strict=True) if tag == "number"]
-    told.dirty = []
+    told.constant = [tensor_at(place) for place in recipe.constant]
     told.materialize = recipe.materialize
     for name, value in zip(recipe.attributes, others[n:], strict=True):
         setattr(ctx, name, value)
@@ -310,16 +285,14 @@ def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
     out, function, place = visit.method.out, visit.function.__name__, visit.method.place
     if not _takes(out, avals):
         given = ", ".join(map(str, avals))
-        raise GradientError(
-            f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call\n"
-            f"  called at {caller()}\n  a function given as out= gets one shape and dtype for each: {given}"
-        )
+        raise GradientError(located(
+            f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call",
+            f"a function given as out= gets one shape and dtype for each: {given}",
+        ))
     texts, structure = tree.flatten(out(*avals) if callable(out) else out)
     try:
         made = tuple([x if isinstance(x, Aval) else parse_aval(str(x)) for x in texts])
     except ValueError as error:
-        raise GradientError(
-            f"{function}: the out= of its forward ({place}) names no array: {error}\n  called at {caller()}"
-        ) from None
-    tags = tuple([("array", i) for i in range(len(made))])
-    return Recipe(tags, made, (structure,), None, (), (), True, declared=True)
+        raise GradientError(located(f"{function}: the out= of its forward ({place}) names no array: {error}")) from None
+    result = Packed(structure, tuple([-1 - k for k in range(len(made))]), ())
+    return Recipe((result,), made, declared=True)

@@ -5,6 +5,8 @@
     arrays, NumPy scalars        tensors
     anything else                passes through
 
+A forward, or a rule, whose author forgot the `return` is refused: `refuse_forgotten`.
+
 Inputs that a forward changes in place are declared and returned; then the caller's handle carries the result.  Forward
 gets handles of its own on the call's inputs, so a change in it rebinds those and is seen by comparing nodes.  Values
 never change: whatever was recorded with the old value keeps it.
@@ -12,7 +14,11 @@ never change: whatever was recorded with the old value keeps it.
 
 from __future__ import annotations
 
+import dis
+import inspect
+import re
 from collections.abc import Sequence
+from linecache import getline
 from typing import Any
 
 import numpy as np
@@ -20,7 +26,7 @@ import numpy as np
 from codegen.ir import DTYPES
 
 from .. import tree
-from ..errors import DTypeError, GradientError, caller
+from ..errors import DTypeError, GradientError, located
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.leaves import leaf
@@ -28,7 +34,7 @@ from ..tape.node import Node
 from ..tape.record import IDENTITY, identity_of
 from ..tensor import Tensor
 
-__all__ = ["Outputs", "dirty_places", "no_gradient", "rebind_callers"]
+__all__ = ["Outputs", "dirty_places", "no_gradient", "rebind_callers", "refuse_forgotten"]
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -54,9 +60,9 @@ class Outputs:
         self._aliases = {id(x): t for x, t in zip(returned, self.leaves, strict=True) if isinstance(t, Tensor)}
         fixed = {id(self._aliases.get(id(x))) for x in constant}
         if not fixed <= {id(t) for t in self._aliases.values()}:
-            raise GradientError(
-                f"{function}: mark_non_differentiable of something that forward does not return\n  called at {caller()}"
-            )
+            raise GradientError(located(
+                f"{function}: mark_non_differentiable of something that forward does not return"
+            ))
         self.tracked: list[Tensor] = []
         self.slots: list[int | None] = []
         for t in self.leaves:
@@ -100,12 +106,43 @@ def no_gradient(function: str, line: UserLine | str | None, has_number: bool) ->
 def _as_output(function: str, x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "USOVmM":
         if x.dtype.newbyteorder("=") not in _KNOWN:
-            raise DTypeError(
-                f"{function}: forward returned an array of dtype {x.dtype}, which this library does not have\n"
-                f"  called at {caller()}\n  dtypes are {', '.join(map(str, DTYPES.values()))}"
-            )
+            raise DTypeError(located(
+                f"{function}: forward returned an array of dtype {x.dtype}, which this library does not have",
+                f"dtypes are {', '.join(map(str, DTYPES.values()))}",
+            ))
         return leaf(np.array(x, x.dtype.newbyteorder("="), order="C", subok=False))
     return x
+
+
+# ---------------------------------------------------------------- no `return`
+
+
+def refuse_forgotten(method: Any, where: str, mend: str) -> None:
+    """Raise GradientError for a method or rule that gave None because its code ends without a `return`.
+
+    Who writes `return None` means it; Python itself cannot tell the two apart, so the code is looked at.
+    """
+    if method is not None and _ends_without_return(method.implementation):
+        raise GradientError(f"{where} returned nothing: its code can end without `return`\n  {mend}")
+
+
+#: A line of a program that says `return None`.
+_RETURN_NONE = re.compile(r"\breturn\s*(None\s*)?([;#]|$)")
+
+
+#: The instructions with which the running version of Python ends a function that has no `return`.
+_END = [(i.opname, i.argval) for i in dis.get_instructions(lambda: None)][1:]
+
+
+def _ends_without_return(function: Any) -> bool:
+    """True of a function that can come to its end, and says `return None` nowhere, as far as its source is known."""
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    if code is None or code.co_name == "<lambda>":
+        return False
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    ends = [steps[k : k + len(_END)] == _END for k in range(len(steps))]
+    lines = {line for *_, line in code.co_lines() if line is not None}
+    return any(ends) and not any([_RETURN_NONE.search(getline(code.co_filename, n).rstrip()) for n in lines])
 
 
 # ---------------------------------------------------------------- inputs that are changed in place
@@ -125,37 +162,29 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
     for x in declared:
         number = next((k for k, t in enumerate(inner) if t is x), None)
         if number is None:
-            raise GradientError(
-                f"{function}: mark_dirty of something that is no input of this call\n  called at {caller()}"
-            )
+            raise GradientError(located(f"{function}: mark_dirty of something that is no input of this call"))
         found[number] = inner[number]
     for k, (t, node) in enumerate(zip(inner, nodes, strict=True)):
         if k not in found and _names_another(t.node, node):
-            raise GradientError(
-                f"{function}: forward changes its input {k} ({t.aval}) in place without saying so\n"
-                f"  called at {caller()}\n"
-                "  declare it: ctx.mark_dirty(input), and return it; or compute a new tensor"
-            )
+            raise GradientError(located(
+                f"{function}: forward changes its input {k} ({t.aval}) in place without saying so",
+                "declare it: ctx.mark_dirty(input), and return it; or compute a new tensor",
+            ))
     for k, t in found.items():
         if not outputs.returns(t):
-            raise GradientError(
-                f"{function}: the input {t.aval} is marked dirty, but forward does not return it\n"
-                f"  called at {caller()}\n"
-                "  return it: the result takes its place in the caller's handle"
-            )
+            raise GradientError(located(
+                f"{function}: the input {t.aval} is marked dirty, but forward does not return it",
+                "return it: the result takes its place in the caller's handle",
+            ))
         if given[k].node.leaf is not None and MODE.get().tracks:
-            raise GradientError(
-                f"{function}: forward changes a leaf that requires grad in place\n"
-                f"  called at {caller()}\n"
-                "  call it under ad.no_grad(), or on x.detach() or x * 1"
-            )
+            raise GradientError(located(
+                f"{function}: forward changes a leaf that requires grad in place",
+                "call it under ad.no_grad(), or on x.detach() or x * 1",
+            ))
     handles = [id(given[k]) for k in found]
     if len(set(handles)) != len(handles):
-        raise GradientError(
-            f"{function}: one tensor is passed twice and both are changed in place\n"
-            f"  called at {caller()}\n"
-            "  pass a copy"
-        )
+        what = f"{function}: one tensor is passed twice and both are changed in place"
+        raise GradientError(located(what, "pass a copy"))
     return found
 
 

@@ -1,256 +1,109 @@
-"""Keys of all that a rule reads besides tensors: equal keys mean that the rule would record the same.
+"""Reads of a user's function: values that it reads without being given them, from its closure, globals and defaults.
 
-A rule is Python: it may read its closure, its defaults and module globals, and so may the functions
-it calls.  What they name is found once per code object; what the names hold is looked at on every
-call of a recorded function (a microsecond or two), so nothing that a rule reads can be stale.
+    facts_of(code)                      the names that its instructions read: found once, as a code object never changes
+    reads_of(function)                  what these hold now; `keys` makes keys of it, `watching` puts numbers into it
+    held_by(function)                   (path of names, tensor) for what it can read by name
+    closed_over(nodes, inputs, since)   the tracking nodes that a forward read and that are no inputs of its call
+    standing(...)                       while a rule runs, handles that it reads name the boundary's own inputs
 
-    number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
-    tuple, frozenset; tensors                          by their parts; by node
-    functions                                          by code, closure, defaults and globals, recursively
-    generic functions                                  by identity; those of the user by their methods besides
-    structured types, namedtuples and dataclasses    by identity, and what their methods read
-    objects of classes written in Python, members    by identity, their attributes and what their methods read, as long
-    of an Enum                                       as these stay
-    what the library, NumPy and Python define        by identity
-    anything else: lists, arrays, objects that hold such, other classes and modules where they are not merely a way
-    to a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
-                                                       cannot be told: the rule is run again each time
+A forward's rule says nothing of such a value.  Where it tracks gradients it becomes an input of the boundary behind
+those of the call, to which the rule gives no gradient: differentiating with respect to anything else is right, and a
+gradient that is wanted through it is an error that names it.
 
-Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
-then says of a number its kind, of an array its dtype and shape.  See `watching`.
-
-`reads_of` is one step of the walk over what a function reads; `ReadsWalk` makes keys of all of it, `watching` puts
-watched numbers into it, `closures` looks for tensors in it.
+A rule may read anything.  A value of a trace, which has none of its own, is an input of the boundary too: the rule runs
+later, perhaps on other nodes (the body of a loop, all examples of `vmap`), where that value is another node.
 """
 
 from __future__ import annotations
 
 import builtins
-import functools
-from abc import get_cache_token
-from collections import namedtuple
-from collections.abc import Iterable, Sequence
-from enum import Enum
-from functools import lru_cache
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    ModuleType,
-)
-from typing import Any
+import dis
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NoReturn
 
 import numpy as np
 
-from codegen.ir import DTYPES
+from codegen.records import NamedTuple
 
-from ..session import namespace
-from ..tape.watched import WATCHED, plain
-from ..tensor import AbstractTensor, Tensor
-from .code_facts import facts_of
+from .. import tree
+from ..errors import GradientError
+from ..frames import UserLine
+from ..tape.node import Node
+from ..tape.walk import by_number, gradient_inputs
+from ..tensor import Tensor
 
 __all__ = [
-    "ReadsWalk", "can_be_watched", "class_parts", "is_fixed", "is_library_function", "is_object", "reads_of",
-    "static_key",
+    "CodeFacts", "Path", "Read", "closed_over", "facts_of", "held_by", "is_fixed", "is_library_function", "names_of",
+    "reads_of", "refuse_closed", "standing", "tracked_by",
 ]  # fmt: skip
-
-_BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
-_BY_IDENTITY = (np.ufunc, type(np.sum))
-_ARRAYS = frozenset(DTYPES.values())
-_MAX_DEPTH = 6
-#: Attributes of an object beyond which no key is made.
-_MOST_ATTRIBUTES = 32
-#: In the flags of a class: it was made by a program, as a `class` statement makes it.
-_HEAP_TYPE = 1 << 9
 
 #: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
 _FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "enum",
                     "functools", "itertools", "math", "numpy", "operator", "scipy", "typing"))
-#: Built-in functions that read or change what no key can name.
-_LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasattr, id, input, iter, locals, next,
-                    open, print, setattr, vars, __import__))
-
-_BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
-#: A read: where, the value, True if that is all there is to it.  `reads_of` says what of a function.
-Read = tuple[tuple, Any, bool]
-#: The keys that objects had the last time, by where they are.
-_last = namespace("object")
+#: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
+_GLOBAL_READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+_ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
+#: Instructions by which a thing that was read may change while a rule runs, or which find names in other ways.
+_UNWATCHABLE = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"))
 
 
-def static_key(value: Any) -> tuple[Any, bool]:
-    """(key, whether the key says everything that can be read from the value)."""
-    walk = ReadsWalk()
-    return walk.key(value), walk.is_whole
+class CodeFacts(NamedTuple):
+    """The reads of a code object, and of the functions that it defines.
 
-
-class ReadsWalk:
-    """One walk over what a value holds, and what functions in it read, which makes keys.
-
-    numbers    where numbers and arrays are put, instead of into the key; None: they count by value
-    is_whole   whether the keys so far say everything, apart from these
+    reads          globals and their attributes, `np.pi` being ("global", "np", "pi"), and ("import", a module)
+    attributes     that are read of anything, in order
+    is_watchable   they can be run with watched numbers
     """
 
-    __slots__ = ("_within", "is_whole", "numbers")
-
-    def __init__(self, numbers: list[Any] | None = None) -> None:
-        self.numbers = numbers
-        self.is_whole = True
-        self._within: list[Any] = []  # functions, classes, containers and objects that the walk is in
-
-    def key(self, value: Any) -> Any:
-        """The key of a value."""
-        kind = type(value)
-        if kind is FunctionType:
-            return value if is_library_function(value) else self._function(value)
-        if getattr(kind, "is_generic_function", False):
-            return value if is_fixed(value.__module__) else self._generic(value)
-        if self.numbers is not None and can_be_watched(value):
-            self.numbers.append(value)
-            return kind if kind is not np.ndarray else (kind, value.shape, value.dtype)
-        if kind in WATCHED:
-            value = plain(value)
-            kind = type(value)
-        if kind is float or kind is complex:
-            return kind, value if value == value and value else repr(value)
-        if kind in _BY_VALUE or isinstance(value, np.dtype):
-            return kind, value
-        if isinstance(value, _BY_IDENTITY) or kind.__module__ in _MACHINERY or kind is _FIELD:
-            return value
-        if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
-            return value
-        if isinstance(value, type):
-            return self._class(value)
-        if kind is ModuleType:
-            return self._if_whole(value, is_fixed(value.__name__))
-        if kind is BuiltinFunctionType:
-            return self._if_whole(value, _is_plain(value))
-        if isinstance(value, np.generic):
-            return kind, value.tobytes()
-        if isinstance(value, Tensor):
-            return Tensor, value.node.number
-        if kind is tuple:
-            return self._inside(value, kind, _parts(value))
-        if kind is frozenset:
-            keys = self._inside(value, kind, _parts(value))
-            return keys and (kind, frozenset(keys[1:]))
-        if kind is slice:
-            return self.key(("slice", value.start, value.stop, value.step))
-        return self._object(value)
-
-    def _if_whole(self, key: Any, is_whole: bool) -> Any:
-        self.is_whole &= is_whole
-        return key
-
-    def _inside(self, value: Any, head: Any, reads: Sequence[Read], cls: type | None = None) -> Any:
-        """The key of something that has parts, and perhaps of what the methods of its class read."""
-        for depth, other in enumerate(self._within):
-            if value is other:
-                return "itself", depth
-        if len(self._within) > _MAX_DEPTH:
-            return self._if_whole(None, False)
-        numbers = self.numbers
-        self._within.append(value)
-        keys = [head]
-        for where, part, is_certain in reads:
-            # An attribute of a module cannot be another object for this function alone.
-            self.numbers = numbers if len(where) == 2 else None
-            keys.append(self.key(part))
-            if not is_certain:
-                self.is_whole = False
-        self.numbers = None
-        if cls is not None:
-            keys.append(self.of_class(cls))
-        self.numbers = numbers
-        self._within.pop()
-        return tuple(keys)
-
-    def _function(self, function: FunctionType) -> Any:
-        """A function: its code and everything that it can read by name."""
-        head = (function.__code__, *function.__kwdefaults__) if function.__kwdefaults__ else function.__code__
-        return self._inside(function, head, reads_of(function))
-
-    def _generic(self, function: Any) -> Any:
-        """A generic function of the user: what its methods read."""
-        chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
-        return self._inside(function, (function, chosen), _parts([m.implementation for m in function.table]))
-
-    def _class(self, cls: type) -> Any:
-        """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
-        if is_fixed(cls.__module__):
-            return cls
-        is_known = _is_container(cls) or any([cls is other for other in self._within])
-        return self.of_class(cls) if is_known else self._if_whole(cls, False)
-
-    def of_class(self, cls: type) -> Any:
-        """The key of all that the methods of a class may run or read."""
-        parts = class_parts(cls)
-        return self._inside(cls, cls, _parts(parts)) if parts else cls
-
-    def _object(self, value: Any) -> Any:
-        """An object of a class written in Python: all of it are its attributes and its class.
-
-        A tag that chooses a method, a frozen dataclass of options, a member of an Enum: which object it is counts (a
-        rule may ask whether it `is` another), its attributes as they are now, and what the methods of its class may
-        read.  Tensors and arrays in it no key tells, nor an object that is met for the first time or has changed since
-        it was met: one that is another each time is nothing to remember a recording by.
-        """
-        if not is_object(value):
-            return self._if_whole(None, False)
-        held = {} if isinstance(value, Enum) else _attributes(value)
-        if len(held) > _MOST_ATTRIBUTES or any([isinstance(x, AbstractTensor) for x in held.values()]):
-            return self._if_whole(None, False)
-        key = self._inside(value, (id(value), type(value), tuple(held)), _parts(held.values()), type(value))
-        if not self.is_whole:
-            return None
-        if key[0] != "itself" and _last.get(id(value)) != key:
-            _last.put(id(value), key)
-            return self._if_whole(None, False)
-        return key
-
-
-def _parts(values: Iterable[Any]) -> list[Read]:
-    """Reads of all of a container: numbers in it count by value."""
-    return [((), value, True) for value in values]
-
-
-def is_object(value: Any) -> bool:
-    """True if something is a member of an Enum, or an instance of a class written in Python."""
-    return isinstance(value, Enum) or _is_written_in_python(type(value))
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """The contents of an object's dictionary and its slots."""
-    held = dict(getattr(value, "__dict__", ()))
-    for owner in type(value).__mro__:
-        for name, slot in vars(owner).items():
-            if type(slot) is MemberDescriptorType:
-                try:
-                    held[f"{owner.__qualname__}.{name}"] = slot.__get__(value)
-                except AttributeError:  # it is not set
-                    continue
-    return held
-
-
-def _is_written_in_python(cls: type) -> bool:
-    """True if instances hold attributes and nothing else: they derive from no class of another language."""
-    owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
-    return (
-        not issubclass(cls, AbstractTensor)
-        and type(cls).__module__ in ("abc", "builtins")
-        and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
-    )
-
-
-def can_be_watched(value: Any) -> bool:
-    """True if something is a number, or an array, that a rule can be watched with."""
-    kind = type(value)
-    if kind is float or kind is int or kind is complex:
-        return True
-    return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
+    reads: tuple[tuple[str, ...], ...]
+    attributes: tuple[str, ...]
+    is_watchable: bool
 
 
 @lru_cache(maxsize=1024)
+def facts_of(code: CodeType) -> CodeFacts:
+    """The facts of a code object."""
+    reads: dict[tuple[str, ...], None] = {}
+    attributes: dict[str, None] = {}
+    is_watchable = True
+    path: tuple[str, ...] = ()
+    for instruction in dis.get_instructions(code):
+        name, value = instruction.opname, instruction.argval
+        argument = value if type(value) is str else ""
+        reads_attribute = name in _ATTRIBUTE_READS
+        if path and reads_attribute:
+            path = (*path, argument)
+        elif name in _GLOBAL_READS or (path and name not in ("CACHE", "PUSH_NULL")):
+            if path:
+                reads[path] = None
+            path = ("global", argument) if name in _GLOBAL_READS else ()
+        if reads_attribute:
+            attributes[argument] = None
+        if name == "IMPORT_NAME":
+            reads["import", argument] = None
+        if (
+            name in _UNWATCHABLE
+            or (name in ("STORE_DEREF", "DELETE_DEREF") and argument in code.co_freevars)
+            or ((reads_attribute or name == "STORE_ATTR") and argument.startswith("__"))
+        ):
+            is_watchable = False
+    if path:
+        reads[path] = None
+    for inner in [facts_of(c) for c in code.co_consts if isinstance(c, CodeType)]:
+        reads |= dict.fromkeys(inner.reads)
+        attributes |= dict.fromkeys(inner.attributes)
+        is_watchable = is_watchable and inner.is_watchable
+    return CodeFacts(tuple(reads), tuple(attributes), is_watchable)
+
+
+#: A read: where, the value, True if that is all there is to it.  `reads_of` says what of a function.
+Read = tuple[tuple, Any, bool]
+
+
 def is_fixed(module: str | None) -> bool:
     """True if nothing in a module, of a package that is what it is, is changed by a program that uses it."""
     return (module or "").partition(".")[0] in _FIXED
@@ -263,72 +116,6 @@ def is_library_function(function: FunctionType) -> bool:
     """
     is_closed = function.__closure__ is None or getattr(function, "is_remembered", False)
     return is_closed and is_fixed(function.__module__)
-
-
-#: Class -> (its order of resolution, what its namespaces held, the parts of that).
-_parts_of_classes = namespace("parts of a class")
-
-
-def class_parts(cls: type) -> list[Any]:
-    """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
-    names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
-    held = [value for namespace in names for value in namespace.values()]
-    known = _parts_of_classes.get(cls)
-    if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
-        items = [item for namespace in names for item in namespace.items()]
-        if issubclass(cls, Enum):  # it holds its members, too
-            items = [item for item in items if type(item[1]) in _RUN]
-        parts = [part for item in items for part in _parts_of(*item)]
-        known = (cls.__mro__, held, parts)
-        _parts_of_classes.put(cls, known)
-    return known[2]
-
-
-def _is_container(cls: type) -> bool:
-    """True if making an instance puts values together, by functions that `_parts_of` finds."""
-    if type(cls).__module__ not in ("abc", "builtins", AbstractTensor.__module__):
-        return False  # a class of classes makes instances as it likes
-    is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
-    return is_namedtuple or issubclass(cls, AbstractTensor) or hasattr(cls, "__dataclass_fields__")
-
-
-def _parts_of(name: str, value: Any) -> list[Any]:
-    """The parts of something in a class that may run or be read, beyond what Python itself puts there."""
-    kind = type(value)
-    if kind is FunctionType:
-        # What `dataclass` writes for `repr` keeps a set against cycles around what it runs.
-        value = getattr(value, "__wrapped__", value) if name == "__repr__" else value
-        return [] if is_fixed(value.__module__) else [value]
-    if kind is property:
-        return [f for f in (value.fget, value.fset, value.fdel) if f is not None]
-    if kind is classmethod or kind is staticmethod:
-        return _parts_of(name, value.__func__)
-    if kind is functools.cached_property:
-        return [value.func]
-    is_pythons = kind in _DESCRIPTORS or kind.__module__ in _MACHINERY or name in _OF_NAMEDTUPLES
-    return [] if is_pythons or (name.startswith("__") and name.endswith("__")) else [value]
-
-
-#: What reads a field of a namedtuple: its module is another one since Python 3.13.
-_FIELD = type(vars(namedtuple("_Point", "x"))["x"])
-#: What a class holds that may run.
-_RUN = (FunctionType, property, classmethod, staticmethod)
-_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
-#: Where the classes are defined of what abstract classes and dataclasses put into themselves.
-_MACHINERY = frozenset(("_abc", "dataclasses"))
-_OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
-
-
-def _is_plain(built_in: Any) -> bool:
-    """True if a built-in is of a fixed module, or makes instances of a fixed class: not of an object it may read."""
-    owner = built_in.__self__
-    if isinstance(owner, type):
-        return is_fixed(owner.__module__)
-    return (
-        is_fixed(built_in.__module__)
-        and built_in not in _LOOSE
-        and (owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES)))
-    )
 
 
 def reads_of(function: FunctionType) -> list[Read]:
@@ -369,8 +156,176 @@ def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
     used = 2
     for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):
-            break  # an attribute of something that the rest of this file judges as a whole
+            break  # an attribute of something that `keys` judges as a whole
         value = getattr(value, attribute, None)
         used += 1
     # An attribute of a function may be set by anybody.
     return value, used == len(where) or type(value) is not FunctionType
+
+
+# ---------------------------------------------------------------- tensors among them
+
+#: The names by which a value is reached from a function, outermost first.
+Path = tuple[str, ...]
+#: Values that one function may hold before the rest is not looked at.
+_MOST = 2000
+_DEEPEST = 6
+
+#: Classes whose instances hold no tensors.
+_BARE = frozenset((type(None), bool, int, float, complex, str, bytes, np.ndarray, ModuleType, type(np.sum), np.ufunc))
+
+
+def _is_bare(value: Any) -> bool:
+    """True of what leads to no tensor: numbers, text, arrays, classes, functions of libraries."""
+    if type(value) in _BARE or isinstance(value, (type, np.generic)):
+        return True
+    if isinstance(value, FunctionType):
+        return is_library_function(value)
+    return getattr(type(value), "is_generic_function", False) and is_fixed(value.__module__)
+
+
+def held_by(function: Any) -> list[tuple[Path, Tensor]]:
+    """(path, tensor) for every tensor that a function can read by name, the functions that it calls included.
+
+    Of a container everything; of an object the attributes that these functions name.  Each handle once, the nearest
+    first.
+    """
+    found: dict[int, tuple[Path, Tensor]] = {}
+    seen: set[int] = set()
+    attributes: dict[str, None] = {}  # that the functions which were met read of objects
+    objects: list[tuple[Path, Any]] = []
+    asked: set[tuple[int, str]] = set()
+    queue: deque[tuple[Path, Any]] = deque([(("",), function)])
+    while queue:
+        path, value = queue.popleft()
+        if isinstance(value, Tensor):
+            found.setdefault(id(value), (path, value))
+        elif id(value) not in seen and len(path) <= _DEEPEST and len(seen) < _MOST and not _is_bare(value):
+            seen.add(id(value))
+            if isinstance(value, FunctionType):
+                attributes.update(dict.fromkeys(facts_of(value.__code__).attributes))
+            parts = _parts(path[-1], value)
+            if parts is None:
+                objects.append((path, value))
+                parts = _of_object(path[-1], value)
+            queue.extend([((*path, name), part) for name, part in parts])
+        if not queue:  # another function may have told of attributes since an object was met
+            for path, value in objects:
+                new = [name for name in attributes if (id(value), name) not in asked]
+                asked.update([(id(value), name) for name in new])
+                queue.extend([((*path, f"{path[-1]}.{name}"), _attribute_of(value, name)) for name in new])
+    return list(found.values())
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
+    """The parts of a function, or of a container of this name, with names of their own; None of an object."""
+    if isinstance(value, FunctionType):
+        code, reads = value.__code__, reads_of(value)
+        first = code.co_argcount - len(value.__defaults__ or ())
+        names = {"cell": code.co_freevars, "default": code.co_varnames[first:]}
+        parts = [(names[kind][where[0]] if kind in names else ".".join(where), x) for (kind, *where), x, _ in reads]
+        return [*parts, (name, getattr(value, "__wrapped__", None))]
+    if isinstance(value, MethodType):
+        return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
+    if isinstance(value, partial):
+        held = (value.func, *value.args, *value.keywords.values())
+        return [(f"{name}, part {k}", x) for k, x in enumerate(held)]
+    if getattr(type(value), "is_generic_function", False):
+        return [(f"{name}, method {k}", method.implementation) for k, method in enumerate(value.table)]
+    leaves, structure = tree.flatten(value)
+    return None if structure.cls is None else list(zip(tree.names(structure, name), leaves, strict=True))
+
+
+def _of_object(name: str, value: Any) -> list[tuple[str, Any]]:
+    """The functions that a call of an object runs: the one that `jit` wraps, and its `__call__`."""
+    return [(name, getattr(value, "__wrapped__", None)), (name, _attribute_of(value, "__call__"))]
+
+
+def _attribute_of(value: Any, name: str) -> Any:
+    """The value that an object holds under a name, in its dictionary or a slot; else its class's function."""
+    own = getattr(value, "__dict__", {})
+    if name in own:
+        return own[name]
+    found = next((vars(owner)[name] for owner in type(value).__mro__ if name in vars(owner)), None)
+    if isinstance(found, MemberDescriptorType):
+        return getattr(value, name, None)
+    return getattr(found, "fget", None) or getattr(found, "__func__", None) or getattr(found, "func", None) or found
+
+
+# ---------------------------------------------------------------- what a forward read of them
+
+
+def closed_over(roots: Sequence[Node], inputs: Collection[Node], since: float) -> list[Node]:
+    """The nodes through which gradients leave a forward other than through its inputs, by creation.
+
+    roots    what the forward made, or asked the value of;  since: the number of its first node
+    """
+    found: list[Node] = []
+    seen = {*inputs}
+    level: Sequence[Node] = roots
+    stack: list[Node] = []
+    while True:  # a call is as fast as this loop: it is short for the few operations of a forward
+        for node in level:
+            if node not in seen and node.kind.out.requires_grad:
+                seen.add(node)
+                if node.number > since and node.leaf is None:
+                    stack.append(node)
+                else:
+                    found.append(node)
+        if not stack:
+            return sorted(found, key=by_number) if found else found
+        node = stack.pop()
+        level = node.inputs if type(node) is Node else gradient_inputs(node)
+
+
+def names_of(nodes: Sequence[Node], function: Any) -> tuple[str, ...]:
+    """A function's names for the values of these nodes; shape and dtype where it has none."""
+    if not nodes:
+        return ()
+    known: dict[Node, str] = {}
+    for path, t in held_by(function):
+        known.setdefault(t.node, repr(path[-1]))
+    return tuple([known.get(n, f"a tensor {n.kind.out.aval}") for n in nodes])
+
+
+def refuse_closed(name: str, rule: str, function: str, place: str, line: UserLine | None) -> NoReturn:
+    """Raise GradientError: a gradient is wanted through a value that a forward, or its rule, closes over."""
+    raise GradientError(
+        f"{function}: a gradient is wanted through {name}, which its forward ({place}) reads without being given it:"
+        f" the {rule} says nothing of it\n"
+        f"  called at {line}\n"
+        f"  pass it as an argument of {function}; ad.stop_gradient(...) says that it is a constant;\n"
+        "  or write the forward as a method (.method), which is differentiated as it stands"
+    )
+
+
+# ---------------------------------------------------------------- while a rule runs
+
+
+@contextmanager
+def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]) -> Iterator[None]:
+    """Let the handles that a rule reads name the inputs of its boundary.
+
+    reads    by which names a value of a trace is read -> its place among these inputs
+    """
+    if not reads:
+        yield
+        return
+    moved: list[tuple[Tensor, Node]] = []
+    try:
+        for path, t in held_by(rule.implementation):
+            place = reads.get((rule.kind, *path))
+            if place is not None:
+                moved.append((t, t.node))
+                t.node = node_at(place)
+        yield
+    finally:
+        for t, node in moved:
+            t.node = node
+
+
+def tracked_by(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Node]) -> list[Node]:
+    """The nodes that a rule closes over and that track gradients: as `standing` has them."""
+    places = [(t.node, reads.get((rule.kind, *path))) for path, t in held_by(rule.implementation)]
+    nodes = [node if place is None else node_at(place) for node, place in places]
+    return [n for n in nodes if n.kind.out.requires_grad]

@@ -2,10 +2,10 @@
 
 `forward.call_forward` serves every circumstance.  What is written out here, once per number of arguments and
 which of them are tensors, takes the common one: tensors, and values that hold none, are the arguments; forward
-returns one float tensor; what it saves are tensors and values that hold none.  The user's function runs each
-time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.  Several float
-tensors in any container, and what forward sets on its context, take `short`.  Whatever turns out otherwise, before or
-after the function has run, goes on as `call_forward` and `completed` have it.
+returns one float tensor; what it saves, and sets on its context, are tensors and values that hold none.  The user's
+function runs each time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.
+Several float tensors in any container take `short`.  Whatever turns out otherwise, before or after the function has
+run, goes on as `call_forward` and `completed` have it.
 
     def call(a0, a1):                                   # a tensor and a number
         n0 = a0.node
@@ -15,7 +15,7 @@ after the function has run, goes on as `call_forward` and `completed` have it.
         y = run(ctx, h0, a1)
         if ...: return completed(...)
         saved tensors -> places;  shape, found by these
-        node = boundary(y.node, n0, *extras)
+        node = boundary(n0, *extras, y.node)
         return a handle on it
 """
 
@@ -39,20 +39,18 @@ from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
 from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
-from .call import CallShape, CustomCall, Site, shape_of
-from .closures import closed_over, holder
+from .call import CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
-from .packed import own_copy
 
 __all__ = ["straight_call"]
 
 _TEXT = """
-def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
+def made_for(site, run, names, name, general, finish, shapes, new_shape):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None{same}{held}:
+        if now.tracing or now.captures is not None or site.separates{same}:
             return general({arguments})
         tracks = mode().tracks and ({tracks})
         {handles}
@@ -91,8 +89,8 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
         shape = shapes.get(key) or new_shape(key)
         call = Call(site, shape, tuple(statics), (body.kind.out.aval,), False, None, line)
         out = body.kind.out
-        node = rich_node(kind_for(out), (body, {inputs}, *extras), call=call)
-        node.body = 0
+        node = rich_node(kind_for(out), ({inputs}, *extras, body), call=call)
+        node.body = {count} + len(extras)
         node.flow = flow
         node.line = line
         out = node.kind.out
@@ -109,49 +107,53 @@ _NOTHING = Declared()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
-        if told.saved:
-            pairs = kept_of(told.saved, {{body: -1, {number}}}, {at}, statics, extras)
+        given = told.saved or ()
+        if ctx.__dict__:
+            given = (*given, *attributes(ctx).items())
+        if given:
+            pairs = kept_of(given, {{body: -1, {number}}}, {at}, statics, extras)
             if pairs is None:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
-            key += pairs
+            key = (told.materialize, len(ctx.__dict__), 1, None, *pairs)
 """
 
 
 @cache
-def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) -> Callable:
+def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
     """The code for these arguments, tensors or not, as a function of what it calls."""
     count = range(len(is_tensor))
     tensors = [i for i in count if is_tensor[i]]
     arguments = ", ".join([f"a{i}" for i in count])
     inner = ", ".join([f"h{i}" if is_tensor[i] else f"a{i}" for i in count])
     needs = "".join([f"tracks and n{i}.kind.out.requires_grad, " if is_tensor[i] else "False, " for i in count])
-    number = ", ".join([f"n{i}: {k + 1}" for k, i in enumerate(tensors)])
-    saved = _SAVED.format(number=number, at=len(tensors) + 1, arguments=arguments, inner=inner).strip()
+    number = ", ".join([f"n{i}: {k}" for k, i in enumerate(tensors)])
+    saved = _SAVED.format(number=number, at=len(tensors), arguments=arguments, inner=inner).strip()
     moved = "".join([f"h{i}.node is not n{i} or " for i in tensors])
     text = _TEXT.format(
         arguments=arguments,
         nodes="; ".join([f"n{i} = a{i}.node" for i in tensors]),
         tracks=" or ".join([f"n{i}.kind.out.requires_grad" for i in tensors]),
         same="".join([f" or n{i} is n{k}" for i in tensors for k in tensors if k < i]),
-        held=f" or holds(({''.join([f'n{i}, ' for i in tensors])}))" if may_hold else "",
         handles="\n        ".join([_HANDLE.format(i=i) for i in tensors]),
         context=f"ctx = ForwardContext(name, names, ({needs}), ({inner},))" if has_context else "ctx = None",
         given=f"ctx, {inner}" if has_context else inner,
         inner=inner,
         told="told = said(ctx)" if has_context else "",
-        unusual=f"told.constant or told.dirty or ctx.__dict__ or {moved}" if has_context else moved,
+        unusual=f"told.constant or told.dirty or {moved}" if has_context else moved,
         key="(told.materialize, 0, 1, None)" if has_context else "(True, 0, 1, None)",
         statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
         saved=saved if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
+        count=len(tensors),
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
         "Call": CustomCall,
         "ForwardContext": ForwardContext,
+        "attributes": attributes,
         "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
-        "flow": slice(1, 1 + len(tensors)),
+        "flow": slice(0, len(tensors)),
         "frame_at": sys._getframe,
         "mode": MODE.get,
         "is_float": _is_float,
@@ -239,7 +241,7 @@ def straight_call(
         since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
-        found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
+        found = short(arguments, inner, ctx, y, line) if state.now.asked == asked else None
         if found is not None:
             return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
@@ -250,8 +252,8 @@ def straight_call(
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y, False)
 
-    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
-        """Float tensors in any container, of what set attributes on its context; None for anything else."""
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+        """Float tensors in any container; None for anything else."""
         told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
         given = [arguments[k] for k in tensors]
         inputs = [t.node for t in given]
@@ -259,20 +261,20 @@ def straight_call(
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         if not (leaves and all(map(_is_float if tracks else _is_tensor, map(type, leaves)))):
             return None
-        unmasked, nodes, masked = [t.node for t in leaves if not t.masked], [t.node for t in leaves], is_masked(given)
+        nodes, masked = [t.node for t in leaves], is_masked(given)
         is_moved = [inner[k].node for k in tensors] != inputs
-        if told.constant or told.dirty or is_moved or (unmasked and closed_over(unmasked, inputs, since)):
+        is_loose = any([not t.masked and t.node.kind.out.requires_grad for t in leaves])
+        if told.constant or told.dirty or is_moved or is_loose:
             return None
         if not tracks:
             found = [noted_handle(n, masked) for n in nodes]
             return found[0] if structure is None else tree.unflatten(structure, found)
-        first = int(len(nodes) == 1)
-        number = {n: first + k for k, n in enumerate(inputs)}
+        number = {n: k for k, n in enumerate(inputs)}
         for k, node in enumerate(nodes):
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
         statics = [own_copy(arguments[k]) for k in others]
-        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, first + len(inputs), statics, extras)
+        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, len(inputs), statics, extras)
         if pairs is None:
             return None
         key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
@@ -286,14 +288,12 @@ def straight_call(
     def new_shape(key: tuple) -> CallShape:
         """key: materialize, numbers of attributes and outputs, the container; name and place of all that is kept."""
         materialize, n_attributes, count, structure, *pairs = key
-        first = int(count == 1)
-        places = {names[k]: first + i for i, k in enumerate(tensors)}
+        places = {names[k]: i for i, k in enumerate(tensors)}
         single = [*[(n, places.get(n)) for n in names], *zip(pairs[::2], pairs[1::2], strict=True)]
         parts = [(n, tree.LEAF if place is None else None, (place,)) for n, place in single]
         result = (None, structure, tuple([-1 - k for k in range(count)]))
         n_saved = len(pairs) // 2 - n_attributes
-        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize, first))
+        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize))
 
-    holds = holder(run)
-    template = _template(is_tensor, has_context, holds is not None)
-    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape, holds)
+    template = _template(is_tensor, has_context)
+    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)

@@ -21,8 +21,8 @@ from codegen.records import NamedTuple
 
 from ..tape.watched import Watch
 from .call import CustomCall
-from .code_facts import facts_of
-from .reads import can_be_watched, class_parts, is_library_function, is_object, reads_of
+from .keys import can_be_watched, class_parts, is_object
+from .reads import facts_of, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
 

@@ -27,7 +27,7 @@ from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, RecordedStep, fits
 
 from ..custom.function import Function
-from ..custom.relied import users_methods
+from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..dispatch.declaration import Declaration, place_of
 from ..mode import MODE

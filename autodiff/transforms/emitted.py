@@ -26,7 +26,7 @@ from codegen.lazily import later
 from codegen.records import NamedTuple
 
 from ..config import config
-from ..custom.relied import users_methods
+from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..tape.behind import NOTHING, Behind, Recorded, emissions, look, remember

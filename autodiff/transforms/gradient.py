@@ -21,7 +21,7 @@ import numpy as np
 from codegen.garbage import Paused
 
 from ..config import config
-from ..custom.relied import reading, unnamed, users_methods
+from ..custom.keys import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
 from ..tape import tier

@@ -25,7 +25,7 @@ from codegen.garbage import set_in_context
 from codegen.records import NamedTuple
 
 from ..config import config
-from ..custom.relied import users_methods
+from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..tape.ask import evaluate

@@ -74,7 +74,7 @@ class _HostRun:
         held: Sequence[Any] = arrays if self.rule.host else [leaf(np.array(a, order="C")) for a in arrays]
         bars = dict(zip(self.slots, held, strict=False))
         values = held[len(self.slots) :]
-        tracked = values[:1] if call.first else values[len(values) - len(call.avals) :]
+        tracked = values[len(values) - len(call.avals) :]
         needs = needs_of(call, self.places.__contains__)
         where = f"{call.function.__name__} (host backward at {self.rule.place}, called at {call.line})"
         given = by_output(

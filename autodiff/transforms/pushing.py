@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import tree
 from ..custom.call import CustomCall
-from ..custom.closures import refuse_closed
-from ..custom.forgotten import refuse_forgotten
+from ..custom.outputs import refuse_forgotten
+from ..custom.reads import refuse_closed
 from ..errors import GradientError, with_article
 from ..ops import as_tensor
 from ..tape.node import Node

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..custom.boundary import output_of
-from ..custom.call import CustomCall
-from ..custom.closures import standing, tracked_by
+from ..custom.boundary import output_of, without_history
+from ..custom.call import CustomCall, as_it_is
 from ..custom.context import BackwardContext
-from ..custom.historyless import without_history
 from ..custom.host_call import note_read_only
-from ..custom.packed import as_it_is
+from ..custom.reads import standing, tracked_by
 from ..mode import MODE
 from ..ops import as_tensor, zeros_of
 from ..tape.node import Node

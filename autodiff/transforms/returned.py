@@ -18,9 +18,8 @@ import numpy as np
 from codegen.ir import Aval
 
 from .. import tree
-from ..custom.call import CustomCall
-from ..custom.forgotten import refuse_forgotten
-from ..custom.packed import Packed
+from ..custom.call import CustomCall, Packed
+from ..custom.outputs import refuse_forgotten
 from ..errors import DTypeError, GradientError, ShapeError, with_article
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node

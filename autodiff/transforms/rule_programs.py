@@ -31,7 +31,7 @@ from codegen.records import NamedTuple
 from codegen.symbols import is_watched
 
 from ..config import config
-from ..custom.relied import users_methods
+from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
 from ..mode import MODE
 from ..tape.lines import Lines

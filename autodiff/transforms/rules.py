@@ -21,13 +21,13 @@ from .nesting import call_nested
 from .watched_rules import watching_at
 
 if TYPE_CHECKING:
-    from ..custom import boundary, closures, host
+    from ..custom import boundary, host, reads
     from ..custom.call import CustomCall
     from . import host_rules, reading, returned
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
-    closures = later("autodiff.custom.closures")
     host = later("autodiff.custom.host")
+    reads = later("autodiff.custom.reads")
     host_rules = later("autodiff.transforms.host_rules")
     reading = later("autodiff.transforms.reading")
     returned = later("autodiff.transforms.returned")
@@ -79,7 +79,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         return boundary.MappedCall.pull_each(node, cotangents, wanted)
     for place, name in call.closed():
         if node.inputs[place] in wanted:
-            closures.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)
+            reads.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])

@@ -17,7 +17,7 @@ import numpy as np
 
 from codegen.garbage import Paused, ignoring
 
-from ..custom.relied import users_methods
+from ..custom.keys import users_methods
 from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
 from ..tape.lengths import Ending, ending_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..custom.closures import held_by
+from ..custom.reads import held_by
 from ..errors import DispatchError, GradientError, caller, check_callable
 from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced

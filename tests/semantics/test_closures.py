@@ -503,6 +503,28 @@ def test_the_value_may_be_the_argument_itself():
     assert x.grad.item() == 6.0
 
 
+def test_a_forward_may_hold_its_argument_by_another_name_and_not_read_it():
+    weights = [ad.tensor(3.0, requires_grad=True), ad.tensor(2.0, requires_grad=True)]
+    calls = []
+
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor)
+    def _(ctx, x):
+        calls.append(x)
+        return x * weights[1]
+
+    f.backward(ad.Tensor)(lambda ctx, g: 2.0 * g)
+    for _ in range(3):
+        weights[0].grad = None
+        f(weights[0]).backward(inputs=weights[:1])
+        assert weights[0].grad.item() == 2.0
+        with pytest.raises(ad.GradientError, match="through 'weights"):
+            f(weights[0]).backward()
+    assert len(calls) == 7  # once more where it was found out
+
+
 def test_a_forward_that_only_looks_at_the_shape_of_its_argument_closes_over_nothing():
     w = ad.tensor([1.0, 2.0], requires_grad=True)
 

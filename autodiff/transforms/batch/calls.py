@@ -76,12 +76,12 @@ def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
         one = call.example([t.node for t in made[len(places) :]], node.flow)
         dots = {one.inputs[p]: t for p, t in zip(places, made, strict=False)}
         pushed = push_call(one, dots)
-        return [pushed.get(one if call.first else (one, slot)) for slot in range(len(call.avals))]
+        return [pushed.get(one if call.is_one else (one, slot)) for slot in range(len(call.avals))]
 
     given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
     found = of_each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
     return {
-        node if call.first else (node, slot): with_examples(call.size, (t,), (differs,))[0]
+        node if call.is_one else (node, slot): with_examples(call.size, (t,), (differs,))[0]
         for slot, (t, differs) in enumerate(found)
         if t is not None
     }

@@ -17,8 +17,7 @@ from typing import Any
 from codegen.garbage import set_in_context
 
 from ... import tree
-from ...custom.boundary import MappedCall
-from ...custom.historyless import without_history
+from ...custom.boundary import MappedCall, without_history
 from ...errors import Error, caller
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
@@ -258,7 +257,7 @@ class OfAll:
         tracks = MODE.get().tracks and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
         if tracks and call.function in CALLS:
             return self._known(call, pairs)
-        bodies = [0] if call.first else range(len(pairs) - len(call.avals), len(pairs))
+        bodies = range(len(pairs) - len(call.avals), len(pairs))
         for place in bodies:
             t, m = pairs[place]
             pairs[place] = (with_examples(self.size, (t,), (m,))[0], True)
