@@ -49,10 +49,6 @@ class MethodTable:
         del self._methods[method.signature]
         return True
 
-    def find(self, classes: Sequence[type]) -> Method | None:
-        """The most specific method for arguments of these classes.  Raises AmbiguityError."""
-        return most_specific(list(self._methods.values()), classes)
-
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""
         return _ordered(list(self._methods.values()))
