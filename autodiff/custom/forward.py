@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.lazily import imported
 
-from ..dispatch.late import is_own
+from ..dispatch.method import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
 from ..mode import MODE

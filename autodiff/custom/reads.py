@@ -31,7 +31,6 @@ from abc import get_cache_token
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -250,7 +249,6 @@ def can_be_watched(value: Any) -> bool:
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
 
 
-@lru_cache(maxsize=1024)
 def is_fixed(module: str | None) -> bool:
     """True if nothing in a module, of a package that is what it is, is changed by a program that uses it."""
     return (module or "").partition(".")[0] in _FIXED

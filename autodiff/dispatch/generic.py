@@ -26,8 +26,7 @@ from ..errors import AmbiguityError, DispatchError, caller, in_short
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
-from .late import complete
-from .method import RULES, Method
+from .method import RULES, Method, complete
 from .reliance import NOTHING, cache_now, enter, functions, note
 from .resolution import not_found
 from .signature import dispatched, type_name

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError, caller, in_short
 from .generic import GenericFunction, all_functions
-from .late import complete
-from .method import RULES, Method
+from .method import RULES, Method, complete
 from .resolution import Ambiguity, MethodTable, not_found
 from .signature import type_name
 

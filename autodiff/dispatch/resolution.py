@@ -17,8 +17,7 @@ from multipledispatch.conflict import ordering
 from codegen.records import NamedTuple
 
 from ..errors import AmbiguityError, DispatchError, caller
-from .late import complete
-from .method import Method
+from .method import Method, complete
 from .signature import Choice, Signature, dispatched, type_name
 
 if TYPE_CHECKING:

@@ -28,9 +28,8 @@ from codegen.runtime import native
 
 from ..config import config
 from ..session import owned, tiers
-from .misses import note
+from .misses import compiled_in_sight, note
 from .node import new_number
-from .progress import compiled_in_sight
 
 if TYPE_CHECKING:
     from .program import Program
