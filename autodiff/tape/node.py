@@ -203,7 +203,7 @@ class Kind:
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
-        keywords, dtype = op.keywords(self.params), aval.dtype
+        keywords, dtype = op.keywords(self.params) if self.params else {}, aval.dtype
         loops = self._loops(keywords, dtype) if OWN else None
         found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
         if OWN:  # else there is no machine code yet that asks for loops
