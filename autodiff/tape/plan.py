@@ -60,13 +60,14 @@ COUNTS: Counts = owned(Counts)
 def count(plan: Plan | None) -> None:
     """A plan was found by its key; None: one has to be made.
 
-    Machine code for recordings is worth it where one is found, or many new ones come.
+    Machine code for recordings is worth it where found ones are compiled, or many new ones come.
     """
     if plan is None:
         COUNTS.misses += 1
     else:
         COUNTS.hits += 1
-    note_repeated(plan is not None or len(tiers) > config.patience > 0)
+    is_compiled = plan is not None and not isinstance(plan.executable, Tier | TierAt)
+    note_repeated(is_compiled or len(tiers) > config.patience > 0)
 
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.

@@ -28,6 +28,7 @@ from codegen.runtime import native
 
 from ..config import config
 from ..session import owned, tiers
+from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
 
@@ -171,6 +172,7 @@ class Tier(Account):
 
     def _compile(self, values: Sequence[Any], why: str) -> None:
         before = counts().compiles
+        note_repeated()
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled
