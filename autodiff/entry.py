@@ -28,9 +28,9 @@ from .signature import ArgumentLeaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.lines import belonging
+from .tape.misses import compiled_in_sight
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
-from .tape.progress import compiled_in_sight
 from .tape.record import identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle

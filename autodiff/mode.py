@@ -34,10 +34,12 @@ class Mode:
 
     careful    something is out of the ordinary: what is known of calls and values is left aside
     watching   more than nodes is wanted of what is recorded, so recording takes no shortcut
+    eager      every operation is evaluated at once;  keeps_lines   every recording keeps the user's lines
     """
 
     __slots__ = (
-        "anomalies", "careful", "closely", "lightly", "off", "on", "others", "tracks", "watching",
+        "anomalies", "careful", "closely", "eager", "keeps_lines", "lightly", "off", "on", "others", "tracks",
+        "watching",
     )  # fmt: skip
 
     tracks: bool
@@ -50,7 +52,7 @@ class Mode:
     def __init__(self, flags: tuple[bool, ...]) -> None:
         for name, flag in zip(_FLAGS, flags, strict=True):
             setattr(self, name, flag)
-        self.careful = self.watching = False
+        self.careful = self.watching = self.eager = self.keeps_lines = False
         self.others: dict[tuple[str, bool], Mode] = {}
 
     def but(self, flag: str, value: bool = True) -> Mode:
@@ -74,6 +76,7 @@ MODE: ContextVar[Mode] = ContextVar("autodiff_mode", default=_ALL[*_FLAGS.values
 def look_closer(is_eager: bool, keeps_lines: bool) -> None:
     """Write the settings that recording depends on into all modes."""
     for mode in _ALL.values():
+        mode.eager, mode.keeps_lines = is_eager, keeps_lines
         mode.careful = mode.closely or mode.lightly or mode.anomalies or is_eager
         mode.watching = mode.closely or mode.anomalies or is_eager or keeps_lines
 

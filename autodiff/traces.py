@@ -27,9 +27,9 @@ from .dispatch import include, observed
 from .mode import MODE
 from .ops.conversion import numpys
 from .stand_ins import standing
+from .tape.leaks import note_lost
 from .tape.leaves import leaf
 from .tape.lines import Lines
-from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.record import argument, state

@@ -36,8 +36,8 @@ SPINE = re.compile(
 #: The two rooms whose business it is to write LLVM's text.
 EMITTERS = ("codegen/emit/", "codegen/native/")
 LLVM_LINE = re.compile(r'\s*(%[\w.$"]+ = |br (i1|label)|store |ret |call |define |declare |@[\w.]+ = |[\w.]+:$)')
-TABLE = re.compile(r"\bLRU\(|@cache\b|@lru_cache|@functools\.(lru_)?cache")
-WALK = re.compile(r"\b(stack|left|todo|frontier|near)\.pop\(\)|while (stack|left|todo|frontier|near)\b")
+TABLE = re.compile(r"\bLRU\(|@cache\b|@lru_cache|@functools\.(lru_)?cache\b")
+WALK = re.compile(r"\b(stack|left|todo|frontier|near)\.pop\(\)|while (stack|left|todo|frontier|near)(:| and\b)")
 CLAUSE = re.compile(r"(What|Whether|Where|Who|Which|How|That|Those|The same|So many|When|As) ")
 COUNTED = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
 

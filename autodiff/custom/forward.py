@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch.late import is_own
+from ..dispatch.method import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
 from ..mode import MODE

@@ -2,12 +2,11 @@
 
     signature      which types a method takes; when one signature is more specific than another
     declaration    what a function calls its parameters; binding of calls
-    method         one implementation, with its file and line
+    method         one implementation, with its file and line; those whose modules are imported when they are needed
     resolution     the most specific method; ambiguity; what to say when nothing fits
     registry       the methods and rules of one function: adding, choosing
     generic        the function: calling, with hooks for the floors above
     reliance       which choices something kept was made with, and when to drop it
-    late           methods whose modules are imported when they are first needed
     introspection  methods, which, which_backward, ambiguities, coverage
 
 What enters: functions and types.  What leaves: for a call, the method that serves it.
@@ -18,8 +17,7 @@ from typing import TYPE_CHECKING
 from codegen.lazily import lazily
 
 from .generic import GenericFunction, all_functions
-from .late import complete, is_own, late
-from .method import Method
+from .method import Method, complete, is_own, late
 from .registry import epoch
 from .reliance import Choices, include, is_observed, note, observed
 from .resolution import Ambiguity, not_found

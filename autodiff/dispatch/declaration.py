@@ -112,20 +112,12 @@ class Declaration:
         """The parameters that dispatch; that of `*xs` is last."""
         return self.fixed if self.variadic is None else (*self.fixed, self.variadic)
 
-    def tail(self, count: int) -> tuple:
-        """The defaults that complete a call with `count` arguments, all by position.
-
-        Raises DispatchError when that many cannot be completed.
-        """
-        if not self.completes(count):
-            self.refuse((None,) * count, {})
+    def tail(self, count: int) -> tuple | None:
+        """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
         missing = len(self.fixed) - count
+        if missing > len(self.defaults) or (missing < 0 and self.variadic is None):
+            return None
         return self.defaults[len(self.defaults) - missing :] if missing > 0 else ()
-
-    def completes(self, count: int) -> bool:
-        """True if defaults complete so many arguments by position."""
-        missing = len(self.fixed) - count
-        return missing <= len(self.defaults) and (missing >= 0 or self.variadic is not None)
 
     def bind(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Every argument that dispatches, in order; and the keyword-only ones that were given.

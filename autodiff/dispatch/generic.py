@@ -26,9 +26,8 @@ from ..errors import AmbiguityError, DispatchError, caller, in_short
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
-from .late import complete
-from .method import RULES, Method
-from .reliance import cache_now, enter, functions, note
+from .method import RULES, Method, complete
+from .reliance import NOTHING, cache_now, enter, functions, note
 from .resolution import not_found
 from .signature import dispatched, type_name
 
@@ -127,7 +126,8 @@ class GenericFunction(Converting):
             self.learned.forget()
         #: Types of the arguments as they come → what serves the call, conversions included.
         self._kept: dict[Any, Callable] = {}
-        self.choose_cache()
+        #: The same, from a call on after which nobody observes the choices that are made.
+        self._cache: dict[Any, Callable] = NOTHING
         #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
         self._runs: dict[tuple, Callable | None] = {}
         #: Question → answer: see `answer`.
@@ -163,12 +163,13 @@ class GenericFunction(Converting):
             args, keywords = bound
         self.see_registered()
         if self._cache is not self._kept:
-            self.choose_cache()
+            self._cache = cache_now(self, self._kept)
         run = self._cache.get(_key(args))
         if run is None:
-            if not self.declaration.completes(len(args)):
+            tail = self.declaration.tail(len(args))
+            if tail is None:
                 return self._call_otherwise(args, keywords)
-            run = self._resolve(args)
+            run = self._resolve(args, tail)
         return run(*args, **keywords)
 
     def _call_otherwise(self, args: tuple, keywords: dict[str, Any]) -> Any:
@@ -178,14 +179,13 @@ class GenericFunction(Converting):
     def binds(self, args: tuple, keywords: dict[str, Any]) -> bool:
         """True if a call is one of the declaration."""
         declaration = self.declaration
-        return declaration.bound(args, keywords) is not None if keywords else declaration.completes(len(args))
+        return (declaration.bound(args, keywords) if keywords else declaration.tail(len(args))) is not None
 
-    def _resolve(self, args: tuple) -> Callable:
-        """The function that serves calls with arguments of these types from now on."""
+    def _resolve(self, args: tuple, tail: tuple) -> Callable:
+        """The function that serves calls with arguments of these types from now on, which these defaults complete."""
         cache = self._cache
-        tail = self.declaration.tail(len(args))
         if tail:
-            full = self._resolve(args + tail)
+            full = self._resolve(args + tail, ())
 
             def run(*given, **keywords):
                 return full(*given, *tail, **keywords)
@@ -323,9 +323,9 @@ class GenericFunction(Converting):
 
     # ------------------------------------------------------------ choices that others rely on
 
-    def choose_cache(self) -> None:
-        """Answer from the warm path, unless somebody observes the choices that are made."""
-        self._cache = cache_now(self, self._kept)
+    def close_cache(self) -> None:
+        """Leave the warm path until the next call: somebody observes the choices that are made."""
+        self._cache = NOTHING
 
     def answer(self, question: tuple) -> Any:
         """The present answer of dispatch to a question that was noted: see `reliance`.

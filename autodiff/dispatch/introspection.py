@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError, caller, in_short
 from .generic import GenericFunction, all_functions
-from .late import complete
-from .method import Method
+from .method import RULES, Method, complete
 from .resolution import Ambiguity, MethodTable, not_found
 from .signature import type_name
 
@@ -204,7 +203,7 @@ def ambiguities(function: Any = None) -> Ambiguities:
     functions = all_functions() if function is None else [_generic(function)]
     found: list[Ambiguity] = []
     for f in functions:
-        for table in (f.table, *f.rules.values()):
+        for table in (f.table, *[f.rules[kind] for kind in RULES]):
             found += table.ambiguities()
     return Ambiguities(found)
 
@@ -239,7 +238,7 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     complete()
     f = _generic(f)
     gaps = _OnLines()
-    for table in (f.table, *f.rules.values()):
+    for table in (f.table, *[f.rules[kind] for kind in RULES]):
         gaps += _unreachable(table)
     rules = f.rules["backward"].ordered()
     for method in f.table.ordered():

@@ -1,4 +1,13 @@
-"""Methods: one implementation, for arguments of certain types."""
+"""Methods: one implementation, for arguments of certain types.
+
+Some stand in modules that are imported when what they are for is first used.  No call can need such a method before: it
+takes values of types that its own module defines.  But who lists methods wants all of them, and so does who compares
+one's own with them: not the library itself.
+
+    late("autodiff.structured")     at import: it has methods
+    complete()                      now they are registered
+    is_own(f)                       whether the library wrote it
+"""
 
 from __future__ import annotations
 
@@ -6,11 +15,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from codegen.lazily import imported
+
 from ..tracebacks import shorten
 from .declaration import place_of
 from .signature import Signature
 
-__all__ = ["RULES", "Method"]
+__all__ = ["RULES", "Method", "complete", "is_own", "late"]
 
 #: The kinds of methods that are no programs but rules of one.
 RULES = ("backward", "jvp")
@@ -97,3 +108,28 @@ class Method:
     def __repr__(self) -> str:
         kind = "" if self.kind == "method" else f"  {'host ' if self.host else ''}{self.kind}"
         return f"{self.heading()}{kind}  {self.place}"
+
+
+# ---------------------------------------------------------------- methods that come late
+
+_LIBRARY = __name__.partition(".")[0] + "."
+
+_modules: list[str] = []
+
+
+def late(module: str) -> None:
+    """A module registers methods when it is imported, which may be later."""
+    _modules.append(module)
+
+
+def complete() -> None:
+    """Import what was announced."""
+    while _modules:
+        name = _modules[0]
+        imported(name)
+        _modules[:] = [module for module in _modules if module != name]
+
+
+def is_own(thing: Any) -> bool:
+    """True if a function or class is written in the library itself."""
+    return (getattr(thing, "__module__", None) or "").startswith(_LIBRARY)

@@ -11,6 +11,7 @@ import functools
 import inspect
 import warnings
 from abc import ABCMeta
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
@@ -21,8 +22,7 @@ from ..along import take_along
 from ..errors import DispatchError, caller
 from ..frames import user_line
 from .declaration import Declaration, place_of
-from .late import complete, is_own
-from .method import RULES, Method
+from .method import RULES, Method, complete, is_own
 from .resolution import MethodTable, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
@@ -65,14 +65,14 @@ class Registry(_WithSite):
     """The methods and rules of one generic function.
 
     table    methods and forwards
-    rules    a table for each kind of rule
+    rules    a table for each kind of rule, made with the first of them
     """
 
     def __init__(self, declaration: Declaration) -> None:
         self.__name__ = declaration.name
         self.declaration = declaration
         self.table = MethodTable()
-        self.rules = {kind: MethodTable() for kind in RULES}
+        self.rules: defaultdict[str, MethodTable] = defaultdict(MethodTable)
         self._listeners: list[Listener] = []
         #: True if some type is an abstract base class: a class may be registered with it at any time.
         self.is_abstract = False
@@ -263,7 +263,7 @@ class Registry(_WithSite):
 
         Raises AmbiguityError.
         """
-        return self.table.find(classes)
+        return most_specific(list(self.table), classes)
 
     def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:
         """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.
@@ -276,12 +276,12 @@ class Registry(_WithSite):
         attached = method.rules.get(kind)
         if attached is not None:
             return attached
-        if not self.rules[kind]:
+        if not (table := self.rules.get(kind)):
             return None
         chosen, key = self._chosen, (kind, method, *classes)
         if key in chosen:
             return chosen[key]
-        rules: list[Method] = list(self.rules[kind])
+        rules: list[Method] = list(table)
         if method.kind == "method":
             rules = [rule for rule in rules if rule.signature <= method.signature]
         if len(chosen) >= _CHOSEN_LIMIT:

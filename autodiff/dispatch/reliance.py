@@ -27,7 +27,7 @@ from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
-__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_observed", "note", "observed"]
+__all__ = ["NOTHING", "Choices", "cache_now", "enter", "functions", "include", "is_observed", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -44,7 +44,8 @@ _functions: set[ref[Any]] = set()
 #: Those that answer from their caches.
 _answering: set[ref[Any]] = set()
 
-_NOTHING = _KeepsNothing()
+#: The cache of a function that was not called since somebody observed.
+NOTHING = _KeepsNothing()
 _lock = renewed_in_child(globals(), "_lock")
 #: Choices that are being collected, in all threads.  What an interrupt kept from being taken out goes with its object.
 _observing: set[ref[Any]] = set()
@@ -151,7 +152,7 @@ def cache_now(function: Any, cache: dict) -> dict:
     """The present cache of a function: one that keeps nothing while somebody observes."""
     with Paused(), _lock:
         if _observing:
-            return _NOTHING
+            return NOTHING
         _answering.add(ref(function, _answering.discard))
         return cache
 
@@ -189,5 +190,5 @@ def observed() -> Iterator[Choices]:
 def _close_caches() -> None:
     for reference in list(_answering):
         if (function := reference()) is not None:
-            function.choose_cache()
+            function.close_cache()
     _answering.clear()

@@ -17,8 +17,7 @@ from multipledispatch.conflict import ordering
 from codegen.records import NamedTuple
 
 from ..errors import AmbiguityError, DispatchError, caller
-from .late import complete
-from .method import Method
+from .method import Method, complete
 from .signature import Choice, Signature, dispatched, type_name
 
 if TYPE_CHECKING:
@@ -48,10 +47,6 @@ class MethodTable:
             return False
         del self._methods[method.signature]
         return True
-
-    def find(self, classes: Sequence[type]) -> Method | None:
-        """The most specific method for arguments of these classes.  Raises AmbiguityError."""
-        return most_specific(list(self._methods.values()), classes)
 
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import sending
 from .called import public_name
-from .late import complete, is_own
-from .method import RULES, Method
+from .method import RULES, Method, complete, is_own
 from .registry import Registry
 from .reliance import functions
 

@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from codegen.ir.graph import in_depth
+
 from ..session import namespace
 from .node import Kind, Node
 from .walk import by_number
@@ -62,19 +64,7 @@ def _as_created(created: Sequence[Node], ends: Sequence[Node]) -> Sequence[Node]
 
 def _as_needed(created: Sequence[Node], ends: Sequence[Node]) -> list[Node]:
     """Depth first, from the latest end on."""
-    within = set(created)
-    order: list[Node] = []
-    for end in reversed(ends):
-        stack = [end]
-        while stack:
-            node = stack[-1]
-            if node in within:
-                within.remove(node)  # it stands in the order when it is met again
-                stack += [i for i in reversed(node.inputs) if i in within]
-            else:
-                stack.pop()
-                order.append(node)
-    return list(dict.fromkeys(order))
+    return in_depth(ends[::-1], {i for node in created for i in node.inputs}.difference(created))
 
 
 def _as_possible(created: Sequence[Node], ends: Sequence[Node]) -> list[Node]:

@@ -20,11 +20,10 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
-from .formulas import Misfit
 from .loans import give_back
 from .machine import BEFORE_ASKS, asks, go_on
 from .node import Node, leaf_kind, out_of, released
-from .plan import Plan, drops_inputs, plans
+from .plan import Misfit, Plan, drops_inputs, plans
 from .record import Recording
 
 __all__ = [

@@ -18,7 +18,7 @@ from codegen.symbols import Symbol, as_float
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
 from . import loans
-from .lost import LOST, warn_of_lost
+from .leaks import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
 from .record import state
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain

@@ -22,7 +22,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.ir import DTYPES, Aval, Op
-from codegen.runtime.ufunc_loops import copies, loops_of
+from codegen.runtime.ufunc_loops import OWN, loops_of
 
 from ..stand_ins import number_class
 from ..tensor import tensor_class
@@ -121,8 +121,8 @@ def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
 
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
-    key = (aval, requires_grad, weak, number)
-    return _OUTS.the_one(key, Out, *key)
+    flags = (requires_grad, weak, number)
+    return _OUTS.the_one((aval.shape, aval.dtype, flags), Out, aval, *flags)
 
 
 class Primitive(Op):
@@ -180,9 +180,10 @@ class Kind:
 
     rules    what rules record for it (`transforms.rule_programs`)
     runs     how NumPy computes it: see `Runs`
+    told     the one object of all kinds that compute the same, whether gradients are tracked or not
     """
 
-    __slots__ = ("__weakref__", "_told", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "tracks")
+    __slots__ = ("__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks")
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
@@ -194,38 +195,30 @@ class Kind:
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
         self.rules: Any = None
         self.runs: Runs | None = None
-        self._told: Told | None = None
+        exactly = repr(params) if op is CONSTANT else params  # -0.0 is not 0.0, and nan is nan
+        self.told: Told = _TOLD.the_one((op, exactly, out.shape, out.aval.dtype), Told)
 
     def run_as(self) -> Runs:
         """The value of `runs`, made when it is first asked for."""
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
-        keywords, dtype = op.keywords(self.params), aval.dtype
-        loops = self._loops(dtype)
+        keywords, dtype = op.keywords(self.params) if self.params else {}, aval.dtype
+        loops = self._loops(keywords, dtype) if OWN else None
         found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
-        if copies() is not None or not (op is CONSTANT or hasattr(op.reference, "loop")):
-            self.runs = found  # else there are no loops of our own yet
+        if OWN:  # else there is no machine code yet that asks for loops
+            self.runs = found
         return found
 
-    def _loops(self, dtype: np.dtype) -> Any:
+    def _loops(self, keywords: dict[str, Any], dtype: np.dtype) -> Any:
         reference: Any = self.op.reference
         if self.op is CONSTANT:  # one step, which copies its value
-            value = reference(**self.op.keywords(self.params))
-            copied = copies()
-            return copied and (((copied, (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),))
-        if self.params and not hasattr(reference, "loop"):
+            value = reference(**keywords)
+            return ((OWN["copy"], (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),)
+        if keywords and not hasattr(reference, "loop"):
             return None  # parameters go to Python's function
         in_ufuncs = getattr(reference, "in_ufuncs", None)
         return loops_of(reference) if in_ufuncs is None else in_ufuncs(dtype)
-
-    @property
-    def told(self) -> Told:
-        """The one object of all kinds that compute the same, whether gradients are tracked or not."""
-        if self._told is None:
-            params = repr(self.params) if self.op is CONSTANT else self.params  # -0.0 is not 0.0, and nan is nan
-            self._told = _TOLD.the_one((self.op, params, self.out.aval), Told)
-        return self._told
 
     def __repr__(self) -> str:
         return f"{self.op.name}{self.params or ''}: {self.out}"
@@ -256,7 +249,7 @@ def kind_of(
 
     known   what the rule would say, where that is known
     """
-    aval = known or op.infer(*[o.aval for o in outs], **op.keywords(params))
+    aval = known or op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     weak = bool(outs) and all(o.weak for o in outs)
     kind = one_kind((op, tracking, outs, params), op, params, out_of(aval, tracks, weak))

@@ -242,7 +242,7 @@ def placed(
     for node in order:
         if node in place:
             continue
-        reads = value_inputs(node)
+        reads = node.inputs if type(node) is Node else value_inputs(node)
         if node.value is not None:
             continue  # an input, from its first reader on
         if first:

@@ -16,9 +16,8 @@ import numpy as np
 from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
-from ..config import config
 from ..frames import user_line
-from ..mode import MODE
+from ..mode import MODE, Mode
 from ..tensor import Tensor, handle
 from .lines import Lines
 from .node import (
@@ -209,7 +208,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     if number > now.look_at:
         look_at_size(now, nodes)
     if mode.watching or now.captures is not None:
-        t.node = _looked_closer(now, tensors, node)
+        t.node = _looked_closer(mode, now, tensors, node)
     return t
 
 
@@ -227,13 +226,13 @@ def is_masked(tensors: Sequence[Tensor]) -> bool:
     return found
 
 
-def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
+def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
     """Do the part of recording that belongs to eager mode, to tracing, or to lines that are kept."""
-    if MODE.get().anomalies:
+    if mode.anomalies:
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
-    if now.lines is None and config.debug_info:
+    if now.lines is None and mode.keeps_lines:
         now.lines = Lines(is_lasting=True)
     if (lines := now.lines) is not None:
         if type(lines.at) is tuple:
@@ -243,7 +242,7 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
     if now.captures is not None:
         for t in tensors:
             now.meet(t)
-    if config.eager and not now.tracing:
+    if mode.eager and not now.tracing:
         force(node)
     return node
 

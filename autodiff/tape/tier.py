@@ -28,9 +28,9 @@ from codegen.runtime import native
 
 from ..config import config
 from ..session import owned, tiers
-from .misses import note
+from .machine import note_repeated
+from .misses import compiled_in_sight, note
 from .node import new_number
-from .progress import compiled_in_sight
 
 if TYPE_CHECKING:
     from .program import Program
@@ -111,18 +111,15 @@ class Account:
 
     def why_now(self, ran: Sequence[Any]) -> str:
         """Why compiling pays by now; empty where it does not.   ran: what was run last"""
-        price = prices.of(self.operations)
-        if not config.patience:
+        price, patience = prices.of(self.operations), config.patience
+        if not patience:
             return "patience was set to 0"
         if self.seconds >= price:
             return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
         pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
-        return "it is run in a loop" if pays_in_loop and self._is_regular(ran) else ""
-
-    def _is_regular(self, ran: Sequence[Any]) -> bool:
-        """True if this has run twice, one distance and twice that distance ago."""
-        most = min(config.patience, len(ran) // 2)
-        return any([ran[-p] is self and ran[-2 * p] is self for p in range(1, most + 1)])
+        # It is, if this has run twice, one distance and twice that distance ago.
+        distances = range(1, min(patience, len(ran) // 2) + 1) if pays_in_loop else ()
+        return "it is run in a loop" if any([ran[-p] is self and ran[-2 * p] is self for p in distances]) else ""
 
 
 class Tier(Account):
@@ -175,6 +172,7 @@ class Tier(Account):
 
     def _compile(self, values: Sequence[Any], why: str) -> None:
         before = counts().compiles
+        note_repeated()
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled

@@ -92,7 +92,7 @@ def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list
 
 
 def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
-    inputs = node.inputs if node in past else value_inputs(node)
+    inputs = node.inputs if type(node) is Node or node in past else value_inputs(node)
     if node.value is not None and (node not in past or node.leaf is not None):
         return ()
     return inputs

@@ -12,7 +12,7 @@ everything else is a look at its contents, which no key can hold.
 
 A watched number is no subclass of float, since native code would read such a one unseen; it says that its
 class is float, so `isinstance` holds.  Arithmetic among numbers is Python's own, now and when it is done
-again with other numbers (`formulas`), down to its exceptions.
+again with other numbers (`plan.Formulas`), down to its exceptions.
 
     w = c * 2 + 1          steps   t0 = number 3    t1 = t0 * 2    t2 = t1 + 1
     g * w                  a leaf of the graph, which takes float(t2)

@@ -33,7 +33,7 @@ from ..tape.behind import NOTHING, Behind, Recorded, emissions, look, remember
 from ..tape.machine import native_put
 from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
 from ..tape.record import Recording, state
-from ..tape.walk import by_number
+from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
 if TYPE_CHECKING:
@@ -245,11 +245,5 @@ def rich_of(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> Rich:
 
 def made_between(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
     """The nodes between what is known and what is wanted, by creation."""
-    made: set[Node] = set()
-    stack = list(wanted)
-    while stack:
-        node = stack.pop()
-        if node not in made and node not in known:
-            made.add(node)
-            stack += node.inputs
+    made = reached(set(wanted).difference(known), lambda node: [i for i in node.inputs if i not in known])
     return sorted(made, key=by_number)

@@ -27,11 +27,10 @@ from ..ops import add
 from ..tape import tier
 from ..tape.ask import end_recording
 from ..tape.families import Described, described
-from ..tape.formulas import Misfit
 from ..tape.known import BACKWARD, Ask, Known, forget, known, name_plan, plan_of
 from ..tape.misses import compared, note
 from ..tape.node import Node
-from ..tape.plan import COUNTS, Drawn, Plan, build, count, data, draw, plans
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import Said, still_true

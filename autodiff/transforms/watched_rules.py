@@ -18,10 +18,9 @@ import numpy as np
 
 from codegen.lazily import later
 
-from ..tape.formulas import Formulas
 from ..tape.leaves import leaf
 from ..tape.node import Node
-from ..tape.plan import source
+from ..tape.plan import Formulas, source
 
 if TYPE_CHECKING:
     from ..custom import call as calls

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from ..records import record
 
 __all__ = ["Target"]
@@ -31,7 +29,6 @@ class Target:
         return self.has_masks and not self.has_scale
 
     @staticmethod
-    @functools.cache
     def of(features: str) -> Target:
         """From LLVM's flattened features, "+fma,-sse4a,...".
 

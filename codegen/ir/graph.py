@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import count, product
 from typing import Any
 
@@ -23,7 +24,10 @@ from .aval import DTYPES, Aval
 from .op import CONSTANT, INPUT, Op
 from .origin import Origin, origins_text
 
-__all__ = ["NAME", "Graph", "Node", "Region", "name_origins", "node_names", "node_text", "print_graph", "value_text"]
+__all__ = [
+    "NAME", "Graph", "Node", "Region", "in_depth", "name_origins", "node_names", "node_text", "print_graph",
+    "value_text",
+]
 
 
 class Node:
@@ -68,6 +72,25 @@ def apply(op: Op, *inputs: Node, **params) -> Node:
     )
 
 
+def in_depth(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
+    """The nodes of a graph or a tape that `roots` need, each after its inputs, in depth-first order of first use.
+
+    done    nodes that are left out, with all that only they lead to
+    """
+    found: dict[Any, None] = {}
+    stack = [(node, False) for node in reversed(roots)]
+    while stack:  # no recursion
+        node, is_ready = stack.pop()
+        if node in found or node in done:
+            continue
+        if is_ready:
+            found[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend([(i, False) for i in reversed(node.inputs) if i not in found])
+    return list(found)
+
+
 class Graph:
     """Inputs, nodes in an order in which each follows its inputs, outputs.
 
@@ -97,20 +120,7 @@ class Graph:
     def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
         """The graph that `outputs` need, in depth-first order of first use (no recursion)."""
         inputs, outputs = tuple(inputs), tuple(outputs)
-        done = set(inputs)
-        nodes: list[Node] = []
-        stack = [(node, False) for node in reversed(outputs)]
-        while stack:
-            node, ready = stack.pop()
-            if node in done:
-                continue
-            if ready:
-                done.add(node)
-                nodes.append(node)
-            else:
-                stack.append((node, True))
-                stack.extend((i, False) for i in reversed(node.inputs) if i not in done)
-        return cls(inputs, nodes, outputs, name)
+        return cls(inputs, in_depth(outputs, set(inputs)), outputs, name)
 
     @property
     def key(self) -> GraphKey:

@@ -151,7 +151,6 @@ def _few(rows: int, tile: Tile) -> int:
     return next(n for n in range(FEW_ROWS + 1, most + 1) if n == rows) if FEW_ROWS < rows <= most else 0
 
 
-@functools.cache
 def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
     """The tile: of few rows, or, where a row of c is a small part of a vector, of vectors that it fills.
 

@@ -147,7 +147,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock, "counter": layout.counter,
         "out_of_range": OutOfRange, "first_limit": first_limit, "pending_limit": pending_limit, "few": few,
         "told": layout.told, "call_name": "call", "acquire_name": "acquire", "release_name": "release",
-        "new_array": np.empty, "run_as_name": "run_as", "told_name": "told",
+        "new_array": np.empty, "run_as_name": "run_as",
         "item_name": sys.intern("item"), "callback_name": sys.intern("__callback__"),
         "mode": layout.mode, "note_small": layout.note_small, "note_updated": layout.note_updated,
         "look_at": layout.look_at, "force": layout.force, "prune": layout.prune, "lent": layout.lent,

@@ -19,9 +19,7 @@ from .recording_hash import Digest, mix, start
 from .recording_objects import (
     FEW,
     allocated,
-    attribute,
     bytes_at,
-    dec,
     failed,
     free,
     inc,
@@ -266,9 +264,7 @@ def digest_of(equations: borrowed) -> obj:
         runs = runs_of(ptr(equations), i)
         equation = list_item(ptr(equations), i)
         kind = ptr[RawKind](tuple_item(equation, 0))
-        if unlikely(kind.told is tape.none):
-            dec(attribute(ptr(kind), tape.told_name))
-        if runs is None or kind.told is tape.none:
+        if runs is None:
             return failed()
         elements += u64(int_value(tuple_item(runs, SIZE)))
         places = tuple_item(equation, 1)

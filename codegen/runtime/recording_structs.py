@@ -39,7 +39,6 @@ class RawOut(Struct):
 
 class RawKind(Struct):
     head: RawObject
-    told: ptr
     freed: ptr[RawKind]
     heavy: ptr
     op: ptr
@@ -48,6 +47,7 @@ class RawKind(Struct):
     released: ptr
     rules: ptr
     runs: ptr
+    told: ptr
     tracks: ptr
 
 
@@ -137,6 +137,8 @@ class RawMode(Struct):
     anomalies: ptr
     careful: ptr
     closely: ptr
+    eager: ptr
+    keeps_lines: ptr
     lightly: ptr
     off: ptr
     on: ptr
@@ -196,7 +198,7 @@ class Tape(Struct):
     first_limit, pending_limit    how many nodes may be pending, at first and in all
     told              `recorder.told`: what is known of calls by their keys
     new_array         `numpy.empty`
-    run_as_name, told_name    of what gives a kind its `runs` and `told`
+    run_as_name       of what gives a kind its `runs`
     aliases           operations that give their input
     mode              the ContextVar of the mode
     note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
@@ -236,7 +238,6 @@ class Tape(Struct):
     release_name: ptr
     new_array: ptr
     run_as_name: ptr
-    told_name: ptr
     item_name: ptr
     callback_name: ptr
     not_implemented: ptr

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["copies", "loops_of", "use_loops"]
+__all__ = ["OWN", "loops_of", "use_loops"]
 
 
 class _UFunc(ctypes.Structure):
@@ -32,8 +32,8 @@ class _UFunc(ctypes.Structure):
 #: Of plain numbers: dtypes that own objects, or have units, are none.
 _NUMBERS = frozenset("?bBhHiIlLqQefdFD")
 
-#: Loops of our own, by what it is that they do: see `recording_interpret.LOOPS`.
-_OWN: dict[str, bytes] = {}
+#: Loops of our own, by what it is that they do: see `recording_interpret.LOOPS`.  Empty before there is machine code.
+OWN: dict[str, bytes] = {}
 
 
 @cache
@@ -45,7 +45,7 @@ def loops_of(reference: Any) -> bytes | None:
     being its name.
     """
     if type(reference) is not np.ufunc:
-        return _OWN.get(getattr(reference, "loop", ""))
+        return OWN.get(getattr(reference, "loop", ""))
     if reference.nout != 1 or reference.nin > 3 or reference.signature:
         return None
     raw = _UFunc.from_address(id(reference))
@@ -62,11 +62,6 @@ def loops_of(reference: Any) -> bytes | None:
     ])
 
 
-def copies() -> bytes | None:
-    """The loops that copy elements; None before there are any."""
-    return _OWN.get("copy")
-
-
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
     """A table of loops.   loops: the letters of operands and result, the loop, its last argument"""
     words: list[int] = []
@@ -80,7 +75,7 @@ def use_loops(addresses: Mapping[tuple[str, int], int]) -> None:
     """Have loops of our own, by name and the bytes of an element."""
     by_size = {size: [c for c in _NUMBERS if np.dtype(c).itemsize == size] for _, size in addresses}
     for name, before in (("choice", "?"), ("copy", "")):
-        _OWN[name] = _table([
+        OWN[name] = _table([
             (before + c * (3 if before else 2), address, 0)
             for (which, size), address in addresses.items()
             for c in by_size[size]

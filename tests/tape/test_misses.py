@@ -11,7 +11,7 @@ import pytest
 from closing_over import parameter, product, summed
 
 import autodiff as ad
-from autodiff.tape import misses, progress
+from autodiff.tape import misses
 from codegen.runtime import disk
 
 
@@ -55,7 +55,7 @@ def unrolled(x):
 
 
 def test_a_long_compile_is_shown_on_a_terminal_and_names_an_unrolled_loop(monkeypatch):
-    monkeypatch.setattr(progress, "AFTER_S", 0.001)
+    monkeypatch.setattr(misses, "AFTER_S", 0.001)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     ad.jit(unrolled)(np.ones(3))
     told, _, shown = terminal.getvalue().partition("\n")
@@ -69,7 +69,7 @@ def test_a_short_compile_and_one_without_a_terminal_show_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     ad.jit(lambda x: x * 5.25)(np.ones(3))
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(progress, "AFTER_S", 0.001)
+    monkeypatch.setattr(misses, "AFTER_S", 0.001)
     monkeypatch.setattr(sys, "stderr", piped := io.StringIO())
     ad.jit(unrolled)(np.ones(5))
     monkeypatch.setattr(sys, "stderr", None)  # pythonw has none
@@ -81,7 +81,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 
 def test_the_line_is_warned_of_once_and_arrays_are_not_kept():
-    from autodiff.tape.lost import LOST as noted
+    from autodiff.tape.leaks import LOST as noted
 
     w = parameter()
     f = product(w)

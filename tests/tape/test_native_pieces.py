@@ -11,7 +11,7 @@ from test_native_keys import MISSES, Program
 
 import autodiff as ad
 from autodiff.tape.node import Node
-from autodiff.tape.piece import Piece, finish_in_python
+from autodiff.tape.stretch import Piece, finish_in_python
 from autodiff.tape.walk import by_number, needed
 
 

@@ -17,8 +17,7 @@ from ...ops.shaping import reshaped
 from ...ops.slicing import part
 from ...stand_ins import standing
 from ...tape.ask import evaluate, value_of
-from ...tape.leaks import check_leaves
-from ...tape.lost import note_lost
+from ...tape.leaks import check_leaves, note_lost
 from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
