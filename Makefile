@@ -13,7 +13,9 @@ INSTALL := PIP_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip install --quiet --
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml $(CONSTRAINTS)
 
-.PHONY: demo test smoke lint docs gallery bench against ab clean
+LINTS := lint-style lint-shape lint-types lint-programs
+
+.PHONY: demo test smoke lint $(LINTS) docs gallery bench against ab clean
 
 demo: $(VENV)/examples.done
 	$(BIN)/autodiff demo
@@ -24,11 +26,22 @@ test: $(VENV)/test.done
 smoke: $(VENV)/test.done
 	$(BIN)/python -m pytest -q -m smoke tests $(PYTEST_ARGS)
 
-lint: $(VENV)/types.done
+# None of them needs another, and each takes one core: `make -j 2 -O lint` takes half as long.
+lint: $(LINTS)
+
+$(LINTS): $(VENV)/types.done
+
+lint-style:
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_type_checkers.py
+
+lint-shape:
 	$(BIN)/python tools/scoreboard.py --check
+
+lint-types:
+	$(BIN)/mypy
+
+lint-programs:
+	$(BIN)/python -m pytest -q tests/test_type_checkers.py
 
 # The site is build/docs/index.html; -E: docstrings are read anew, too.
 docs: $(VENV)/docs.done

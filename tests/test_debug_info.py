@@ -59,12 +59,14 @@ print(repr(value), repr(gradient.sum()))
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch):
+def program(tmp_path, monkeypatch, sharing):
     """A program that runs kernels, its folder for temporary files, and the environment that turns debug info on."""
     (tmp_path / "files").mkdir()
     (tmp_path / "program.py").write_text(PROGRAM)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "files"))
     monkeypatch.setenv("AUTODIFF_DEBUG_INFO", "1")
+    for name in ("AUTODIFF_CACHE", "AUTODIFF_CACHE_DIR"):
+        monkeypatch.setenv(name, sharing[name])
     return tmp_path / "program.py"
 
 

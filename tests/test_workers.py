@@ -56,6 +56,15 @@ def spawned(count=2):
     return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def machine_code_is_shared(sharing):
+    """Processes are started again and again here, and none of the laws is about what they compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AUTODIFF_CACHE", "AUTODIFF_CACHE_DIR"):
+            patch.setenv(name, sharing[name])
+        yield
+
+
 @pytest.fixture(scope="module", params=["here", "threads", "processes"])
 def on(request):
     if request.param == "here":

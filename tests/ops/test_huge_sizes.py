@@ -23,9 +23,9 @@ MANY = (2**60, 2**63, 2**64 + 1, -1, -(2**63), -(2**63) - 1)
 ALLOWED = (2**33, 2**40, 2**56, 2**58)
 
 
-def endings(route, numbers):
+def endings(route, numbers, environment):
     """How each call ended, and whether the process came to its end."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(ad.__file__).parents[1]), *sys.path])}
+    environment = environment | {"PYTHONPATH": os.pathsep.join([str(Path(ad.__file__).parents[1]), *sys.path])}
     done = subprocess.run(
         [sys.executable, PROGRAM, route, *map(str, numbers)], env=environment, capture_output=True, text=True
     )
@@ -33,27 +33,27 @@ def endings(route, numbers):
     return done.stdout.splitlines()[:-1]
 
 
-def check(route, numbers):
-    found = endings(route, numbers)
+def check(route, numbers, environment):
+    found = endings(route, numbers, environment)
     assert len(found) == len(numbers) * (len(huge_sizes.SIZES) + len(huge_sizes.PLACES))
     assert [line for line in found if "UNEXPECTED" in line] == []
 
 
 @pytest.mark.parametrize("route", ["recorded", "compiled"])
-def test_a_size_near_the_end_of_64_bits_is_refused(route):
-    check(route, FEW)
+def test_a_size_near_the_end_of_64_bits_is_refused(route, sharing):
+    check(route, FEW, sharing)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", huge_sizes.ROUTES)
-def test_every_large_or_negative_size_is_refused_on_every_route(route):
-    check(route, FEW + MANY)
+def test_every_large_or_negative_size_is_refused_on_every_route(route, sharing):
+    check(route, FEW + MANY, sharing)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ["recorded", "compiled"])
-def test_a_size_for_which_there_is_no_memory_is_refused(route):
-    check(route, ALLOWED)
+def test_a_size_for_which_there_is_no_memory_is_refused(route, sharing):
+    check(route, ALLOWED, sharing)
 
 
 @pytest.mark.parametrize("name", ["tile", "repeat", "kron", "segment_sum", "cumsum", "sort", "add_at", "scan"])

@@ -11,7 +11,9 @@ import pytest
 from work_done import work
 
 import autodiff as ad
+from autodiff.mode import MODE
 from autodiff.tape import ask, lengths, tier
+from autodiff.tape.walk import needed
 from autodiff.transforms.gradient_keys import Exactly
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
@@ -56,6 +58,17 @@ class Spy:
 def counts(spy):
     """(rules run, graphs compiled): what a known loop must not change."""
     return work().rules, len(spy.compiled)
+
+
+def operations(*results):
+    """The names of the operations that results are computed by."""
+    leaves = [t for r in results for t in ad.tree.leaves(r) if isinstance(t, ad.Tensor)]
+    return [n.kind.op.name for n in needed([t.node for t in leaves])]
+
+
+def is_unwatched():
+    """True where nobody looks at what is recorded."""
+    return not MODE.get().careful and not MODE.get().watching
 
 
 def parameter(value=W0):

@@ -22,10 +22,9 @@ PROGRAMS = {
 
 @pytest.mark.skipif(os.environ.get("AUTODIFF_LAUNCHER") == "0", reason="nothing is native")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_allocation_may_fail(name):
-    run = subprocess.run(
-        [sys.executable, "-X", "faulthandler", PROGRAM, name], capture_output=True, text=True, timeout=600, check=False
-    )
+def test_every_allocation_may_fail(name, sharing):
+    command = [sys.executable, "-X", "faulthandler", PROGRAM, name]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=sharing)
     assert run.returncode == 0, run.stderr
     failed, left = map(int, run.stdout.split())
     assert failed >= PROGRAMS[name]

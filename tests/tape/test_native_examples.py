@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from spied import calls_of_python
+from spied import calls_of_python, is_unwatched
 
 import autodiff as ad
-from autodiff.mode import MODE
 
 XS = np.arange(12.0).reshape(4, 3)
 
@@ -38,7 +37,7 @@ def test_a_trace_inside_of_an_example_still_sees_what_is_met(native):
         np.testing.assert_array_equal(ad.vmap(lambda x: inner(x) * 2.0)(XS), 2.0 * XS @ held.numpy())
         with ad.no_grad():
             held += 1.0
-    assert not MODE.get().careful and not MODE.get().watching
+    assert is_unwatched()
 
 
 def set_item(t):
@@ -69,7 +68,7 @@ def test_what_an_example_may_not_do_to_what_is_captured_is_refused_natively(name
     for _ in range(4):
         with pytest.raises(error, match=says):
             ad.vmap(f)(XS)
-        assert not MODE.get().careful and not MODE.get().watching
+        assert is_unwatched()
     np.testing.assert_array_equal(held.detach(), [1.0, 2.0, 3.0])
 
 
@@ -97,7 +96,7 @@ def test_the_body_of_a_loop_runs_no_python_and_leaves_arrays_as_they_were(native
         held = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
         with pytest.raises(error if error is ad.GradientError else (error, ad.GradientError), match=says):
             ad.fori_loop(0, 3, lambda _, h, change=change, held=held: (change(held), h * 2.0)[1], XS[1])
-    assert not MODE.get().careful and not MODE.get().watching
+    assert is_unwatched()
 
 
 def test_the_value_of_an_example_is_refused_natively(native):

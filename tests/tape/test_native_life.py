@@ -94,7 +94,7 @@ def test_threads_free_what_others_made(native):
         sys.setswitchinterval(interval)
 
 
-def test_a_process_ends_with_objects_alive():
+def test_a_process_ends_with_objects_alive(sharing):
     script = (
         "import numpy as np, autodiff as ad\n"
         "x = ad.tensor(np.ones(5), requires_grad=True)\n"
@@ -108,5 +108,5 @@ def test_a_process_ends_with_objects_alive():
         "print('end')\n"
     )
     command = [sys.executable, "-X", "faulthandler", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=sharing)
     assert done.stdout == "end\n" and not done.stderr

@@ -1,7 +1,6 @@
 """A node that machine code recorded is one object, and reads as any other: see `codegen.runtime.recorder_nodes`."""
 
 import gc
-import os
 import subprocess
 import sys
 import textwrap
@@ -97,7 +96,7 @@ def test_a_cycle_through_a_hook_is_collected(native, depth):
         assert gone() is None
 
 
-def test_a_fork_amid_the_freeing_of_nodes_frees_on(native):
+def test_a_fork_amid_the_freeing_of_nodes_frees_on(native, sharing):
     program = """
         import os, threading, weakref, gc
         import numpy as np
@@ -139,7 +138,7 @@ def test_a_fork_amid_the_freeing_of_nodes_frees_on(native):
         assert len(pids) == 2, pids
         assert all(os.waitpid(pid, 0)[1] == 0 for pid in pids)
     """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], env=dict(os.environ))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], env=sharing)
     assert done.returncode == 0
 
 

@@ -149,7 +149,7 @@ def test_what_runs_while_an_array_is_lent_may_leave_the_other_operand_with_anoth
     assert all(set(ratio) <= {2.0} or set(ratio) <= {3.0} for ratio in found)
 
 
-def test_without_the_launcher_python_records():
+def test_without_the_launcher_python_records(sharing):
     script = (
         "import numpy as np, autodiff as ad\n"
         "from autodiff.ops import recorder\n"
@@ -159,7 +159,7 @@ def test_without_the_launcher_python_records():
     )
     said = {}
     for flag in "01":
-        environment = os.environ | {"AUTODIFF_LAUNCHER": flag, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = sharing | {"AUTODIFF_LAUNCHER": flag, "PYTHONPATH": os.pathsep.join(sys.path)}
         said[flag] = subprocess.run(
             [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
         ).stdout

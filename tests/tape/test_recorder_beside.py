@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-
-from codegen.runtime.native import is_native
+from natively import is_native
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native launcher here")
 
