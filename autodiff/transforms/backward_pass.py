@@ -22,9 +22,11 @@ from ..tape.record import DETACH, state
 from ..tape.record import record as recorded
 from ..tensor import Tensor, handle
 from .hooks import run_hooks
-from .reverse import pull_back
+from .reverse import Many, pull_back
 
-__all__ = ["Group", "emit", "emit_with_history", "group_of", "is_looked_at", "recording_rules", "untracked"]
+__all__ = [
+    "Group", "emit", "emit_with_history", "group_of", "is_looked_at", "recording_rules", "untracked", "with_history",
+]  # fmt: skip
 
 
 @record()
@@ -60,13 +62,22 @@ def recording_rules(tracks: bool):
 
 def emit(
     past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool,
-    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+    many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Run the rules; the gradient of each group as a pending tensor (None: not reached)."""
-    is_kept = is_looked_at(past)
-    with recording_rules(tracks or is_kept):
-        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], hooked)
-        gradients = [_total(group, found, hooked) for group in groups]
+    """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
+    is_kept = config.eager and is_looked_at(past)
+    now, mode = state.now, MODE.get()
+    start, own = now.start, mode.on if tracks or is_kept else mode.off
+    try:  # an interrupt may come at any call from here on
+        now.start = 0
+        if own is not mode:
+            set_in_context(MODE, own)
+        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], many)
+        gradients = [_total(group, found, many) for group in groups]
+    finally:
+        now.start = start
+        if own is not mode:
+            set_in_context(MODE, mode)
     return untracked(gradients) if is_kept and not tracks else gradients
 
 
@@ -91,21 +102,28 @@ def emit_with_history(
     One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero:
     a second derivative that is structurally zero is zero, not an error.
     """
-    gradients = emit(past, seeds, groups, tracks=True)
-    with recording_rules(True):
-        for i, (g, group) in enumerate(zip(gradients, groups, strict=True)):
-            if g is not None and not g.node.kind.out.requires_grad:
-                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(group.nodes[-1])))
+    return with_history(emit(past, seeds, groups, tracks=True), [group.nodes[-1] for group in groups])
+
+
+def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:
+    """Gradients each of which is a function of its target."""
+    for i, g in enumerate(gradients):
+        if g is not None and not g.node.kind.out.requires_grad:
+            with recording_rules(True):
+                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(targets[i])))
     return gradients
 
 
-def _total(
-    group: Group, found: dict[Node, Tensor], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
-) -> Tensor | None:
+def _total(group: Group, found: dict[Node, Tensor], many: Many | None) -> Tensor | None:
+    if not group.hooks and len(group.nodes) == 1:
+        return found.get(group.nodes[0])
     terms = [found[n] for n in group.nodes if n in found]
     if not terms:
         return None
     total = terms[0]
     for term in terms[1:]:
         total = add(total, term)
-    return hooked(group.hooks, total) if group.hooks else total
+    hooks = group.hooks
+    if not hooks:
+        return total
+    return run_hooks(hooks, total) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [total])[0]

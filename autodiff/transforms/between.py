@@ -17,13 +17,13 @@ from ..errors import DispatchError, GradientError, caller, with_article
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
-from ..tape.walk import history
+from ..tape.walk import history, uncommon
 from ..tensor import Tensor
 from .again import again, ask_for
 from .anomaly import is_watching
+from .at_once import RECORDED, VERSIONS, pull_back_at_once
 from .backward import cotangents_for, results_of, seed_for
-from .backward_pass import Group, emit_with_history
-from .emitted import emitted
+from .backward_pass import Group, emit_with_history, with_history
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_keys import live_beside
@@ -103,11 +103,12 @@ def _walked(
     """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     past = history([t.node for t in ys])
-    nodes = [_versions(x.node, past) for x in targets]
+    rare = uncommon(past)
+    nodes = _versions(targets, rare)
     through = passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-    check_not_released([n for n in past if n.number > oldest])
+    check_not_released(rare, oldest)
     groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
               for x, found in zip(targets, nodes, strict=True)]
     if create_graph:
@@ -139,21 +140,20 @@ def _with_history(
     ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
 ) -> Sequence[Tensor | None]:
     """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
-
-    def run() -> list[Tensor | None]:
-        past = history([t.node for t in ys])
-        nodes = [_versions(x.node, past) for x in targets]
-        oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-        check_not_released([n for n in past if n.number > oldest])
-        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(ys, bars, strict=True)]
-        groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
-                  for x, found in zip(targets, nodes, strict=True) if found]
-        reached = iter(emit_with_history(past, seeds, groups))
-        return [next(reached) if n else None for n in nodes]
-
-    purpose = ("gradients with a history", len(ys), tuple([g is None for g in bars]))
-    roots = [*[t.node for t in ys], *[x.node for x in targets], *[g.node for g in bars if g is not None]]
-    return emitted(purpose, roots, len(ys), len(targets), run, is_cut=False)
+    results = [t.node for t in ys]
+    seeds = [seed_for(t, None) if g is None else g for t, g in zip(ys, bars, strict=True)]
+    found = pull_back_at_once(results, [g.node for g in seeds], [x.node for x in targets], RECORDED | VERSIONS)
+    if found is not None:
+        return with_history(found[2], found[1])
+    past = history(results)
+    rare = uncommon(past)
+    nodes = _versions(targets, rare)
+    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
+    check_not_released(rare, oldest)
+    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
+              for x, found in zip(targets, nodes, strict=True) if found]
+    reached = iter(emit_with_history(past, list(zip(results, seeds, strict=True)), groups))
+    return [next(reached) if n else None for n in nodes]
 
 
 def _in_parts(
@@ -179,9 +179,14 @@ def _in_parts(
     return arrays
 
 
-def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes of a history that are this one, or hold an older value of the same leaf."""
-    return tuple([n for n in past if n is node or (n.leaf is not None and n.leaf is node.leaf)])
+def _versions(targets: Sequence[Tensor], rare: Sequence[Node]) -> list[tuple[Node, ...]]:
+    """Of each target the nodes that are meant: itself, or those of a history that hold a value of its leaf.
+
+    rare    the `uncommon` nodes of the history
+    """
+    leaves = [n for n in rare if n.leaf is not None]
+    nodes = [x.node for x in targets]
+    return [(x,) if x.leaf is None else tuple([n for n in leaves if n.leaf is x.leaf]) for x in nodes]
 
 
 @grad.method(Callable)

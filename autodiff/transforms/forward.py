@@ -40,12 +40,14 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
+from .at_once import push_at_once
 from .backward_pass import is_looked_at, recording_rules, untracked
-from .emitted import emitted
 from .pushing import push_rule
 from .reverse import noted, pull_back
-from .rule_programs import RulePrograms, Wires, begun
+from .rule_programs import PUSH, RulePrograms
 from .rules import call_rule, missing_rule
+from .rules_by_key import again
+from .wires import Wires, begun
 
 __all__ = ["Push", "jvp", "paired", "push_call"]
 
@@ -77,12 +79,16 @@ class Push:
         asked, given = (*tangents, *results), [t.node for t in tangents.values()]
         if native is not None and programs is not None:
             try:
-                words, self.dots, self.flags, at, *places = native.begin_forth(
-                    self.order, asked, tuple(given), programs.push_word, programs.used, programs.stamp
+                begun_natively = native.begin_forth(
+                    self.order, asked, tuple(given), programs.word | PUSH, programs.used, programs.stamp
                 )
-                if at < len(self.order):
-                    self.wires = Wires(words)
-                    self._go_natively(at, native, programs)
+                if type(begun_natively) is tuple:
+                    ends = zip(results, begun_natively, strict=True)
+                    self.results = [tangents.get(n) if dot is None else noted(dot) for n, dot in ends]
+                    return
+                words, self.dots, self.flags, at, *places = begun_natively
+                self.wires = Wires(words)
+                self._go_natively(at, native, programs)
             finally:
                 programs.note_used()
         else:
@@ -109,7 +115,7 @@ class Push:
         while at < len(self.order):
             self._go(at, self.order[at])
             at = native.go_forth(
-                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.push_word, programs.used,
+                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.word | PUSH, programs.used,
                 programs.stamp,
             )  # fmt: skip
 
@@ -133,11 +139,21 @@ class Push:
             self.dots[at] = tangent.node
 
     def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
-        for key, tangent in push_call(node, near).items():
-            if key is node:
+        names = [node] if node.body is not None else [(node, slot) for slot in range(len(node.call.avals))]
+
+        def run() -> list[Tensor | None]:
+            found = push_call(node, near)
+            return [found.get(name) for name in names]
+
+        key = None if self.programs is None else node.call.recorded_key()
+        if key is not None:
+            key = ("jvp", key, tuple([i in near for i in node.inputs]))
+        tangents = again(self.programs, key, [*[t.node for t in near.values()], node, *node.inputs], run)
+        for slot, tangent in enumerate(tangents):
+            if tangent is not None and node.body is not None:
                 self.dots[at] = tangent.node
-            else:
-                self.outputs[at, key[1]] = tangent
+            elif tangent is not None:
+                self.outputs[at, slot] = tangent
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Node | None], near: dict[Node, Tensor]) -> Tensor | None:
         """The tangent of a node of no call, without kinks that cancel."""
@@ -337,30 +353,29 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
-
-    def run() -> list[Tensor]:
-        past = history([o.node for o in outs])
-        tracks = MODE.get().tracks and not is_array and (
-            tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
-        )
-        is_kept = is_looked_at(past)
-        with recording_rules(tracks or is_kept):
-            push = Push(past, given, [o.node for o in outs])
-            dots: list[Any] = [
-                zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, push.results, strict=True)
-            ]
-        if is_watching():
-            watch_pushed(push.pairs(), dots)
-        if is_kept and not tracks:
-            dots = untracked(dots)
+    found, dots = None, list[Any]()
+    if outs and given and not state.now.body:
+        found = push_at_once([o.node for o in outs], given, not is_array and MODE.get().tracks)
+    if found is not None:
+        tracks, *dots = found
         shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
-        return [*shown, *dots]
-
-    if not outs or not given:
-        return run()
-    roots = [*[o.node for o in outs], *given, *[d.node for d in given.values()]]
-    purpose = ("tangents", len(outs), len(given), is_array)
-    return [t for t in emitted(purpose, roots, len(outs), len(given), run) if t is not None]
+        return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
+    past = history([o.node for o in outs])
+    tracks = MODE.get().tracks and not is_array and (
+        tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
+    )
+    is_kept = is_looked_at(past)
+    with recording_rules(tracks or is_kept):
+        push = Push(past, given, [o.node for o in outs])
+        dots = [
+            zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, push.results, strict=True)
+        ]
+    if is_watching():
+        watch_pushed(push.pairs(), dots)
+    if is_kept and not tracks:
+        dots = untracked(dots)
+    shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
+    return [*shown, *dots]
 
 
 def _direction(d: Any, primal: Tensor, name: str) -> Tensor:

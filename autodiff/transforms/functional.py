@@ -29,8 +29,8 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
+from .at_once import OUTSIDE, RECORDED, pull_back_at_once
 from .backward_pass import Group, emit, group_of
-from .emitted import emitted
 from .gradient import solve
 from .gradient_keys import live_beside
 from .stretches import in_parts
@@ -140,17 +140,17 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
 def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
     """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
     mine = [t.node for t in leaves]
-
-    def run() -> list[Tensor]:
-        past = history([value.node])
-        tracks = MODE.get().tracks and tracks_outside(past, set(mine))
-        groups = [group_of(n) for n in mine]
-        found: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
-        out = value if tracks or not past else record(DETACH, (value,))
-        return [*[zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)], out]
-
-    *gradients, out = emitted(("gradient",), (value.node, *mine), 1, len(mine), run)
-    return gradients, out
+    if value.node.kind.out.requires_grad:
+        found = pull_back_at_once([value.node], [seed.node], mine, OUTSIDE if MODE.get().tracks else 0)
+        if found is not None:
+            gradients = [zeros_like(handle(n)) if g is None else g for g, n in zip(found[2], mine, strict=True)]
+            return gradients, value if found[0] else record(DETACH, (value,))
+    past = history([value.node])
+    tracks = MODE.get().tracks and tracks_outside(past, set(mine))
+    groups = [group_of(n) for n in mine]
+    given: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
+    out = value if tracks or not past else record(DETACH, (value,))
+    return [zeros_like(handle(n)) if g is None else g for g, n in zip(given, mine, strict=True)], out
 
 
 def gradient_of(
@@ -210,14 +210,10 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 elif a.plain and is_plain(tree.leaves(cotangents)):
                     found = _pulled_back(seeds, groups)
                 else:
-
-                    def run() -> list[Tensor | None]:
-                        tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                        return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
-
-                    roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]
-                    purpose = ("pullback", len(results), len(mine), outside)
-                    found = list(emitted(purpose, roots, len(results), len(mine), run))
+                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+                    ends, starts = [r for r, _ in seeds], [b.node for _, b in seeds]
+                    at_once = pull_back_at_once(ends, starts, mine, RECORDED if tracks else 0)
+                    found = at_once[2] if at_once else emit(history(ends), seeds, groups, tracks=tracks)
                 return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
             except Exception as error:
                 shorten(error)

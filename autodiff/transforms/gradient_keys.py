@@ -14,7 +14,7 @@ from ..tape.ask import live_small, stored_along
 from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask
 from ..tape.node import Leaf, Node, data_node
 from ..tape.record import Recording, state
-from ..tape.walk import Said, history, needed, said, structure
+from ..tape.walk import Said, history, needed, said, structure, uncommon
 from ..tensor import Tensor, handle
 from .backward_pass import Group
 
@@ -35,20 +35,25 @@ def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
 class Gradients:
     """The arguments of `solve`, and the nodes that they name.
 
+    rare               the `uncommon` nodes of the history
     given, implicit    cotangents that are nodes of the recording's, and those of one
+    wanted, asked      the results and what is computed along; and the cotangents that are given
     """
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: Sequence[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+        past: list[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+        rare: Sequence[Node] | None = None,
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
         self.past = history([r for r, _ in seeds]) if past is None else past
+        self.rare = uncommon(self.past) if rare is None else rare
         are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
         self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
         self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
         self.olds = [g.old for g in groups if g.old is not None]
-        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+        results = [r for r, _ in seeds]
+        self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
         beside = [*self.asked, *self.implicit, *self.olds]
         self.live = live_beside(state.now, beside) if live is None else live
 

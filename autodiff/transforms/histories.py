@@ -24,9 +24,12 @@ def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
     return places
 
 
-def check_not_released(past: Sequence[Node]) -> None:
-    """Raise GradientError when a backward went through any of these before and let go of it."""
-    if any([n.kind.released for n in past]):
+def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it.
+
+    rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
+    """
+    if any([n.kind.released and n.number > than for n in rare]):
         raise GradientError(
             f"second backward through the same graph\n  called at {caller()}\n"
             "  pass retain_graph=True to the first one, or compute the result again"
@@ -37,6 +40,7 @@ def release(past: Sequence[Node]) -> None:
     """Mark a history as given up; what it kept for gradients is freed."""
     for node in past:
         if node.leaf is None:
-            node.kind = released(node.kind)
+            kind = node.kind
+            node.kind = kind.freed or released(kind)
             if node.value is not None:
                 node.inputs = ()

@@ -190,10 +190,12 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     mode = MODE.get()
     for hook in list(hooks.values()):
         try:
-            set_in_context(MODE, mode.on)
+            if mode is not mode.on:
+                set_in_context(MODE, mode.on)
             changed = hook(g)
         finally:
-            set_in_context(MODE, mode)
+            if MODE.get() is not mode:
+                set_in_context(MODE, mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")

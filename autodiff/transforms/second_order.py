@@ -28,12 +28,13 @@ from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
 from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
+from .at_once import RECORDED, pull_back_at_once
 from .backward_pass import emit, group_of, is_looked_at, recording_rules, untracked
-from .batch.passes import at_once, together
-from .emitted import emitted
+from .batch.passes import Run, at_once, together
 from .forward import Push, jvp, paired
 from .functional import gradient_of
 from .gradient import solve
+from .reverse import LooksAtCotangents, Many
 
 __all__ = ["hessian", "hvp", "jacobian"]
 
@@ -68,7 +69,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
             results = [_float_result(r, name) for r in results]
             rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
             by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-            blocks = _known(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
+            blocks = _all_at_once(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
             return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
         except Exception as error:
             shorten(error)
@@ -96,28 +97,19 @@ def _basis(t: Tensor) -> Iterator[Tensor]:
         yield leaf(e)
 
 
-def _known(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]] | None:
-    """By passes that were recorded for such a function before; None where none were."""
+def _all_at_once(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]] | None:
+    """By passes that are all computed in one run; None where some are to be done one by one."""
     over = results if by_row else a.leaves
     if not (results and a.leaves and all([t.size for t in over])):
         return None
-
-    def run() -> list[Tensor | None] | None:
-        passes: list[Tensor | None] = []
-        for t in over:
-            past = history([t.node]) if by_row else history([r.node for r in results])
-            one = (_back if by_row else _push)(t, past, results, a)
-            found = at_once(one, t, past) if past else [None] * len(a.leaves if by_row else results)
-            if found is None:
-                return None
-            passes += found
-        return passes
-
-    roots = [t.node for t in (*results, *a.leaves)]
-    purpose = ("jacobian", by_row, a.plain, len(results), len(a.leaves))
-    passes = emitted(purpose, roots, len(results), len(a.leaves), run, first=lambda: None)
-    if passes is None:
-        return None
+    passes: list[Any] = []
+    for t in over:
+        past = history([t.node]) if by_row else history([r.node for r in results])
+        nothing = [None] * len(a.leaves if by_row else results)
+        found = at_once(_passes(t, past, results, a, by_row), t, past) if past else nothing
+        if found is None:
+            return None
+        passes += found
     if a.plain:
         evaluate([t.node for t in passes if t is not None])
         passes = plain_results(passes)
@@ -129,23 +121,44 @@ def _known(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[A
     ]
 
 
-def _back(r: Tensor, past: Sequence[Node], _: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
-    """A pass back from one result."""
-    groups, tracks = [group_of(x.node) for x in a.leaves], not a.plain and _tracks(past, a)
-    return lambda e: emit(past, [(r.node, e)], groups, tracks=tracks)
+def _back(r: Tensor, past: list[Node], a: Arguments) -> Run:
+    """Passes back from one result."""
+    mine, tracks = [x.node for x in a.leaves], not a.plain and _tracks(past, a)
+
+    def back(units: Tensor, many: Many) -> Sequence[Tensor | None]:
+        found = pull_back_at_once([r.node], [units.node], mine, RECORDED if tracks else 0, many)
+        if found is not None:
+            return found[2]
+        groups = [group_of(n) for n in mine]
+        try:
+            return emit(past, [(r.node, units)], groups, tracks=tracks, many=many)
+        except LooksAtCotangents:
+            return many.each(lambda one: emit(past, [(r.node, one[0])], groups, tracks=tracks), [units])
+
+    return back
 
 
-def _push(x: Tensor, past: Sequence[Node], results: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
+def _push(
+    x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments
+) -> Callable[[list[Tensor]], list[Any]]:  # fmt: skip
     """A pass forward from one argument."""
     tracks = not a.plain and _tracks(past, a)
 
-    def push(e: Tensor) -> list[Any]:
+    def push(given: list[Tensor]) -> list[Any]:
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
-            dots = Push(past, {x.node: e}, [r.node for r in results]).results
+            dots = Push(past, {x.node: given[0]}, [r.node for r in results]).results
         return untracked(dots) if is_kept and not tracks else dots
 
     return push
+
+
+def _passes(t: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments, by_row: bool) -> Run:
+    """Passes back from one result, or forward from one argument."""
+    if by_row:
+        return _back(t, past, a)
+    push = _push(t, past, results, a)
+    return lambda units, many: many.each(push, [units])
 
 
 def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
@@ -153,7 +166,8 @@ def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     blocks = []
     for r in results:
         past = history([r.node])
-        rows = together(_back(r, past, results, a), r, past, a.plain) if past else [None] * len(a.leaves)
+        run = _passes(r, past, results, a, True)
+        rows = together(run, r, past, a.plain) if past else [None] * len(a.leaves)
         if rows is None:
             if a.plain:
                 evaluate([t.node for t in results])
@@ -163,14 +177,14 @@ def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     return blocks
 
 
-def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[Any]:
+def _row(result: Node, past: list[Node], e: Tensor, a: Arguments) -> list[Any]:
     groups = [group_of(x.node) for x in a.leaves]
     if a.plain:
         return list(solve([(result, e)], groups, retain=True, past=past))
     return list(emit(past, [(result, e)], groups, tracks=_tracks(past, a)))
 
 
-def _tracks(past: Sequence[Node], a: Arguments) -> bool:
+def _tracks(past: list[Node], a: Arguments) -> bool:
     return MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
 
 
@@ -179,10 +193,10 @@ def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     past = history([r.node for r in results])
     columns: list[list[Any]] = []  # argument, result
     for x in a.leaves:
-        push = _push(x, past, results, a)
-        found = together(push, x, past, a.plain)
+        found = together(_passes(x, past, results, a, False), x, past, a.plain)
         if found is None:
-            each = [push(e) for e in _basis(x)]
+            push = _push(x, past, results, a)
+            each = [push([e]) for e in _basis(x)]
             if a.plain:
                 evaluate([d.node for dots in each for d in dots if d is not None])
                 each = [[None if d is None else data(d.node) for d in dots] for dots in each]
@@ -213,7 +227,8 @@ def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) ->
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
         return zeros[()] if is_plain else leaf(zeros)
     if is_plain:
-        return np.ascontiguousarray(np.moveaxis(passes, 0, axis)).reshape(shape)[()]
+        turned = passes if axis == 0 else np.ascontiguousarray(np.moveaxis(passes, 0, axis))
+        return turned.reshape(shape)[()]
     turned = passes if axis == 0 else transposed(passes, (*range(1, passes.ndim), 0))
     return reshaped(turned, shape)
 

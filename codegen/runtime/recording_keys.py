@@ -2,7 +2,6 @@
 
     walked(...)            the walk for an ask, with the hash
     key_of(...)            the key as bytes, with the nodes in canonical order and the calls whose keys belong to it
-    found_in(...)          the object that a table of plans or emissions has for a key
 """
 
 # mypy: ignore-errors
@@ -18,12 +17,7 @@ from .recording_objects import (
     FEW,
     bytes_at,
     dec,
-    dict_item,
-    exchange,
     failed,
-    inc,
-    int_of,
-    int_value,
     is_subtype,
     leave,
     list_item,
@@ -33,14 +27,13 @@ from .recording_objects import (
     object_of,
     referent,
     room,
-    set_list,
     tuple_item,
     tuple_size,
 )
-from .recording_structs import CLOCK, RawHandle, RawNode, RawRich, RawTable, is_plain_or_no_leaf, old_of, tape
+from .recording_structs import RawHandle, RawNode, RawRich, is_plain_or_no_leaf, old_of, tape
 from .recording_walk import gather, root, roots
 
-__all__ = ["BACKWARD", "TENSORS", "VALUE", "found_in", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
+__all__ = ["BACKWARD", "TENSORS", "VALUE", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
 
 #: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
 #: gradients of tensors of which some may not be reached.
@@ -129,24 +122,6 @@ def walked(
 def key_object(d: ptr[Digest]) -> ptr:
     """The hash as bytes, a new reference; null with an exception."""
     return new_bytes(ptr(d), 16)
-
-
-@native(inline=False)
-def found_in(table: ptr[RawTable], key: ptr, type: ptr) -> ptr:
-    """The object that a table has for a key, if it is of a type; null for none.  It is the latest used then."""
-    entry = dict_item(table.entries, key)
-    if entry is None:
-        return None
-    found = list_item(entry, 0)
-    if ptr[RawObject](found).type is not type:
-        return None
-    if list_item(entry, 1) is not table.clock:
-        clock = int_of(int_value(table.clock) + 1)
-        if clock is not None:
-            inc(clock)
-            exchange(ptr[ptr](table) + CLOCK, clock)
-            set_list(entry, 1, clock)
-    return found
 
 
 @native

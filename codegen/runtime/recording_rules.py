@@ -1,6 +1,6 @@
 """Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
 
-    wired(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
+    begun(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
     rule_of(...)               the program of a node's rule
     put_down_at(...)           put it down behind what it is given
 
@@ -13,7 +13,7 @@ node, and for the end, where the places of its inputs begin; then these places, 
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
+from ..native import extern, i32, i64, likely, local, native, ptr, u8, u64, unlikely
 from .object_heads import RawObject
 from .recording_objects import (
     FEW,
@@ -27,7 +27,6 @@ from .recording_objects import (
     list_size,
     new_bytes,
     new_list,
-    object_of,
     room,
     set_bytes,
     set_list,
@@ -38,13 +37,15 @@ from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIRST_INPUT", "FIXED", "MASKED_BIT", "MOST_INPUTS", "begun", "bytes_of_array", "is_simple", "note_used", "rule_of",
-    "wired",
-]
+    "FIRST_INPUT", "FIXED", "MASKED_BIT", "MOST_INPUTS", "TRACKS", "begun", "bytes_of_array", "is_operation",
+    "is_simple", "note_used", "rule_of",
+]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
+#: The bit that says that what it records tracks.
+TRACKS = 1 << 2
 
 #: The number of parts of a pass before the places of nodes.
 FIXED = 4
@@ -115,22 +116,20 @@ def begun(order: ptr, asked: ptr) -> ptr:
     return made
 
 
-@native
-def wired(order: borrowed, asked: borrowed) -> obj:
-    """The beginning of a pass through a list of nodes: see `begun`."""
-    return object_of(begun(ptr(order), ptr(asked)))
+@native(inline=True)
+def is_operation(n: ptr[RawNode]) -> bool:
+    """True for a node that is no leaf, and no call or output of one."""
+    r = ptr[RawRich](n)
+    return n.type is tape.plain_type or (
+        ptr(r.leaf) is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
+        and r.flow is tape.none
+    )  # fmt: skip
 
 
 @native(inline=True)
 def is_simple(n: ptr[RawNode]) -> bool:
-    """True for a node that rules go through as if it were plain: no leaf, no call or output of one, without hooks."""
-    if likely(n.type is tape.plain_type):
-        return True
-    r = ptr[RawRich](n)
-    return (
-        ptr(r.leaf) is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
-        and r.flow is tape.none and not is_filled(r.hooks)
-    )  # fmt: skip
+    """True for a node that rules go through as if it were plain: an operation without hooks."""
+    return likely(n.type is tape.plain_type) or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
 
 
 @native

@@ -11,7 +11,7 @@ that of one applied to each (`calls`).  A node tracks gradients where the one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -22,18 +22,17 @@ from ...custom.historyless import without_history
 from ...errors import Error, caller
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
-from ...tape.behind import Since
 from ...tape.lines import belonging
-from ...tape.node import Node, RichNode, new_number
+from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
 from ...tape.record import argument, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
-from ...tape.walk import by_number, reached
+from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
-from ..emitted import emitted
 from ..hooks import run_hooks
 from ..modes import tracking
 from ..reverse import noted
-from ..rule_programs import RulePrograms, Wires
+from ..rule_programs import BATCH, RulePrograms
+from ..wires import Wires
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
 
@@ -61,47 +60,27 @@ def of_each(
         pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
         results = f(made)
     ends = [r.node for r in results if isinstance(r, Tensor)]
-    found = iter(_of_all(since, ends, pairs, size))
-    pending = [next(found) if isinstance(r, Tensor) else None for r in results]
-    return [
-        (t, True) if t is not None else (handle(r.node) if isinstance(r, Tensor) else r, False)
-        for r, t in zip(results, pending, strict=True)
-    ]
-
-
-def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], size: int) -> Sequence[Tensor | None]:
-    """The ends for all examples; None for those that do not differ."""
-    examples = [one for one, _ in given]
-
-    def run() -> list[Tensor | None]:
-        walk = OfAll(size)
-        for one, t in given:
-            walk.found[one] = walk.hooked(one, t)
-        with tracking():  # a node that was recorded under no_grad is cut
-            walk.go(_since(since, ends), ends)
-        return [t if differs else None for t, differs in map(walk.of, ends)]
-
-    if state.now.body or any([n.hooks or n.retained for n in examples]):
-        return run()  # handles are masked there, and no key names hooks
-    roots = [*ends, *examples, *[t.node for _, t in given]]
-    return emitted(("examples", size), roots, len(ends), len(examples), run, sees=Since)
+    walk = OfAll(size)
+    for one, t in pairs:
+        walk.found[one] = walk.hooked(one, t)
+    with tracking():  # a node that was recorded under no_grad is cut
+        walk.go(recorded_since(since, ends), ends)
+    return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
 
 
 def _example(t: Tensor) -> Tensor:
     """A tensor without a value that stands for each example of t."""
     out = t.node.kind.out
-    made = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad)
-    made.masked = t.masked
-    return made
+    kind = _KINDS_OF_EXAMPLES.get(out)
+    if kind is None:
+        one = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad).node
+        kind = kept(_KINDS_OF_EXAMPLES, out, one.kind)
+    node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # one that tracks may get hooks
+    return handle(node, t.masked)
 
 
-def _since(number: float, roots: Iterable[Node]) -> list[Node]:
-    """The pending nodes that were recorded after this number on the way to `roots`, by creation."""
-
-    def later(nodes: Iterable[Node]) -> list[Node]:
-        return [n for n in nodes if n.number > number]
-
-    return sorted(reached(later(roots), lambda n: later(n.inputs)), key=by_number)
+#: By what all of the examples are together.
+_KINDS_OF_EXAMPLES: dict[Out, Kind] = {}
 
 
 class NoBatchRule(Error):
@@ -155,11 +134,17 @@ class OfAll:
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
         known = [(n, t.node) for n, t in self.found.items()]
-        words = [programs.batch_word, programs.used, programs.stamp]
+        words = [programs.word | BATCH, programs.used, programs.stamp]
         try:
-            wires, made, flags, at, *places = programs.native.begin_forth(
+            begun = programs.native.begin_forth(
                 order, (*[n for n, _ in known], *ends), tuple([t for _, t in known]), *words
             )
+            if type(begun) is tuple:
+                for node, made in zip(ends, begun, strict=True):
+                    if made is not None and node not in self.found:
+                        self.found[node] = noted(made)
+                return
+            wires, made, flags, at, *places = begun
             while at < len(order):
                 node = order[at]
                 for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
