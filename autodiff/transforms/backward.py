@@ -27,8 +27,7 @@ from ..tape.walk import by_number, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
-from .at_once import RECORDED, pull_back_at_once
-from .backward_pass import Group, emit_with_history, with_history
+from .backward_pass import RECORDED, Group, emit_with_history, pull_back_at_once, with_history
 from .commits import commit_lock, unchanged, write
 from .gradient import solve
 from .gradient_keys import live_beside

@@ -1,6 +1,11 @@
 """The backward pass of a recording, as more nodes: the rules run, and what they give is added up by group.
 
 A *group* is what one gradient belongs to: the versions of one leaf, or one node.
+
+    emit(past, seeds, groups, tracks=...)     through a history that is known, by `reverse`
+    pull_back_at_once(...)                    with its history, in one call of machine code; None where Python has to
+                                              look at a node: at hooks, calls, rules that are no programs
+    pulled(seeds, targets, asked)             the one or the other
 """
 
 from __future__ import annotations
@@ -20,13 +25,21 @@ from ..ops.primitive import zeros_of
 from ..tape.node import Node
 from ..tape.record import DETACH, state
 from ..tape.record import record as recorded
+from ..tape.walk import history
 from ..tensor import Tensor, handle
+from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import Many, pull_back
+from .reverse import SUMS, Many, aval_of, noted, pull_back
+from .rule_programs import RulePrograms
 
 __all__ = [
-    "Group", "emit", "emit_with_history", "group_of", "is_looked_at", "recording_rules", "untracked", "with_history",
+    "OUTSIDE", "RECORDED", "VERSIONS", "Group", "emit", "emit_with_history", "group_of", "is_looked_at",
+    "pull_back_at_once", "pulled", "recording_rules", "untracked", "with_history",
 ]  # fmt: skip
+
+#: What is asked for: gradients track, or where something leads to another than the targets, they do; all versions of a
+#: leaf that is a target are meant.  Machine code has the same (`recording_gradients`).
+RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 
 
 @record()
@@ -79,6 +92,54 @@ def emit(
         if own is not mode:
             set_in_context(MODE, mode)
     return untracked(gradients) if is_kept and not tracks else gradients
+
+
+def pulled(
+    seeds: Sequence[tuple[Node, Tensor]], targets: Sequence[Node], asked: int, many: Many | None = None
+) -> tuple[bool, list[Tensor | None]]:
+    """True if gradients track, and the pending gradients of nodes (None: not reached).
+
+    asked    `RECORDED`, `OUTSIDE`, or 0 where they are not to track;  many: what seeds are
+    """
+    ends = [r for r, _ in seeds]
+    found = pull_back_at_once(ends, [bar.node for _, bar in seeds], targets, asked, many)
+    if found is not None:
+        return found[0], found[2]
+    past = history(ends)
+    tracks = asked == RECORDED or (asked == OUTSIDE and tracks_outside(past, set(targets)))
+    return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks, many=many)
+
+
+def pull_back_at_once(
+    results: Sequence[Node], bars: Sequence[Node], targets: Sequence[Node] | None, asked: int,
+    many: Many | None = None,
+) -> tuple[bool, Sequence[Node], list[Tensor | None]] | None:  # fmt: skip
+    """True if gradients track, the targets, and their cotangents (None: not reached).
+
+    bars       of each result
+    targets    nodes; None: the leaves of the history
+    asked      see `RECORDED`;  many: what cotangents are many
+
+    None where Python has to look.
+    """
+    programs = RulePrograms.at_once(is_many=many is not None)
+    if programs is None:
+        return None
+    ends = None if targets is None else tuple(targets)
+    try:
+        found = programs.native.pulled(
+            tuple(results), tuple(bars), ends, asked, programs.word, SUMS, programs.used, programs.stamp
+        )
+    finally:
+        programs.note_used()
+    if found is None:
+        return None
+    tracks, *rest = found
+    if ends is None:
+        ends = tuple(rest[: len(rest) // 2])
+        del rest[: len(ends)]
+    there = zip(ends, rest, strict=True)
+    return tracks, ends, [None if g is None else noted(g or zeros_of(aval_of(n, many)).node) for n, g in there]
 
 
 def is_looked_at(past: Sequence[Node]) -> bool:

@@ -21,9 +21,8 @@ from ..tape.walk import history, uncommon
 from ..tensor import Tensor
 from .again import again, ask_for
 from .anomaly import is_watching
-from .at_once import RECORDED, VERSIONS, pull_back_at_once
 from .backward import cotangents_for, results_of, seed_for
-from .backward_pass import Group, emit_with_history, with_history
+from .backward_pass import RECORDED, VERSIONS, Group, emit_with_history, pull_back_at_once, with_history
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_keys import live_beside
@@ -76,8 +75,9 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     if create_graph and retain:
-        bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
-        return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
+        found = _at_once(ys, given, targets)
+        if found is not None:
+            return tree.unflatten(structure, _all_used(found, targets, allow_unused))
     if grad_outputs is None and len(ys) == 1 and not create_graph:
         arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
         if arrays is not None:
@@ -105,7 +105,7 @@ def _walked(
     past = history([t.node for t in ys])
     rare = uncommon(past)
     nodes = _versions(targets, rare)
-    through = passed(past, [n for found in nodes for n in found])
+    through = [] if create_graph and retain else passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released(rare, oldest)
@@ -136,24 +136,13 @@ def _all_used(
     return found
 
 
-def _with_history(
-    ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
-) -> Sequence[Tensor | None]:
-    """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
-    results = [t.node for t in ys]
-    seeds = [seed_for(t, None) if g is None else g for t, g in zip(ys, bars, strict=True)]
-    found = pull_back_at_once(results, [g.node for g in seeds], [x.node for x in targets], RECORDED | VERSIONS)
-    if found is not None:
-        return with_history(found[2], found[1])
-    past = history(results)
-    rare = uncommon(past)
-    nodes = _versions(targets, rare)
-    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-    check_not_released(rare, oldest)
-    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
-              for x, found in zip(targets, nodes, strict=True) if found]
-    reached = iter(emit_with_history(past, list(zip(results, seeds, strict=True)), groups))
-    return [next(reached) if n else None for n in nodes]
+def _at_once(
+    ys: Sequence[Tensor], given: Sequence[Tensor | None], targets: Sequence[Tensor]
+) -> Sequence[Tensor | None] | None:
+    """Gradients that have a history of their own, by one call of machine code; None where Python has to look."""
+    bars = [seed_for(t, g).node for t, g in zip(ys, given, strict=True)]
+    found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
+    return None if found is None else with_history(found[2], found[1])
 
 
 def _in_parts(

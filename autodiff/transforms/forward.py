@@ -40,8 +40,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .at_once import push_at_once
-from .backward_pass import is_looked_at, recording_rules, untracked
+from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
 from .pushing import push_rule
 from .reverse import noted, pull_back
 from .rule_programs import PUSH, RulePrograms
@@ -79,14 +78,9 @@ class Push:
         asked, given = (*tangents, *results), [t.node for t in tangents.values()]
         if native is not None and programs is not None:
             try:
-                begun_natively = native.begin_forth(
+                words, self.dots, self.flags, at, *places = native.begin_forth(
                     self.order, asked, tuple(given), programs.word | PUSH, programs.used, programs.stamp
                 )
-                if type(begun_natively) is tuple:
-                    ends = zip(results, begun_natively, strict=True)
-                    self.results = [tangents.get(n) if dot is None else noted(dot) for n, dot in ends]
-                    return
-                words, self.dots, self.flags, at, *places = begun_natively
                 self.wires = Wires(words)
                 self._go_natively(at, native, programs)
             finally:
@@ -353,29 +347,45 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
-    found, dots = None, list[Any]()
-    if outs and given and not state.now.body:
-        found = push_at_once([o.node for o in outs], given, not is_array and MODE.get().tracks)
+    may_track = MODE.get().tracks and not is_array
+    found = _pushed_at_once([o.node for o in outs], given, may_track) if outs and given else None
     if found is not None:
         tracks, *dots = found
-        shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
-        return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
-    past = history([o.node for o in outs])
-    tracks = MODE.get().tracks and not is_array and (
-        tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
-    )
-    is_kept = is_looked_at(past)
-    with recording_rules(tracks or is_kept):
-        push = Push(past, given, [o.node for o in outs])
-        dots = [
-            zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, push.results, strict=True)
-        ]
-    if is_watching():
-        watch_pushed(push.pairs(), dots)
-    if is_kept and not tracks:
-        dots = untracked(dots)
+    else:
+        past = history([o.node for o in outs])
+        tracks = may_track and (
+            tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
+        )
+        is_kept = is_looked_at(past)
+        with recording_rules(tracks or is_kept):
+            push = Push(past, given, [o.node for o in outs])
+        dots = untracked(push.results) if is_kept and not tracks else push.results
+        if is_watching():
+            watch_pushed(push.pairs(), [t for t in dots if t is not None])
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
-    return [*shown, *dots]
+    return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
+
+
+def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_track: bool) -> list[Any] | None:
+    """True if tangents track, and the tangents of results (None: zero), by one call of machine code.
+
+    None where Python has to look at a node of the history (see `backward_pass`).
+    """
+    programs = None if state.now.body else RulePrograms.at_once()
+    if programs is None:
+        return None
+    dots = tuple([t.node for t in given.values()])
+    asked = 0 if not may_track else RECORDED if any([d.kind.out.requires_grad for d in dots]) else OUTSIDE
+    try:
+        found = programs.native.pushed(
+            tuple(results), tuple(given), dots, asked, programs.word | PUSH, programs.used, programs.stamp
+        )
+    finally:
+        programs.note_used()
+    if found is None:
+        return None
+    ends = zip(results, found[1:], strict=True)
+    return [found[0], *[given.get(n) if dot is None else noted(dot) for n, dot in ends]]
 
 
 def _direction(d: Any, primal: Tensor, name: str) -> Tensor:

@@ -29,8 +29,7 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .at_once import OUTSIDE, RECORDED, pull_back_at_once
-from .backward_pass import Group, emit, group_of
+from .backward_pass import OUTSIDE, RECORDED, Group, group_of, pulled
 from .gradient import solve
 from .gradient_keys import live_beside
 from .stretches import in_parts
@@ -140,17 +139,12 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
 def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
     """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
     mine = [t.node for t in leaves]
+    tracks, found = True, list[Tensor | None]()
     if value.node.kind.out.requires_grad:
-        found = pull_back_at_once([value.node], [seed.node], mine, OUTSIDE if MODE.get().tracks else 0)
-        if found is not None:
-            gradients = [zeros_like(handle(n)) if g is None else g for g, n in zip(found[2], mine, strict=True)]
-            return gradients, value if found[0] else record(DETACH, (value,))
-    past = history([value.node])
-    tracks = MODE.get().tracks and tracks_outside(past, set(mine))
-    groups = [group_of(n) for n in mine]
-    given: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
-    out = value if tracks or not past else record(DETACH, (value,))
-    return [zeros_like(handle(n)) if g is None else g for g, n in zip(given, mine, strict=True)], out
+        tracks, found = pulled([(value.node, seed)], mine, OUTSIDE if MODE.get().tracks else 0)
+    gradients = found or [None] * len(mine)
+    shown = value if tracks else record(DETACH, (value,))
+    return [zeros_like(handle(n)) if g is None else g for g, n in zip(gradients, mine, strict=True)], shown
 
 
 def gradient_of(
@@ -211,9 +205,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                     found = _pulled_back(seeds, groups)
                 else:
                     tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                    ends, starts = [r for r, _ in seeds], [b.node for _, b in seeds]
-                    at_once = pull_back_at_once(ends, starts, mine, RECORDED if tracks else 0)
-                    found = at_once[2] if at_once else emit(history(ends), seeds, groups, tracks=tracks)
+                    _, found = pulled(seeds, mine, RECORDED if tracks else 0)
                 return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
             except Exception as error:
                 shorten(error)

@@ -47,9 +47,11 @@ from .rules_by_key import again
 from .watched_rules import watching_at
 from .wires import Wires, begun
 
-__all__ = ["Cotangent", "LooksAtCotangents", "Many", "aval_of", "noted", "pull_back", "pull_back_masked"]
+__all__ = ["SUMS", "Cotangent", "LooksAtCotangents", "Many", "aval_of", "noted", "pull_back", "pull_back_masked"]
 
 _ADD = named("add")
+#: The kinds of sums that do not track, and of those that do.
+SUMS = (_ADD.memo[False], _ADD.memo[True])
 
 
 class Cotangent(NamedTuple):
@@ -92,21 +94,15 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, many, is_told=False)
-    if run.bars_of_targets is None:
-        return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
-    found = {}
-    for node, bar in zip(run.targets, run.bars_of_targets, strict=True):
-        if bar is not None:
-            found[node] = noted(bar or zeros_of(aval_of(node, many)).node)
-    return found
+    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, many)
+    return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
 
 
 def pull_back_masked(
     order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    run = _BackwardPass(order, list(seeds), targets, is_told=True)
+    run = _BackwardPass(order, list(seeds), targets)
     return {node: run.cotangent(node, at) for node, at in run.reached()}
 
 
@@ -123,16 +119,14 @@ class _BackwardPass:
     flags    by place
     wires    by place, where the inputs of nodes are
     slots    cotangents of a call with several outputs, by the place of the call and the output
-    bars_of_targets    where machine code has done all: cotangents, None, or False for zeros
     """
 
     def __init__(
         self, order: Sequence[Node], seeds: Sequence[tuple[Node, Cotangent]], targets: Iterable[Node],
-        many: Many | None = None, *, is_told: bool,
+        many: Many | None = None,
     ) -> None:  # fmt: skip
-        """Go through a history.   is_told: the caller asks which cotangents are masked"""
+        """Go through a history."""
         self.many = many
-        self.bars_of_targets: tuple[Any, ...] | None = None
         self.order = order if type(order) is list else list(order)
         self.watch = watcher()
         self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
@@ -143,14 +137,10 @@ class _BackwardPass:
         if native is not None and programs is not None:
             bars, masked = tuple([c.node for _, c in seeds]), bytes([c.masked for _, c in seeds])
             try:
-                begun_natively = native.begin_back(
+                words, self.bars, self.flags, at, *places = native.begin_back(
                     self.order, (*ends, *self.targets), bars, masked, programs.word, programs.used,
-                    programs.stamp, _ADD.memo[MODE.get().tracks], _added, self._hooked, is_told,
+                    programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked,
                 )  # fmt: skip
-                if type(begun_natively) is tuple:
-                    self.bars_of_targets = begun_natively
-                    return
-                words, self.bars, self.flags, at, *places = begun_natively
                 self._places = places[len(ends) :]
                 if at >= 0:
                     self.wires = Wires(words)
@@ -192,7 +182,7 @@ class _BackwardPass:
 
     def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
         """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
-        memo = _ADD.memo[MODE.get().tracks]
+        memo = SUMS[MODE.get().tracks]
         with Paused():  # nearly all that rules make is still in use
             while at >= 0:
                 self._go(at)

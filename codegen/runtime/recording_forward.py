@@ -25,11 +25,9 @@ from .recording_objects import (
     let_go,
     list_item,
     list_size,
-    new_tuple,
     object_of,
     room,
     set_list,
-    set_tuple,
     tuple_item,
     tuple_size,
 )
@@ -155,24 +153,10 @@ def go_forth(
 
 
 @native
-def found_for(found: ptr, made: ptr, first: i64, end: i64) -> ptr:
-    """A tuple of what was found for the nodes that are asked for, a new reference; null with an exception."""
-    ends = new_tuple(end - first)
-    for i in range(first, end if ends is not None else first):
-        at = int_value(list_item(made, FIXED + i))
-        what = list_item(found, at) if at >= 0 else tape.none
-        inc(what)
-        set_tuple(ends, i - first, what)
-    return ends
-
-
-@native
 def begin_forth(
     order: borrowed, asked: borrowed, given: borrowed, word: u64, used: borrowed, stamp: u64
 ) -> obj:
     """Begin a pass, and go forward as far as Python is not needed: what `begun` makes, with the place in it.
-
-    Where Python is not needed at all, a tuple of what was found for those that are asked for, None for nothing.
 
     asked    nodes of which something is there: what, is `given`; then those that are asked for
     """
@@ -190,9 +174,5 @@ def begin_forth(
     if at < 0:
         dec(made)
         return failed()
-    if at == list_size(ptr(order)):
-        ends = found_for(found, made, tuple_size(ptr(given)), tuple_size(ptr(asked)))
-        dec(made)
-        return object_of(ends)
     set_list(made, 3, int_of(at))
     return object_of(made)

@@ -28,11 +28,9 @@ from .recording_objects import (
     let_go,
     list_item,
     list_size,
-    new_tuple,
     object_of,
     room,
     set_list,
-    set_tuple,
     tuple_item,
     tuple_of,
     tuple_size,
@@ -334,30 +332,11 @@ def go_back(
 
 
 @native
-def bars_of_targets(p: ptr[BackwardPass], made: ptr, first: i64, end: i64) -> ptr:
-    """A tuple of the cotangents of targets, by their places, a new reference; null with an exception."""
-    found = new_tuple(end - first)
-    for i in range(first, end if found is not None else first):
-        at = int_value(list_item(made, FIXED + i))
-        bar = tape.none
-        if at >= 0:
-            bar = list_item(p.bars, at)
-            if bar is tape.none and p.said[at] & ZERO != 0:
-                bar = tape.false
-        inc(bar)
-        set_tuple(found, i - first, bar)
-    return found
-
-
-@native
 def begin_back(
     order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
-    memo: borrowed, added: borrowed, hooked: borrowed, is_told: bool,
+    memo: borrowed, added: borrowed, hooked: borrowed,
 ) -> obj:
     """Begin a pass, and go back as far as Python is not needed: what `begun` makes, with the place in it.
-
-    Where Python is not needed at all, a tuple of the cotangents of targets, None for one that is not reached, False for
-    zeros; with `is_told` always the former.
 
     asked    the results, then the targets;  bars, masked: a cotangent of each result, and a byte for each
     """
@@ -386,9 +365,5 @@ def begin_back(
     if at == -2:
         dec(made)
         return failed()
-    if at == -1 and not is_told:
-        found = bars_of_targets(p, made, n_results, tuple_size(ptr(asked)))
-        dec(made)
-        return object_of(found)
     set_list(made, 3, int_of(at))
     return object_of(made)

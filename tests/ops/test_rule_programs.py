@@ -8,9 +8,9 @@ import pytest
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
-from autodiff.transforms import forward, reverse
+from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.backward_pass import recording_rules
-from autodiff.transforms.batch import passes, walk
+from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
 from autodiff.transforms.reverse import Cotangent, LooksAtCotangents, pull_back, pull_back_masked
 from autodiff.transforms.rule_programs import RulePrograms
@@ -23,7 +23,7 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = staticmethod(lambda **_: None)
+    now = at_once = staticmethod(lambda **_: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
@@ -63,7 +63,7 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     try:
         for _ in range(3):
             with recording_rules(False):
-                found = pull_back(past, [(y.node, ad.stack(bars))], tracked, passes.many(2))
+                found = pull_back(past, [(y.node, ad.stack(bars))], tracked, second_order.many(2))
             gradients = [np.asarray(found[n]) for n in tracked if n in found]
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):

@@ -136,15 +136,9 @@ class OfAll:
         known = [(n, t.node) for n, t in self.found.items()]
         words = [programs.word | BATCH, programs.used, programs.stamp]
         try:
-            begun = programs.native.begin_forth(
+            wires, made, flags, at, *places = programs.native.begin_forth(
                 order, (*[n for n, _ in known], *ends), tuple([t for _, t in known]), *words
             )
-            if type(begun) is tuple:
-                for node, made in zip(ends, begun, strict=True):
-                    if made is not None and node not in self.found:
-                        self.found[node] = noted(made)
-                return
-            wires, made, flags, at, *places = begun
             while at < len(order):
                 node = order[at]
                 for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
