@@ -28,10 +28,9 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
 from .backward_pass import RECORDED, Group, emit_with_history, pull_back_at_once, with_history
-from .commits import commit_lock, unchanged, write
+from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
-from .gradient_keys import live_beside
-from .histories import check_not_released, passed, release
+from .gradient_asks import live_beside
 from .hooks import due_after, run_after
 from .stretches import InParts, in_parts
 

@@ -19,14 +19,13 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor
-from .again import again, ask_for
 from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
 from .backward_pass import RECORDED, VERSIONS, Group, emit_with_history, pull_back_at_once, with_history
+from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
-from .gradient_keys import live_beside
-from .histories import check_not_released, passed, release
+from .gradient_asks import again, ask_for, live_beside
 from .stretches import in_parts
 
 __all__ = ["grad"]

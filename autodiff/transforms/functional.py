@@ -27,11 +27,10 @@ from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import OUTSIDE, RECORDED, Group, group_of, pulled
 from .gradient import solve
-from .gradient_keys import live_beside
+from .gradient_asks import again, live_beside
 from .stretches import in_parts
 
 __all__ = ["gradient_of", "value_and_grad", "vjp"]

@@ -38,11 +38,10 @@ from ..tape.walk import Said, still_true
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
-from .gradient_keys import Exactly, Gradients
-from .rules import found_out, rules_that_ask
-from .watched_rules import Watches
+from .gradient_asks import Exactly, Gradients, in_order, separate
+from .rules import Watches, found_out, rules_that_ask
 
-__all__ = ["in_order", "separate", "solve"]
+__all__ = ["solve"]
 
 
 def solve(
@@ -119,14 +118,6 @@ def _computed(what: Gradients) -> list[np.ndarray | None]:
     return values
 
 
-def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
-    """Gradients in the order of their groups.   ranks: which group each is of, as a plan has them"""
-    found: list[np.ndarray | None] = [None] * len(ranks)
-    for rank, gradient in zip(ranks, gradients, strict=True):
-        found[rank] = gradient
-    return found
-
-
 _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 
 
@@ -158,6 +149,7 @@ def _planned(what: Gradients) -> _Planned | None:
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
     return plan, order, ranks, partial(_made_anew, what, found)
+
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
     """A plan for `solve` that nobody keeps: the program is one of many that are new."""
@@ -367,21 +359,3 @@ def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
-
-
-def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
-    """The gradients of a plan that was run, each in memory of its own: nothing a user holds changes with another.
-
-    order   the recording, for gradients that are values of its nodes
-    """
-    taken: set[int] = set()
-    gradients: list[np.ndarray | None] = []
-    for place, computed in zip(plan.grads, plan.computed, strict=True):
-        if place is None:
-            gradients.append(None)
-        elif computed:
-            gradients.append(results[place] if place not in taken else results[place].copy())
-            taken.add(place)
-        else:
-            gradients.append(data(order[place] if type(place) is int else place).copy())
-    return gradients

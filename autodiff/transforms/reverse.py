@@ -42,9 +42,8 @@ from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
-from .rules import call_rule, missing_rule
+from .rules import call_rule, missing_rule, watching_at
 from .rules_by_key import again
-from .watched_rules import watching_at
 from .wires import Wires, begun
 
 __all__ = ["SUMS", "Cotangent", "LooksAtCotangents", "Many", "aval_of", "noted", "pull_back", "pull_back_masked"]

@@ -12,7 +12,7 @@ from work_done import work
 
 import autodiff as ad
 from autodiff.tape import ask, lengths, tier
-from autodiff.transforms.gradient_keys import Exactly
+from autodiff.transforms.gradient_asks import Exactly
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
 uncompared = pytest.mark.skipif(

@@ -25,7 +25,7 @@ from autodiff.tape.walk import history, needed, said
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.between import _versions
-from autodiff.transforms.gradient_keys import Exactly, Gradients
+from autodiff.transforms.gradient_asks import Exactly, Gradients
 
 #: What one of two programs does otherwise.
 MISSES = (
