@@ -52,7 +52,7 @@ __all__ = ["Push", "jvp", "paired", "push_call"]
 
 
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
-#: (`recording_forward`).
+#: (`recording_rules`).
 _LOOK = 1
 
 

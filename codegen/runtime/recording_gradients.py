@@ -3,7 +3,7 @@
     pulled(...)        the cotangents of targets; None where Python has to look
     pushed(...)        the tangents of results; None where Python has to look
 
-Nothing is left behind where Python has to look: it begins anew (`recording_history`, `recording_reverse`).
+Nothing is left behind where Python has to look: it begins anew (`recording_reverse`, `recording_rules`).
 """
 
 # mypy: ignore-errors
@@ -12,8 +12,6 @@ Nothing is left behind where Python has to look: it begins anew (`recording_hist
 from __future__ import annotations
 
 from ..native import borrowed, i64, likely, local, native, obj, ptr, u64
-from . import recording_forward
-from .recording_history import history_list
 from .recording_objects import (
     append,
     dec,
@@ -30,8 +28,9 @@ from .recording_objects import (
     tuple_size,
 )
 from .recording_reverse import TARGET, ZERO, BackwardPass, give, go_on, open_all, take_up
-from .recording_rules import FIXED, TRACKS, begun, is_simple
+from .recording_rules import FIXED, TRACKS, begun, is_simple, push_on
 from .recording_structs import RawNode, RawRich, is_filled, tape
+from .recording_walk import history_list
 
 __all__ = ["OUTSIDE", "RECORDED", "VERSIONS", "pulled", "pushed"]
 
@@ -250,7 +249,7 @@ def pushed_in(order: ptr, results: ptr, sources: ptr, dots: ptr, asked: u64, wor
     at = i64(0)
     if outside >= 0:
         word |= u64(TRACKS) if tracks else u64(0)
-        at = recording_forward.go_on(order, p.bars, list_item(made, 2), list_item(made, 0), 0, word, used, stamp)
+        at = push_on(order, p.bars, list_item(made, 2), list_item(made, 0), 0, word, used, stamp)
     found = ptr(None)
     if outside >= 0 and at == list_size(order):
         found = found_in(p, made, n_sources, count, tracks, tape.none)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
 from .recorder_nodes import NodeWords, new_step, step_behind
-from .recording_entries import READ, WIDE, Met, begin, walk
+from .recording_entries import READ, WIDE, Met, begin, put_in_order, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import (
     FEW,
@@ -39,7 +39,6 @@ from .recording_objects import (
     tuple_of,
     tuple_size,
 )
-from .recording_order import put_in_order
 from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
