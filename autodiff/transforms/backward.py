@@ -98,6 +98,7 @@ def backward(
         rare = uncommon(past)
         check_not_released(rare)
         leaves = _leaves(rare, inputs)
+        del rare  # a list beside the history counts as somebody who may need the values of its nodes
         due = due_after(leaves)
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
         if any(nodes[0].leaf is None for nodes in leaves.values()):
@@ -106,7 +107,7 @@ def backward(
             _commit_recorded(leaves, emit_with_history(past, seeds, groups))
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask, rare)
+            _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)
             end_recording(now)
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
@@ -252,7 +253,6 @@ def _commit_computed(
     past: list[Node],
     live: Sequence[Node],
     ask: Ask | None,
-    rare: Sequence[Node],
 ) -> None:
     """Compute, then write.
 
@@ -262,7 +262,7 @@ def _commit_computed(
     """
     for identity, group in zip(leaves, groups, strict=True):
         group.old = None if identity.grad is None else identity.grad.node
-    values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, rare=rare)
+    values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask)
     with commit_lock:
         fused = [g.old for g in groups]
         if unchanged(leaves, fused):

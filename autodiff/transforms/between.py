@@ -108,6 +108,7 @@ def _walked(
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released(rare, oldest)
+    del rare  # a list beside the history counts as somebody who may need the values of its nodes
     groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
               for x, found in zip(targets, nodes, strict=True)]
     if create_graph:

@@ -54,22 +54,21 @@ def solve(
     live: Sequence[Node] | None = None,
     ask: Ask | None = None,
     through: Sequence[int] | None = None,
-    rare: Sequence[Node] | None = None,
 ) -> list[np.ndarray | None]:
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
     seeds     (result, cotangent): at least one
     retain    whether the history will be gone through again: what it reads is then stored
     also      nodes whose values are wanted in the same run
-    past      the history of the results, if it is known;  rare: the `uncommon` nodes of it
+    past      the history of the results, if it is known
     live      nodes of small live results, if they were looked up before
     ask       what is asked, where machine code is to find it when it is repeated
     through   places in the history of what is given up then, if that is not all of it
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
-    what = Gradients(seeds, groups, retain, also, past, live, ask, through, rare)
-    if _runs_every_rule() or any([n.hooks for n in what.rare]) or any([g.hooks for g in groups]):
+    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    if _runs_every_rule() or any([n.hooks for n in what.rare()]) or any([g.hooks for g in groups]):
         return _computed(what)
     with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
         planned = _planned(what)
@@ -96,7 +95,10 @@ def _end() -> None:
 def _computed(what: Gradients) -> list[np.ndarray | None]:
     """The gradients where hooks or rules run each time: what they record is computed as any recording is."""
     since, misses = new_number(), COUNTS.misses
-    why = _why_unkept(what.rare, what.groups)  # before the rules run: a hook may remove itself
+    # Of the hooks of a loss it is said once: all that is recorded between them is known then.
+    is_pure = all([n.call is None or n.call.is_pure for n in what.rare()])
+    is_known = is_pure and not what.given and not _runs_every_rule()
+    why = _why_unkept(what.rare(), what.groups)  # before the rules run: a hook may remove itself
     gradients = [None if t is None else t.node for t in emit(what.past, what.seeds, what.groups, tracks=False)]
     for group in what.groups:
         group.old = None
@@ -105,8 +107,6 @@ def _computed(what: Gradients) -> list[np.ndarray | None]:
     own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
     wanted = [*[n for n in gradients if n is not None], *what.wanted, *what.live]
     evaluate(wanted, ends_recording=False, tracks=what.retain, why=why)  # what is gone through again is stored
-    # Of the hooks of a loss it is said once: all that is recorded between them is known then.
-    is_known = not what.given and all([n.call is None or n.call.is_pure for n in what.rare]) and not _runs_every_rule()
     if why is not None and COUNTS.misses == misses and not is_known:
         note("backward", why())
     _end()
@@ -139,7 +139,7 @@ def _planned(what: Gradients) -> _Planned | None:
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and _why_unkept(what.rare, what.groups) is None:
+        if is_new and _why_unkept(what.rare(), what.groups) is None:
             return _let_pass(what, found)
         # A node that is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
@@ -187,7 +187,7 @@ def _planned_exactly(
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     size, plan = None, None if why else _known(key)
     if plan is None and not why:
-        if _why_unkept(what.rare, what.groups) is not None:
+        if _why_unkept(what.rare(), what.groups) is not None:
             return None
         size = size_of(key, family, order)
         plan = None if size is None else size.plan()

@@ -92,7 +92,6 @@ def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
 class Gradients:
     """The arguments of `solve`, and the nodes that they name.
 
-    rare               the `uncommon` nodes of the history
     given, implicit    cotangents that are nodes of the recording's, and those of one
     wanted, asked      the results and what is computed along; and the cotangents that are given
     """
@@ -100,11 +99,9 @@ class Gradients:
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
-        rare: Sequence[Node] | None = None,
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
         self.past = history([r for r, _ in seeds]) if past is None else past
-        self.rare = uncommon(self.past) if rare is None else rare
         are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
         self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
         self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
@@ -113,6 +110,10 @@ class Gradients:
         self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
         beside = [*self.asked, *self.implicit, *self.olds]
         self.live = live_beside(state.now, beside) if live is None else live
+
+    def rare(self) -> list[Node]:
+        """The `uncommon` nodes of the history, for a look: a list that is held counts as somebody who needs values."""
+        return uncommon(self.past)
 
     def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
         """The groups in canonical order, those that are not reached last; the place of the first node of each."""
