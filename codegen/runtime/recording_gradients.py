@@ -27,7 +27,7 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_reverse import TARGET, ZERO, BackwardPass, give, go_on, open_all, take_up
+from .recording_reverse import TARGET, ZERO, BackwardPass, count_rules, give, go_on, open_all, take_up
 from .recording_rules import FIXED, TRACKS, begun, is_simple, push_on
 from .recording_structs import RawNode, RawRich, is_filled, tape
 from .recording_walk import history_list
@@ -182,9 +182,9 @@ def pulled_in(
         at = go_on(p, list_size(order) - 1, word | (u64(TRACKS) if tracks else u64(0)), used, stamp)
     dec(p.kind)
     found = ptr(None)
-    if at == -1:
+    if at == -1 and count_rules(p):
         found = found_in(p, made, n_results, count, tracks, leaves)
-    elif at >= 0 or p.is_stuck:
+    elif at >= 0 or (at == -2 and p.is_stuck):
         found = tape.none
         inc(found)
     dec(made)

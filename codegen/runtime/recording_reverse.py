@@ -41,8 +41,8 @@ from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = [
-    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "begin_back", "give", "go_back", "go_on", "open_all",
-    "take_up",
+    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "begin_back", "count_rules", "give", "go_back", "go_on",
+    "open_all", "take_up",
 ]  # fmt: skip
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
@@ -56,6 +56,7 @@ class BackwardPass(Struct):
     added       records a sum whose kind is not known; None: the pass is stuck there
     hooked      hooked(node, cotangent) runs the hooks of a node; None: Python goes on there
     old, new    the Outs of what was added;  kind: of the sum, with a count
+    rules       the number of rules that were put down, since they were counted
     """
 
     order: ptr
@@ -68,6 +69,7 @@ class BackwardPass(Struct):
     old: ptr
     new: ptr
     kind: ptr
+    rules: i64
     is_stuck: bool
 
 
@@ -288,8 +290,14 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
             inc(tape.none)
             set_list(p.bars, i, tape.none)
         i -= 1
-    is_counted = count_up(ptr[ptr](tape.counts) + RULES, rules)
-    return i if is_right and is_counted else i64(-2)
+    p.rules += rules
+    return i if is_right else i64(-2)
+
+
+@native
+def count_rules(p: ptr[BackwardPass]) -> bool:
+    """Count the rules of a pass that goes on, or is done.  False with an exception."""
+    return count_up(ptr[ptr](tape.counts) + RULES, p.rules)
 
 
 @native
@@ -307,6 +315,7 @@ def take_up(
     p.old = None
     p.new = None
     p.kind = None
+    p.rules = 0
     p.is_stuck = False
 
 
@@ -326,7 +335,7 @@ def go_back(
     take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
     at = go_on(p, first, word, ptr(used), stamp)
     dec(p.kind)
-    if at == -2:
+    if at == -2 or not count_rules(p):
         return failed()
     return object_of(int_of(at))
 
@@ -362,7 +371,7 @@ def begin_back(
             is_right = give(p, at, tuple_item(ptr(bars), i), are_masked[i] != 0)
     at = go_on(p, list_size(p.order) - 1, word, ptr(used), stamp) if is_right else i64(-2)
     dec(p.kind)
-    if at == -2:
+    if at == -2 or not count_rules(p):
         dec(made)
         return failed()
     set_list(made, 3, int_of(at))
