@@ -31,7 +31,6 @@ WORK: dict[str, list[tuple[str, str]]] = {
     ],
     "templates": [("recorded", ""), ("episodes", "")],
     "updates in machine code": [("updates", "momentum, 20 arrays of 10"), ("updates", "Adam, 100 arrays of 10")],
-    "known rules put down": [("second_order", "recorded, n = 100 f64")],
     "recordings in parts": [("episodes", ""), ("policies", "4-16-2 f64"), ("recorded", "")],
     "known sizes": [("growing", "")],
     "patience": [("episodes", ""), ("epoch", "")],

@@ -77,12 +77,6 @@ def _updates() -> None:
     _replace(importlib.import_module("codegen.runtime.record").Recorder, "in_place", lambda *given: 0)
 
 
-@_switch("known rules put down")
-def _known_rules() -> None:
-    """What a rule records each time is recorded by Python each time."""
-    _replace("autodiff.transforms.emitted", "native_put", lambda *given: None)
-
-
 @_switch("recordings in parts")
 def _stretches() -> None:
     """A loop of any length is one graph."""

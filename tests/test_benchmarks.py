@@ -365,7 +365,7 @@ def test_the_full_benchmarks_count_what_is_asked(bench):
 
 SWITCHES = [
     "native launcher", "output pool", "native answers", "templates", "native recorder", "updates in machine code",
-    "known rules put down", "recordings in parts", "known sizes", "patience", "disk cache",
+    "recordings in parts", "known sizes", "patience", "disk cache",
     "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
     "reductions in a shared sweep", "long sweeps cut", "parts added up by themselves", "parts stored where they go",
     "small products as loops", "in-place storage",

@@ -95,7 +95,7 @@ class Body(ir.Region):
             return self
         if "keeping" not in self.made:
             results = [*self.results, *[self.order[k] for k in self.kept]]
-            self.made["keeping"] = Body(self.arguments, self.hidden, results, self.order)
+            self.made["keeping"] = interned(self.arguments, self.hidden, results, self.order)
         found: Body = self.made["keeping"]
         return found
 

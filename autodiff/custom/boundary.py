@@ -70,7 +70,7 @@ class MappedCall(CustomCall):
 
     inner    the call of one example;  size: how many there are
     mapped   which inputs of the boundary differ between examples: these have them along axis 0
-    pull_each, push_each   apply the rules of one to each: `transforms.batch.calls` says how
+    pull_each, push_each   apply the rules of one to each: `transforms.batch.walk` says how
     """
 
     __slots__ = ("inner", "mapped", "size")

@@ -313,7 +313,7 @@ class BackwardContext:
         self, call: Any, tensor_at: Callable[[int], Any], static: Callable[[Any], Any],
         is_released: Callable[[], bool], is_wanted: Callable[[int], bool], needs: dict[str, bool],
     ) -> None:  # fmt: skip
-        """`transforms.reading` says what these are."""
+        """`transforms.rule_values` says what these are."""
         self.__call, self.__tensor_at, self.__static, self.__is_released = call, tensor_at, static, is_released
         self.__is_wanted, self.__needs = is_wanted, needs
 

@@ -20,6 +20,7 @@ that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +32,12 @@ from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import added, dtype_name_of, named, spread_to, times, zeros_of
 
-__all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "split"]
+__all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "seen_by", "split"]
 
 #: Operations between a cotangent and the size, at most.
 DEPTH = 12
+#: The most nodes of a cotangent's that a key names.
+_MOST_SEEN = 128
 
 #: A test for a node: its result is a tensor where the answer is known when the program runs.
 _Is = Callable[[Node], Tensor | bool]
@@ -75,6 +78,36 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
                 return done, None
             rest = left
     return done, rest
+
+
+def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
+    """All that the rule of y sees of how a cotangent was recorded: a key, and the nodes.
+
+    None where it is much, or depends on indices that are known when the program runs.
+    """
+    pairs = (list(y.inputs), list(y.inputs)[::-1])
+    tests = [_is_same(y), *([_is_side(y)] if y.kind.op.name == "abs" else [])]
+    if y.kind.op.name in ("maximum", "minimum"):
+        tests = [_is_share(a, b) for a, b in pairs]
+    place: dict[Node, int] = {bar: 0}
+    key: list[Any] = []
+    level = [bar]
+    for depth in range(DEPTH + 1):
+        below: list[Node] = []
+        while level:
+            node = level.pop()
+            met = [test(node) for test in tests]
+            if len(place) > _MOST_SEEN or any([isinstance(one, Tensor) for one in met]):
+                return None
+            op, passes = node.kind.op, node.kind.op in (SAME, IDENTITY)
+            inputs = node.inputs if passes or (depth < DEPTH and OPS.get(op.name) is op and op.name in _SEEN) else ()
+            for i in inputs:
+                if i not in place:
+                    place[i] = len(place)
+                    (level if passes else below).append(i)
+            key.append((place[node], node.kind, *met, *[place[i] for i in inputs]))
+        level = below
+    return key, list(place)
 
 
 def is_move(op: Primitive) -> bool:
@@ -295,3 +328,5 @@ _RULES: dict[str, Callable[..., _Split]] = {
     "where": _choice,
     **dict.fromkeys(_MOVES, _move),
 }
+#: The operations whose inputs are looked at.
+_SEEN = frozenset((*_RULES, *_MOVES.values()))

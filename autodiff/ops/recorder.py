@@ -34,7 +34,6 @@ from ..dispatch.reliance import functions
 from ..mode import MODE, Mode
 from ..session import at_reset
 from ..tape import leaves
-from ..tape.behind import emissions
 from ..tape.known import told
 from ..tape.leaves import known_kind
 from ..tape.loans import FEW, LENT, Lender, prune
@@ -361,7 +360,7 @@ def _set_up() -> Any:
         counter=NUMBERS, mode=MODE,
         note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
         reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, plans=plans,
-        emissions=emissions, lock=commit_lock, operations=(LEAF, CONSTANT), told=told,
+        lock=commit_lock, operations=(LEAF, CONSTANT), told=told,
         aliases=tuple(ALIASES), argument=ARGUMENT,
         limits=(PENDING_LIMIT, SMALL_LIMIT, FEW), lender=Lender, lent=LENT, prune=prune,
     ))  # fmt: skip

@@ -11,7 +11,7 @@ Only a user's ask ends a recording.  Values are committed after the run: an erro
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -60,25 +60,34 @@ def value_of(node: Node) -> np.ndarray:
     return value if type(value) is np.ndarray else data(node)
 
 
-def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
-    """Compute the values of pending nodes and keep them."""
+def evaluate(
+    nodes: Iterable[Node], ends_recording: bool = True, tracks: bool | None = None,
+    why: Callable[[], str] | None = None,
+) -> None:  # fmt: skip
+    """Compute the values of pending nodes and keep them.
+
+    tracks    whether what gradients of them read is stored along; None: where gradients are on
+    why       what says why a backward records them each time
+    """
     roots = [n for n in dict.fromkeys(nodes) if n.value is None]
     if not roots:
         return
     now = state.now
     try:
-        _evaluate(now, roots, ends_recording)
+        _evaluate(now, roots, ends_recording, MODE.get().tracks if tracks is None else tracks, why)
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
 
 
-def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
+def _evaluate(
+    now: Recording, roots: list[Node], ends_recording: bool, tracks: bool, why: Callable[[], str] | None
+) -> None:  # fmt: skip
     if config.eager:
         _evaluate_by_reference(roots)
         return
     ask = Ask(VALUE, tuple(roots))
-    tracks, is_over = MODE.get().tracks, ends_recording and not now.tracing
+    is_over = ends_recording and not now.tracing
     if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
         now.asked += ends_recording and not is_over
         return
@@ -91,12 +100,14 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if not now.tracing and values_in_parts([*roots, *live], start, _evaluate_beside):
         return
     with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-        plan, order = _planned(ask, live, tracks)
+        plan, order = _planned(ask, live, tracks, why)
     results = plan.run(order)
     plan.commit(order, results)
 
 
-def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequence[Node]]:
+def _planned(
+    ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None
+) -> tuple[Plan, Sequence[Node]]:  # fmt: skip
     """The plan that computes pending nodes, and the recording in canonical order."""
     found = known(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
     entry = None if found is None else found.entry
@@ -125,7 +136,7 @@ def _planned(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple[Plan, Sequen
                 size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
         else:
             size = None
-        note("value", compared(key))
+        note(*(("value", compared(key)) if why is None else ("backward", why())))
     if size is not None:
         size.note_answered(ask, order)
     return plan, order

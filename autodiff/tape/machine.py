@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "native_put", "note_repeated", "use_asks"]
+__all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "note_repeated", "use_asks"]
 
 #: Functions to be called once a program has repeated, since repetition is worth being made faster; and those that are
 #: called before the next ask therefore, until they say that all is done.
@@ -39,13 +38,3 @@ def go_on() -> None:
 def asks() -> Any:
     """The machine code; None where there is none."""
     return _asks
-
-
-def native_put(given: int, steps: Sequence[tuple], results: Sequence[int]) -> Callable[[tuple], tuple] | None:
-    """put(nodes), which puts steps down behind so many nodes and gives the results; None: Python does.
-
-    steps      kind, value and inputs of each node: the given nodes come first in the numbering
-    results    which of them all are given back
-    """
-    native = asks()
-    return None if native is None else partial(native.put, native.steps(given, steps, results))

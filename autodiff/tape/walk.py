@@ -31,8 +31,8 @@ from .machine import asks
 from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "needed", "pending_size", "reached", "said",
-    "still_true", "structure", "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "pending_size", "reached",
+    "recorded_since", "said", "still_true", "structure", "uncommon", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -74,13 +74,44 @@ def history(roots: Iterable[Node]) -> list[Node]:
     """The nodes through which gradients of `roots` flow, by creation."""
     native = asks()
     if native is not None:
-        found: list[Node] | None = native.history_of(tuple(roots))
+        found: list[Node] | None = native.history_of(tuple(roots), 0)
         if found is not None:
             return found
+
     def tracking(nodes: Iterable[Node]) -> list[Node]:
         return [n for n in nodes if n.kind.out.requires_grad]
 
     return sorted(reached(tracking(roots), lambda n: tracking(gradient_inputs(n))), key=by_number)
+
+
+def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
+    """The nodes that were recorded after a number on the way to `roots`, by creation."""
+    native = asks()
+    if native is not None:
+        found: list[Node] | None = native.history_of(tuple(roots), number)
+        if found is not None:
+            return found
+
+    def later(nodes: Iterable[Node]) -> list[Node]:
+        return [n for n in nodes if n.number > number]
+
+    return sorted(reached(later(roots), lambda n: later(n.inputs)), key=by_number)
+
+
+def uncommon(past: list[Node]) -> list[Node]:
+    """The nodes of a history that have room for more: leaves, calls, those with hooks; and those that were released."""
+    native = asks()
+    if native is not None:
+        return native.uncommon_of(past)
+    return [n for n in past if type(n) is not Node or n.kind.released]
+
+
+def largest(nodes: list[Node]) -> int:
+    """The number of elements of the largest value of some nodes; 0 for none."""
+    native = asks()
+    if native is not None:
+        return native.largest_of(nodes)
+    return max([n.kind.out.aval.size for n in nodes], default=0)
 
 
 def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list[Node]:

@@ -2,17 +2,17 @@
 
     reverse     cotangents over the history, by falling number
     forward     tangents over the history, by rising number
-    rules       what a custom function's rule is given and may return
+    rules, rule_values  a custom function's rule, what it is given and may return
     gradient    gradients as values: rule key -> plan -> executable
     backward_pass  the rules run, as more nodes; sums by group
-    histories   which of a history gradients need, and giving it up
     backward    `.backward()`: into the .grad of leaves, all or none
+    commits     .grad is written, and a history is given up
     arguments   of a transformed function
     functional  value_and_grad, vjp as functions of functions
     between     grad: of a function, or between tensors
     handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
-    hooks, nesting  functions of the user's in the walk; going back inside of going back
+    hooks       functions of the user's in the walk; going back inside of going back
     anomaly     detect_anomaly
     batch       vmap: many examples at once
     modes       no_grad, enable_grad

@@ -37,7 +37,7 @@ from ..tape.ask import value_of
 from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
 from ..tape.record import ALIASES, identity_of, number_like_traced, state
-from ..tape.walk import gradient_inputs, value_inputs
+from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
@@ -292,9 +292,9 @@ def _origin(node: Node) -> Node:
     return node
 
 
-def tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
+def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
     """True if gradients can flow from a history to anything but the fresh nodes of this transformation."""
-    for node in past:
+    for node in uncommon(past):
         if node.leaf is not None:
             if node not in mine:
                 return True

@@ -6,38 +6,36 @@ post-accumulate hooks run in order.  An exception before the commit leaves every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from codegen.garbage import Paused
+from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import end_recording, evaluate
-from ..tape.behind import is_hooked
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
-from ..tape.leaves import constant
-from ..tape.node import Leaf, Node
+from ..tape.leaves import constant_kind
+from ..tape.node import Kind, Leaf, Node, data_node
 from ..tape.record import Recording, state
-from ..tape.walk import by_number, history
+from ..tape.walk import by_number, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
-from .backward_pass import Group, emit, emit_with_history, recording_rules
-from .commits import commit_lock, unchanged, write
-from .emitted import emitted
+from .backward_pass import RECORDED, Group, emit_with_history, pull_back_at_once, with_history
+from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
-from .gradient_keys import live_beside
-from .histories import check_not_released, passed, release
-from .hooked import computed, hooked_gradients, learn_hooked
+from .gradient_asks import live_beside
 from .hooks import due_after, run_after
 from .stretches import InParts, in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
+
 
 def backward(
     tensors: Tensor | Sequence[Tensor],
@@ -82,35 +80,37 @@ def backward(
             ask = Ask(BACKWARD, tuple(nodes), tuple(starts))
         if ask is not None and _is_known(now, ask, retain_graph):
             return
-        live = live_beside(now, nodes)
+        live = [] if create_graph else live_beside(now, nodes)
         if ask is not None and ask.seeds == (None,):
             (root,) = nodes
-            if _in_parts(root, live, retain_graph) or _hooked(root, hooked_gradients(root), live, retain_graph):
+            if _in_parts(root, live, retain_graph):
                 return
-        if create_graph and inputs is None:
-            _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
-            return
         if ask is None or ask.seeds == (None,):
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
+        if create_graph and inputs is None:
+            found = pull_back_at_once(nodes, [g.node for _, g in seeds], None, RECORDED)
+            if found is not None:
+                reached = [n.leaf for n in found[1] if n.leaf is not None]
+                _commit_recorded(reached, with_history(found[2], found[1]))
+                run_after(due_after(reached))
+                return
         past = history([t.node for t in results])
-        check_not_released(past)
-        leaves = _leaves(past, inputs)
-        through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
+        rare = uncommon(past)
+        check_not_released(rare)
+        leaves = _leaves(rare, inputs)
+        del rare  # a list beside the history counts as somebody who may need the values of its nodes
         due = due_after(leaves)
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
-        if ask is not None and ask.seeds == (None,) and any(map(is_hooked, past)):
-            found = learn_hooked(past[-1], groups, partial(_emit_between, results, past, groups))
-            if _hooked(past[-1], found, live, retain_graph):
-                return
         if any(nodes[0].leaf is None for nodes in leaves.values()):
             ask = None  # what is known writes the .grad of leaves only
         if create_graph:
             _commit_recorded(leaves, emit_with_history(past, seeds, groups))
         else:
+            through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)
             end_recording(now)
             if not retain_graph:
-                release([past[k] for k in through])
+                release(past if inputs is None else [past[k] for k in through])
         run_after(due)
     except Exception as error:
         shorten(error)
@@ -162,21 +162,8 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
             "  or was compared or made an integer, through which no gradient flows"
         )
     if given is None:
-        if out.aval.size != 1:
-            raise GradientError(
-                f"backward: the result is {result.aval}, not a scalar, and no gradient was given\n"
-                f"  called at {caller()}\n"
-                "  sum it, or pass gradient= with its shape"
-            )
-        if out.aval.dtype.kind == "c":
-            raise GradientError(
-                f"backward: the result is {result.aval}: a complex number has no direction to descend in\n"
-                f"  called at {caller()}\n"
-                "  take ad.real or ad.abs of it, or pass gradient= with its aval"
-            )
-        from codegen.ir import dtype_name
-
-        return spread_to(constant(1.0, dtype_name(out.aval.dtype)), out.shape)
+        one = handle(data_node(_kind_of_one(out.aval), None))
+        return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
     seed = as_tensor(given, "backward", "gradient")
@@ -185,6 +172,24 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
     if seed.dtype != out.aval.dtype:
         raise _SeedDTypeError(_seed_differs(result, seed))
     return seed
+
+
+@lru_cache(16)
+def _kind_of_one(aval: Aval) -> Kind:
+    """The kind of the one that a backward from a result of this aval starts from.  Raises where there is none."""
+    if aval.size != 1:
+        raise GradientError(
+            f"backward: the result is {aval}, not a scalar, and no gradient was given\n"
+            f"  called at {caller()}\n"
+            "  sum it, or pass gradient= with its shape"
+        )
+    if aval.dtype.kind == "c":
+        raise GradientError(
+            f"backward: the result is {aval}: a complex number has no direction to descend in\n"
+            f"  called at {caller()}\n"
+            "  take ad.real or ad.abs of it, or pass gradient= with its aval"
+        )
+    return constant_kind(1.0, dtype_name(aval.dtype))
 
 
 def _seed_differs(result: Tensor, seed: Tensor) -> str:
@@ -199,8 +204,11 @@ class _SeedDTypeError(GradientError, DTypeError):
     """A seed of another dtype than its result."""
 
 
-def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
-    """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made."""
+def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
+    """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made.
+
+    rare    the `uncommon` nodes of the history
+    """
     wanted = None
     if inputs is not None:
         inputs = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
@@ -220,33 +228,12 @@ def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
                 "  leave it out for all leaves"
             )
     leaves: dict[Leaf, list[Node]] = {}
-    for node in past:
+    for node in rare:
         if node.leaf is not None and (wanted is None or node.leaf in wanted):
             leaves.setdefault(node.leaf, []).append(node)
         elif node.retained is not None and wanted is None:
             leaves[node.retained] = [node]
     return leaves
-
-
-def _with_history(results: Sequence[Tensor], bars: Sequence[Tensor | None]) -> None:
-    """create_graph: gradients with a history of their own, for all leaves; that of the results is kept."""
-
-    def run() -> list[Tensor | None]:
-        past = history([t.node for t in results])
-        check_not_released(past)
-        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(results, bars, strict=True)]
-        found = _leaves(past, None)
-        groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in found.items()]
-        return [*emit_with_history(past, seeds, groups), *[handle(nodes[0]) for nodes in found.values()]]
-
-    roots = [*[t.node for t in results], *[g.node for g in bars if g is not None]]
-    purpose = ("gradients of leaves", len(results), tuple([g is None for g in bars]))
-    found = emitted(purpose, roots, len(results), 0, run, is_cut=False)
-    gradients, owners = found[: len(found) // 2], found[len(found) // 2 :]
-    leaves = [t.node.leaf or t.node.retained for t in owners if t is not None]
-    due = due_after(leaves)
-    _commit_recorded(leaves, gradients)
-    run_after(due)
 
 
 def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None]) -> None:
@@ -263,7 +250,7 @@ def _commit_computed(
     seeds: Sequence[tuple[Node, Tensor]],
     groups: Sequence[Group],
     retain: bool,
-    past: Sequence[Node],
+    past: list[Node],
     live: Sequence[Node],
     ask: Ask | None,
 ) -> None:
@@ -294,35 +281,6 @@ def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
     if type(found) is list:
         run_after(due_after(found[::2]))
     return found is not None
-
-
-def _emit_between(
-    results: Sequence[Tensor], past: Sequence[Node], groups: Sequence[Group], hooked: Callable
-) -> list[Tensor | None]:
-    """The gradients of one result by its rules, something else being done in the place of hooks."""
-    with recording_rules(False):
-        seeds = [(t.node, seed_for(t, None)) for t in results]
-    return emit(past, seeds, groups, tracks=False, hooked=hooked)
-
-
-def _hooked(
-    root: Node, found: Sequence[tuple[Leaf, Node | None]] | None, live: Sequence[Node], retain: bool
-) -> bool:
-    """Answer a recording with hooks by its gradients, which are pending.  False: there are none."""
-    if found is None:
-        return False
-    now = state.now
-    leaves = [identity for identity, _ in found]
-    due = due_after(leaves)
-    values = computed([g for _, g in found], root, live, retain)
-    with commit_lock:
-        write(leaves, values, [None] * len(leaves))
-    now.asked, now.looked = now.asked + 1, now.looked + 1
-    end_recording(now)
-    if not retain:
-        release(history([root]))
-    run_after(due)
-    return True
 
 
 def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:

@@ -1,6 +1,11 @@
 """The backward pass of a recording, as more nodes: the rules run, and what they give is added up by group.
 
 A *group* is what one gradient belongs to: the versions of one leaf, or one node.
+
+    emit(past, seeds, groups, tracks=...)     through a history that is known, by `reverse`
+    pull_back_at_once(...)                    with its history, in one call of machine code; None where Python has to
+                                              look at a node: at hooks, calls, rules that are no programs
+    pulled(seeds, targets, asked)             the one or the other
 """
 
 from __future__ import annotations
@@ -20,11 +25,21 @@ from ..ops.primitive import zeros_of
 from ..tape.node import Node
 from ..tape.record import DETACH, state
 from ..tape.record import record as recorded
+from ..tape.walk import history
 from ..tensor import Tensor, handle
+from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import pull_back
+from .reverse import SUMS, Many, aval_of, noted, pull_back
+from .rule_programs import RulePrograms
 
-__all__ = ["Group", "emit", "emit_with_history", "group_of", "is_looked_at", "recording_rules", "untracked"]
+__all__ = [
+    "OUTSIDE", "RECORDED", "VERSIONS", "Group", "emit", "emit_with_history", "group_of", "is_looked_at",
+    "pull_back_at_once", "pulled", "recording_rules", "untracked", "with_history",
+]  # fmt: skip
+
+#: What is asked for: gradients track, or where something leads to another than the targets, they do; all versions of a
+#: leaf that is a target are meant.  Machine code has the same (`recording_gradients`).
+RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 
 
 @record()
@@ -60,14 +75,71 @@ def recording_rules(tracks: bool):
 
 def emit(
     past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool,
-    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+    many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Run the rules; the gradient of each group as a pending tensor (None: not reached)."""
-    is_kept = is_looked_at(past)
-    with recording_rules(tracks or is_kept):
-        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], hooked)
-        gradients = [_total(group, found, hooked) for group in groups]
+    """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
+    is_kept = config.eager and is_looked_at(past)
+    now, mode = state.now, MODE.get()
+    start, own = now.start, mode.on if tracks or is_kept else mode.off
+    try:  # an interrupt may come at any call from here on
+        now.start = 0
+        if own is not mode:
+            set_in_context(MODE, own)
+        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], many)
+        gradients = [_total(group, found, many) for group in groups]
+    finally:
+        now.start = start
+        if own is not mode:
+            set_in_context(MODE, mode)
     return untracked(gradients) if is_kept and not tracks else gradients
+
+
+def pulled(
+    seeds: Sequence[tuple[Node, Tensor]], targets: Sequence[Node], asked: int, many: Many | None = None
+) -> tuple[bool, list[Tensor | None]]:
+    """True if gradients track, and the pending gradients of nodes (None: not reached).
+
+    asked    `RECORDED`, `OUTSIDE`, or 0 where they are not to track;  many: what seeds are
+    """
+    ends = [r for r, _ in seeds]
+    found = pull_back_at_once(ends, [bar.node for _, bar in seeds], targets, asked, many)
+    if found is not None:
+        return found[0], found[2]
+    past = history(ends)
+    tracks = asked == RECORDED or (asked == OUTSIDE and tracks_outside(past, set(targets)))
+    return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks, many=many)
+
+
+def pull_back_at_once(
+    results: Sequence[Node], bars: Sequence[Node], targets: Sequence[Node] | None, asked: int,
+    many: Many | None = None,
+) -> tuple[bool, Sequence[Node], list[Tensor | None]] | None:  # fmt: skip
+    """True if gradients track, the targets, and their cotangents (None: not reached).
+
+    bars       of each result
+    targets    nodes; None: the leaves of the history
+    asked      see `RECORDED`;  many: what cotangents are many
+
+    None where Python has to look.
+    """
+    programs = RulePrograms.at_once(is_many=many is not None)
+    if programs is None:
+        return None
+    ends = None if targets is None else tuple(targets)
+    try:
+        found = programs.native.pulled(
+            tuple(results), tuple(bars), ends, asked, programs.word, SUMS, programs.used, programs.stamp
+        )
+    finally:
+        programs.note_used()
+    if found is None:
+        return None
+    tracks, *rest = found
+    if ends is None:
+        ends = tuple(rest[: len(rest) // 2])
+        del rest[: len(ends)]
+    there = zip(ends, rest, strict=True)
+    return tracks, ends, [None if g is None else noted(g or zeros_of(aval_of(n, many)).node) for n, g in there]
 
 
 def is_looked_at(past: Sequence[Node]) -> bool:
@@ -91,21 +163,28 @@ def emit_with_history(
     One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero:
     a second derivative that is structurally zero is zero, not an error.
     """
-    gradients = emit(past, seeds, groups, tracks=True)
-    with recording_rules(True):
-        for i, (g, group) in enumerate(zip(gradients, groups, strict=True)):
-            if g is not None and not g.node.kind.out.requires_grad:
-                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(group.nodes[-1])))
+    return with_history(emit(past, seeds, groups, tracks=True), [group.nodes[-1] for group in groups])
+
+
+def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:
+    """Gradients each of which is a function of its target."""
+    for i, g in enumerate(gradients):
+        if g is not None and not g.node.kind.out.requires_grad:
+            with recording_rules(True):
+                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(targets[i])))
     return gradients
 
 
-def _total(
-    group: Group, found: dict[Node, Tensor], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
-) -> Tensor | None:
+def _total(group: Group, found: dict[Node, Tensor], many: Many | None) -> Tensor | None:
+    if not group.hooks and len(group.nodes) == 1:
+        return found.get(group.nodes[0])
     terms = [found[n] for n in group.nodes if n in found]
     if not terms:
         return None
     total = terms[0]
     for term in terms[1:]:
         total = add(total, term)
-    return hooked(group.hooks, total) if group.hooks else total
+    hooks = group.hooks
+    if not hooks:
+        return total
+    return run_hooks(hooks, total) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [total])[0]

@@ -17,17 +17,15 @@ from ..errors import DispatchError, GradientError, caller, with_article
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
-from ..tape.walk import history
+from ..tape.walk import history, uncommon
 from ..tensor import Tensor
-from .again import again, ask_for
 from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
-from .backward_pass import Group, emit_with_history
-from .emitted import emitted
+from .backward_pass import RECORDED, VERSIONS, Group, emit_with_history, pull_back_at_once, with_history
+from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
-from .gradient_keys import live_beside
-from .histories import check_not_released, passed, release
+from .gradient_asks import again, ask_for, live_beside
 from .stretches import in_parts
 
 __all__ = ["grad"]
@@ -76,8 +74,9 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     if create_graph and retain:
-        bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
-        return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
+        found = _at_once(ys, given, targets)
+        if found is not None:
+            return tree.unflatten(structure, _all_used(found, targets, allow_unused))
     if grad_outputs is None and len(ys) == 1 and not create_graph:
         arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
         if arrays is not None:
@@ -103,11 +102,13 @@ def _walked(
     """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     past = history([t.node for t in ys])
-    nodes = [_versions(x.node, past) for x in targets]
-    through = passed(past, [n for found in nodes for n in found])
+    rare = uncommon(past)
+    nodes = _versions(targets, rare)
+    through = [] if create_graph and retain else passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-    check_not_released([n for n in past if n.number > oldest])
+    check_not_released(rare, oldest)
+    del rare  # a list beside the history counts as somebody who may need the values of its nodes
     groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
               for x, found in zip(targets, nodes, strict=True)]
     if create_graph:
@@ -135,25 +136,13 @@ def _all_used(
     return found
 
 
-def _with_history(
-    ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
-) -> Sequence[Tensor | None]:
-    """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
-
-    def run() -> list[Tensor | None]:
-        past = history([t.node for t in ys])
-        nodes = [_versions(x.node, past) for x in targets]
-        oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-        check_not_released([n for n in past if n.number > oldest])
-        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(ys, bars, strict=True)]
-        groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
-                  for x, found in zip(targets, nodes, strict=True) if found]
-        reached = iter(emit_with_history(past, seeds, groups))
-        return [next(reached) if n else None for n in nodes]
-
-    purpose = ("gradients with a history", len(ys), tuple([g is None for g in bars]))
-    roots = [*[t.node for t in ys], *[x.node for x in targets], *[g.node for g in bars if g is not None]]
-    return emitted(purpose, roots, len(ys), len(targets), run, is_cut=False)
+def _at_once(
+    ys: Sequence[Tensor], given: Sequence[Tensor | None], targets: Sequence[Tensor]
+) -> Sequence[Tensor | None] | None:
+    """Gradients that have a history of their own, by one call of machine code; None where Python has to look."""
+    bars = [seed_for(t, g).node for t, g in zip(ys, given, strict=True)]
+    found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
+    return None if found is None else with_history(found[2], found[1])
 
 
 def _in_parts(
@@ -179,9 +168,14 @@ def _in_parts(
     return arrays
 
 
-def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes of a history that are this one, or hold an older value of the same leaf."""
-    return tuple([n for n in past if n is node or (n.leaf is not None and n.leaf is node.leaf)])
+def _versions(targets: Sequence[Tensor], rare: Sequence[Node]) -> list[tuple[Node, ...]]:
+    """Of each target the nodes that are meant: itself, or those of a history that hold a value of its leaf.
+
+    rare    the `uncommon` nodes of the history
+    """
+    leaves = [n for n in rare if n.leaf is not None]
+    nodes = [x.node for x in targets]
+    return [(x,) if x.leaf is None else tuple([n for n in leaves if n.leaf is x.leaf]) for x in nodes]
 
 
 @grad.method(Callable)

@@ -1,4 +1,8 @@
-"""Writing the `.grad` of leaves: at once, so that threads do not go through one another's pending sums."""
+"""The end of a backward pass: the `.grad` of leaves is written, and the history is given up.
+
+Each `.grad` is written at once, so that threads do not go through one another's pending sums.  Of a history it is known
+which part gradients need, and if it was given up before.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,15 @@ import numpy as np
 
 from codegen.garbage import ignoring, set_in_context
 
+from ..errors import GradientError, caller
 from ..mode import MODE
 from ..ops import add
 from ..tape.leaves import leaf
-from ..tape.node import Leaf, Node
+from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock, data
+from ..tape.walk import gradient_inputs
 
-__all__ = ["commit_lock", "unchanged", "write"]
+__all__ = ["check_not_released", "commit_lock", "passed", "release", "unchanged", "write"]
 
 
 def unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:
@@ -49,3 +55,38 @@ def write(
                     identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
         set_in_context(MODE, mode)
+
+
+def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
+    """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
+
+    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    """
+    reached, places = set(targets), []
+    for k, node in enumerate(past):
+        if any([i in reached for i in gradient_inputs(node)]):
+            reached.add(node)
+            places.append(k)
+    return places
+
+
+def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it.
+
+    rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
+    """
+    if any([n.kind.released and n.number > than for n in rare]):
+        raise GradientError(
+            f"second backward through the same graph\n  called at {caller()}\n"
+            "  pass retain_graph=True to the first one, or compute the result again"
+        )
+
+
+def release(past: Sequence[Node]) -> None:
+    """Mark a history as given up; what it kept for gradients is freed."""
+    for node in past:
+        if node.leaf is None:
+            kind = node.kind
+            node.kind = kind.freed or released(kind)
+            if node.value is not None:
+                node.inputs = ()

@@ -40,18 +40,19 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import is_looked_at, recording_rules, untracked
-from .emitted import emitted
+from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
 from .pushing import push_rule
 from .reverse import noted, pull_back
-from .rule_programs import RulePrograms, Wires, begun
+from .rule_programs import PUSH, RulePrograms
 from .rules import call_rule, missing_rule
+from .rules_by_key import again
+from .wires import Wires, begun
 
 __all__ = ["Push", "jvp", "paired", "push_call"]
 
 
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
-#: (`recording_forward`).
+#: (`recording_rules`).
 _LOOK = 1
 
 
@@ -78,11 +79,10 @@ class Push:
         if native is not None and programs is not None:
             try:
                 words, self.dots, self.flags, at, *places = native.begin_forth(
-                    self.order, asked, tuple(given), programs.push_word, programs.used, programs.stamp
+                    self.order, asked, tuple(given), programs.word | PUSH, programs.used, programs.stamp
                 )
-                if at < len(self.order):
-                    self.wires = Wires(words)
-                    self._go_natively(at, native, programs)
+                self.wires = Wires(words)
+                self._go_natively(at, native, programs)
             finally:
                 programs.note_used()
         else:
@@ -109,7 +109,7 @@ class Push:
         while at < len(self.order):
             self._go(at, self.order[at])
             at = native.go_forth(
-                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.push_word, programs.used,
+                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.word | PUSH, programs.used,
                 programs.stamp,
             )  # fmt: skip
 
@@ -133,11 +133,21 @@ class Push:
             self.dots[at] = tangent.node
 
     def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
-        for key, tangent in push_call(node, near).items():
-            if key is node:
+        names = [node] if node.body is not None else [(node, slot) for slot in range(len(node.call.avals))]
+
+        def run() -> list[Tensor | None]:
+            found = push_call(node, near)
+            return [found.get(name) for name in names]
+
+        key = None if self.programs is None else node.call.recorded_key()
+        if key is not None:
+            key = ("jvp", key, tuple([i in near for i in node.inputs]))
+        tangents = again(self.programs, key, [*[t.node for t in near.values()], node, *node.inputs], run)
+        for slot, tangent in enumerate(tangents):
+            if tangent is not None and node.body is not None:
                 self.dots[at] = tangent.node
-            else:
-                self.outputs[at, key[1]] = tangent
+            elif tangent is not None:
+                self.outputs[at, slot] = tangent
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Node | None], near: dict[Node, Tensor]) -> Tensor | None:
         """The tangent of a node of no call, without kinks that cancel."""
@@ -337,30 +347,45 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
-
-    def run() -> list[Tensor]:
+    may_track = MODE.get().tracks and not is_array
+    found = _pushed_at_once([o.node for o in outs], given, may_track) if outs and given else None
+    if found is not None:
+        tracks, *dots = found
+    else:
         past = history([o.node for o in outs])
-        tracks = MODE.get().tracks and not is_array and (
+        tracks = may_track and (
             tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
         )
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
             push = Push(past, given, [o.node for o in outs])
-            dots: list[Any] = [
-                zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, push.results, strict=True)
-            ]
+        dots = untracked(push.results) if is_kept and not tracks else push.results
         if is_watching():
-            watch_pushed(push.pairs(), dots)
-        if is_kept and not tracks:
-            dots = untracked(dots)
-        shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
-        return [*shown, *dots]
+            watch_pushed(push.pairs(), [t for t in dots if t is not None])
+    shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
+    return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
 
-    if not outs or not given:
-        return run()
-    roots = [*[o.node for o in outs], *given, *[d.node for d in given.values()]]
-    purpose = ("tangents", len(outs), len(given), is_array)
-    return [t for t in emitted(purpose, roots, len(outs), len(given), run) if t is not None]
+
+def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_track: bool) -> list[Any] | None:
+    """True if tangents track, and the tangents of results (None: zero), by one call of machine code.
+
+    None where Python has to look at a node of the history (see `backward_pass`).
+    """
+    programs = None if state.now.body else RulePrograms.at_once()
+    if programs is None:
+        return None
+    dots = tuple([t.node for t in given.values()])
+    asked = 0 if not may_track else RECORDED if any([d.kind.out.requires_grad for d in dots]) else OUTSIDE
+    try:
+        found = programs.native.pushed(
+            tuple(results), tuple(given), dots, asked, programs.word | PUSH, programs.used, programs.stamp
+        )
+    finally:
+        programs.note_used()
+    if found is None:
+        return None
+    ends = zip(results, found[1:], strict=True)
+    return [found[0], *[given.get(n) if dot is None else noted(dot) for n, dot in ends]]
 
 
 def _direction(d: Any, primal: Tensor, name: str) -> Tensor:

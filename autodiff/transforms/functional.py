@@ -27,12 +27,10 @@ from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .again import again
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .backward_pass import Group, emit, group_of
-from .emitted import emitted
+from .backward_pass import OUTSIDE, RECORDED, Group, group_of, pulled
 from .gradient import solve
-from .gradient_keys import live_beside
+from .gradient_asks import again, live_beside
 from .stretches import in_parts
 
 __all__ = ["gradient_of", "value_and_grad", "vjp"]
@@ -140,17 +138,12 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
 def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
     """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
     mine = [t.node for t in leaves]
-
-    def run() -> list[Tensor]:
-        past = history([value.node])
-        tracks = MODE.get().tracks and tracks_outside(past, set(mine))
-        groups = [group_of(n) for n in mine]
-        found: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
-        out = value if tracks or not past else record(DETACH, (value,))
-        return [*[zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)], out]
-
-    *gradients, out = emitted(("gradient",), (value.node, *mine), 1, len(mine), run)
-    return gradients, out
+    tracks, found = True, list[Tensor | None]()
+    if value.node.kind.out.requires_grad:
+        tracks, found = pulled([(value.node, seed)], mine, OUTSIDE if MODE.get().tracks else 0)
+    gradients = found or [None] * len(mine)
+    shown = value if tracks else record(DETACH, (value,))
+    return [zeros_like(handle(n)) if g is None else g for g, n in zip(gradients, mine, strict=True)], shown
 
 
 def gradient_of(
@@ -210,14 +203,8 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 elif a.plain and is_plain(tree.leaves(cotangents)):
                     found = _pulled_back(seeds, groups)
                 else:
-
-                    def run() -> list[Tensor | None]:
-                        tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                        return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
-
-                    roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]
-                    purpose = ("pullback", len(results), len(mine), outside)
-                    found = list(emitted(purpose, roots, len(results), len(mine), run))
+                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+                    _, found = pulled(seeds, mine, RECORDED if tracks else 0)
                 return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
             except Exception as error:
                 shorten(error)

@@ -25,23 +25,22 @@ from ..custom.keys import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import end_recording
+from ..tape.ask import end_recording, evaluate
 from ..tape.families import Described, described
-from ..tape.known import BACKWARD, Ask, Known, forget, known, name_plan, plan_of
+from ..tape.known import BACKWARD, NODES, Ask, Known, forget, known, name_plan, plan_of
 from ..tape.misses import compared, note
-from ..tape.node import Node
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans
+from ..tape.node import Node, new_number
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import Said, still_true
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
-from .gradient_keys import Exactly, Gradients
-from .rules import found_out, rules_that_ask
-from .watched_rules import Watches
+from .gradient_asks import Exactly, Gradients, in_order, separate
+from .rules import Watches, found_out, rules_that_ask
 
-__all__ = ["in_order", "separate", "solve"]
+__all__ = ["solve"]
 
 
 def solve(
@@ -50,7 +49,7 @@ def solve(
     *,
     retain: bool,
     also: Sequence[Node] = (),
-    past: Sequence[Node] | None = None,
+    past: list[Node] | None = None,
     live: Sequence[Node] | None = None,
     ask: Ask | None = None,
     through: Sequence[int] | None = None,
@@ -67,37 +66,68 @@ def solve(
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
+    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    if _runs_every_rule() or any([n.hooks for n in what.rare()]) or any([g.hooks for g in groups]):
+        return _computed(what)
     with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-        plan, order, ranks, remade = _planned(Gradients(seeds, groups, retain, also, past, live, ask, through))
+        planned = _planned(what)
+    if planned is None:
+        return _computed(what)
+    plan, order, ranks, remade = planned
     try:
         results = plan.run(order)
     except Misfit:
         plan = remade("a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
+    _end()
+    return in_order(separate(plan, results, order), ranks)
+
+
+def _end() -> None:
     now = state.now
     now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
     if not now.tracing:
         end_recording(now)
-    return in_order(separate(plan, results, order), ranks)
 
 
-def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
-    """Gradients in the order of their groups.   ranks: which group each is of, as a plan has them"""
-    found: list[np.ndarray | None] = [None] * len(ranks)
-    for rank, gradient in zip(ranks, gradients, strict=True):
-        found[rank] = gradient
-    return found
+def _computed(what: Gradients) -> list[np.ndarray | None]:
+    """The gradients where hooks or rules run each time: what they record is computed as any recording is."""
+    since, misses = new_number(), COUNTS.misses
+    # Of the hooks of a loss it is said once: all that is recorded between them is known then.
+    is_pure = all([n.call is None or n.call.is_pure for n in what.rare()])
+    is_known = is_pure and not what.given and not _runs_every_rule()
+    why = _why_unkept(what.rare(), what.groups)  # before the rules run: a hook may remove itself
+    gradients = [None if t is None else t.node for t in emit(what.past, what.seeds, what.groups, tracks=False)]
+    for group in what.groups:
+        group.old = None
+    # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
+    shares = what.ask is None or what.ask.purpose != NODES
+    own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
+    wanted = [*[n for n in gradients if n is not None], *what.wanted, *what.live]
+    evaluate(wanted, ends_recording=False, tracks=what.retain, why=why)  # what is gone through again is stored
+    if why is not None and COUNTS.misses == misses and not is_known:
+        note("backward", why())
+    _end()
+    values: list[np.ndarray | None] = []
+    for node in gradients:
+        value = None if node is None else data(node)
+        values.append(value if value is None or node in own else value.copy())
+        own.discard(node)
+    return values
 
 
 _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 
 
-def _planned(what: Gradients) -> _Planned:
-    """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew."""
+def _planned(what: Gradients) -> _Planned | None:
+    """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew.
+
+    None where rules run each time.
+    """
     ask = what.ask
     found = family = None
-    if ask is not None and not _runs_every_rule():
+    if ask is not None:
         asked = ask, what.live, what.retain, lambda: Exactly.of(what).key
         family = described(*asked)
         found = family.known if family is not None else known(*asked)
@@ -108,7 +138,7 @@ def _planned(what: Gradients) -> _Planned:
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and not _why_unkept(what.past, what.groups):
+        if is_new and _why_unkept(what.rare(), what.groups) is None:
             return _let_pass(what, found)
         # A node that is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
@@ -117,7 +147,7 @@ def _planned(what: Gradients) -> _Planned:
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
-    return plan, order, ranks, lambda why: _planned_exactly(what, found, None, why)[0]
+    return plan, order, ranks, partial(_made_anew, what, found)
 
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
@@ -134,11 +164,19 @@ def _let_pass(what: Gradients, found: Known) -> _Planned:
     plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     plan.grads, plan.computed = grads, computed
     note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, ranks, lambda why: _planned_exactly(what, None, None, why)[0]
+    return plan, order, ranks, partial(_made_anew, what, None)
 
 
-def _planned_exactly(what: Gradients, found: Known | None, family: Described | None, why: str = "") -> _Planned:
-    """Find the plan by an exact key; make it if there is none.
+def _made_anew(what: Gradients, found: Known | None, why: str) -> Plan:
+    planned = _planned_exactly(what, found, None, why)
+    assert planned is not None
+    return planned[0]
+
+
+def _planned_exactly(
+    what: Gradients, found: Known | None, family: Described | None, why: str = ""
+) -> _Planned | None:  # fmt: skip
+    """Find the plan by an exact key; make it if there is none.  None where rules run each time.
 
     found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
     """
@@ -146,10 +184,12 @@ def _planned_exactly(what: Gradients, found: Known | None, family: Described | N
     key, _, number, order, kept, ranks, places, groups = exact or Exactly.of(what)
     named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
-    plan = None if why else _known(key)
-    size = size_of(key, family, order) if plan is None and not why else None
-    if size is not None and not _runs_every_rule():
-        plan = size.plan()
+    size, plan = None, None if why else _known(key)
+    if plan is None and not why:
+        if _why_unkept(what.rare(), what.groups) is not None:
+            return None
+        size = size_of(key, family, order)
+        plan = None if size is None else size.plan()
     count(plan)
     if plan is None:
         plan = make(why, size=size)
@@ -168,7 +208,7 @@ def _runs_every_rule() -> bool:
 
 def _known(key: tuple) -> Plan | None:
     """The plan for this key, if its rules would record the same now."""
-    plan = None if _runs_every_rule() else plans.get(key)
+    plan = plans.get(key)
     return None if plan is None else _if_still_right(plan)
 
 
@@ -190,7 +230,6 @@ def _make(
     why: str = "",
     size: Size | None = None,
 ) -> Plan:
-    why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     asked = state.now.asked
     watches = Watches(past if not why else ())
     # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
@@ -298,35 +337,24 @@ def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
         forget(plan)  # not another that was made under its key since
 
 
-def _why_unkept(past: Sequence[Node], groups: Sequence[Group]) -> str:
-    """Why the rules of a backward run each time; empty where a plan can be kept."""
-    for node in past:
-        if node.hooks:
-            return f"a hook on a {node.kind.out.aval} runs each time"
-        if node.call is not None and not node.call.is_pure:
-            rule = node.call.rule()
-            place = "" if rule is None else f" ({rule.place})"
-            return f"the backward of {node.call.function.__name__}{place} reads what no key can name: it runs each time"
-    if any(g.hooks for g in groups):
-        return "a hook on a leaf runs each time"
-    if config.eager:
-        return "in eager mode everything runs each time"
-    return "anomalies are looked for" if is_watching() else ""
+def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], str] | None:
+    """What says why the rules of a backward run each time; None where a plan can be kept.
 
-
-def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
-    """The gradients of a plan that was run, each in memory of its own: nothing a user holds changes with another.
-
-    order   the recording, for gradients that are values of its nodes
+    rare    the `uncommon` nodes of its history
     """
-    taken: set[int] = set()
-    gradients: list[np.ndarray | None] = []
-    for place, computed in zip(plan.grads, plan.computed, strict=True):
-        if place is None:
-            gradients.append(None)
-        elif computed:
-            gradients.append(results[place] if place not in taken else results[place].copy())
-            taken.add(place)
-        else:
-            gradients.append(data(order[place] if type(place) is int else place).copy())
-    return gradients
+    for node in rare:
+        if node.hooks:
+            return partial("a hook on a {} runs each time".format, node.kind.out.aval)
+        if node.call is not None and not node.call.is_pure:
+            return partial(_reads_unnamed, node.call)
+    if any(g.hooks for g in groups):
+        return lambda: "a hook on a leaf runs each time"
+    if config.eager:
+        return lambda: "in eager mode everything runs each time"
+    return (lambda: "anomalies are looked for") if is_watching() else None
+
+
+def _reads_unnamed(call: Any) -> str:
+    rule = call.rule()
+    place = "" if rule is None else f" ({rule.place})"
+    return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"

@@ -6,12 +6,19 @@
 A hook runs at every backward, cached or not.  What it records is fused like anything else; a value that
 it asks for is computed up to there; it may call backward itself.  An exception keeps its type and is
 told which hook it came from.
+
+Rules and hooks may go back themselves, to any depth.  A backward inside a rule, inside a backward, ... takes about a
+dozen frames a level, and Python allows a thousand in all.  Every few levels the work is therefore handed to a new
+thread, which begins with an empty stack (`call_nested`); the one that handed it over waits.  It records into the same
+recording and in the same grad mode, so nothing but the stack is new.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -21,14 +28,13 @@ from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
-from ..tape.record import DETACH, IDENTITY, identity_of, record, state
+from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor, handle
-from .nesting import call_nested
 
 __all__ = [
-    "Hook", "Removable", "due_after", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "run_after",
-    "run_hooks",
-]
+    "Hook", "Removable", "call_nested", "due_after", "register_hook", "register_post_accumulate_grad_hook",
+    "retain_grad", "run_after", "run_hooks",
+]  # fmt: skip
 
 
 class Hook:
@@ -190,10 +196,12 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     mode = MODE.get()
     for hook in list(hooks.values()):
         try:
-            set_in_context(MODE, mode.on)
+            if mode is not mode.on:
+                set_in_context(MODE, mode.on)
             changed = hook(g)
         finally:
-            set_in_context(MODE, mode)
+            if MODE.get() is not mode:
+                set_in_context(MODE, mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")
@@ -223,3 +231,48 @@ def run_after(due: Sequence[tuple[Sequence[Callable], Tensor]]) -> None:
         if owner.node.leaf.grad is not None:
             for hook in hooks:
                 hook(owner)
+
+
+#: Levels on one stack: at about 12 frames each they take a third of Python's thousand.
+LEVELS = 25
+
+
+class _Depth(threading.local):
+    """The number of rules and hooks that are running on this stack."""
+
+    value = 0
+
+
+_depth = _Depth()
+
+
+def call_nested(f: Callable, *args: Any) -> Any:
+    """f(*args), for a rule or hook that may ask for gradients itself."""
+    _depth.value += 1
+    try:
+        return f(*args) if _depth.value < LEVELS else _on_a_new_stack(f, args)
+    finally:
+        _depth.value -= 1
+
+
+def _on_a_new_stack(f: Callable, args: tuple) -> Any:
+    """f(*args) in a new thread that takes this one's place; what it raises is raised here."""
+    now = state.now
+    result: Any = None
+    error: BaseException | None = None
+
+    def run() -> None:
+        nonlocal result, error
+        use(now)
+        try:
+            result = f(*args)
+        except BaseException as raised:
+            error = raised
+
+    thread = threading.Thread(target=copy_context().run, args=(run,), name="autodiff nested backward")
+    thread.start()
+    thread.join()
+    use(now)
+    if error is not None:
+        raise error
+    return result

@@ -25,8 +25,7 @@ from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .reading import by_output, call_user, context_of, flow_of, needs_of, without_known_history
-from .returned import gradients_by_place
+from .rule_values import by_output, call_user, context_of, flow_of, gradients_by_place, needs_of, without_known_history
 
 __all__ = ["host_backward"]
 

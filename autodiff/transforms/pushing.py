@@ -15,8 +15,7 @@ from ..ops import as_tensor
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
-from .reading import call_user, context_of, needs_of, tensors_of, without_known_history
-from .returned import GradientShapeError
+from .rule_values import GradientShapeError, call_user, context_of, needs_of, tensors_of, without_known_history
 
 __all__ = ["push_rule"]
 

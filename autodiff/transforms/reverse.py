@@ -13,6 +13,9 @@ Worked example: y = sin(x) * x, seed y_bar.
 Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: it meets
 partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
 
+Many at once.  The rows of a Jacobian are passes back through one history.  They are one pass whose cotangents lie along
+an axis 0 of their own: `Many` says how many they are, and makes of what a rule does with one what it does with each.
+
 Zero everywhere.  What a rule of this library gives None for, as that of floor, has a derivative, which is 0: a target
 that nothing else reaches gets zeros.  No rule runs on the way there.  A user's None reaches nothing.
 """
@@ -22,10 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from codegen.garbage import Paused
+from codegen.ir import Aval
 from codegen.records import NamedTuple
 
-from ..errors import GradientError
+from ..errors import Error, GradientError
 from ..mode import MODE
+from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
@@ -35,12 +41,16 @@ from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
-from .rule_programs import RulePrograms, Wires, begun, pulled_by_rule
-from .rules import call_rule, missing_rule
+from .rule_programs import RulePrograms, pulled_by_rule
+from .rules import call_rule, missing_rule, watching_at
+from .rules_by_key import again
+from .wires import Wires, begun
 
-__all__ = ["Cotangent", "noted", "pull_back", "pull_back_masked"]
+__all__ = ["SUMS", "Cotangent", "LooksAtCotangents", "Many", "aval_of", "noted", "pull_back", "pull_back_masked"]
 
 _ADD = named("add")
+#: The kinds of sums that do not track, and of those that do.
+SUMS = (_ADD.memo[False], _ADD.memo[True])
 
 
 class Cotangent(NamedTuple):
@@ -50,36 +60,55 @@ class Cotangent(NamedTuple):
     masked: bool = False
 
 
+class LooksAtCotangents(Error):
+    """A rule that looks at how its cotangent was recorded got many at once: each is to be recorded by itself."""
+
+
+class Many(NamedTuple):
+    """Many cotangents at once, along axis 0 of each.
+
+    size   how many they are
+    each   each(f, given) is f(given), done with each of the given cotangents; f gives tensors, or None
+    """
+
+    size: int
+    each: Callable[[Callable[[list[Tensor]], Sequence[Tensor | None]], Sequence[Tensor]], list[Tensor | None]]
+
+
+def aval_of(node: Node, many: Many | None) -> Aval:
+    """The aval of a node's cotangent, or of many of them."""
+    aval = node.kind.out.aval
+    return aval if many is None else aval.with_shape((many.size, *aval.shape))
+
+
 def pull_back(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node],
-    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node], many: Many | None = None
 ) -> dict[Node, Tensor]:  # fmt: skip
     """The cotangents of `targets`, given those of some results.  A target that is not reached has none.
 
     order     the history of the results, by creation
     seeds     (result, cotangent of its aval)
     targets   nodes of the history
-    hooked    what is done with the hooks of a node and its cotangent
+    many      what cotangents are many
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, hooked)
+    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, many)
     return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
 
 
 def pull_back_masked(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node],
-    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    run = _BackwardPass(order, list(seeds), targets, hooked)
+    run = _BackwardPass(order, list(seeds), targets)
     return {node: run.cotangent(node, at) for node, at in run.reached()}
 
 
 #: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
-#: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents.  Machine
-#: code has the same (`recording_reverse`).
-_OPEN, _MASKED, _ZERO, _TARGET, _CALL = 1, 2, 4, 8, 16
+#: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents; its hooks
+#: have run.  Machine code has the same (`recording_reverse`).
+_OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
 class _BackwardPass:
@@ -93,22 +122,23 @@ class _BackwardPass:
 
     def __init__(
         self, order: Sequence[Node], seeds: Sequence[tuple[Node, Cotangent]], targets: Iterable[Node],
-        hooked: Callable[[dict[Any, Callable], Tensor], Tensor],
+        many: Many | None = None,
     ) -> None:  # fmt: skip
         """Go through a history."""
-        self.order, self.hooked = order if type(order) is list else list(order), hooked
+        self.many = many
+        self.order = order if type(order) is list else list(order)
         self.watch = watcher()
-        self.programs = programs = None if self.watch else RulePrograms.now()
+        self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
         native = None if programs is None else programs.native
         self.slots: dict[int, dict[int, Cotangent]] = {}
         ends = [n for n, _ in seeds]
-        self._targets = tuple(targets)
+        self.targets = tuple(targets)
         if native is not None and programs is not None:
             bars, masked = tuple([c.node for _, c in seeds]), bytes([c.masked for _, c in seeds])
             try:
                 words, self.bars, self.flags, at, *places = native.begin_back(
-                    self.order, (*ends, *self._targets), bars, masked, programs.pull_word, programs.used,
-                    programs.stamp, _ADD.memo[MODE.get().tracks], _added,
+                    self.order, (*ends, *self.targets), bars, masked, programs.word, programs.used,
+                    programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked,
                 )  # fmt: skip
                 self._places = places[len(ends) :]
                 if at >= 0:
@@ -117,7 +147,7 @@ class _BackwardPass:
             finally:
                 programs.note_used()
             return
-        words, self.bars, self.flags, _, *places = begun(self.order, [*ends, *self._targets])
+        words, self.bars, self.flags, _, *places = begun(self.order, [*ends, *self.targets])
         self.wires = Wires(words)
         self._places = places[len(ends) :]
         for at in self._places:
@@ -132,14 +162,14 @@ class _BackwardPass:
 
     def reached(self) -> list[tuple[Node, int]]:
         """The targets that are reached, and their places."""
-        there = zip(self._targets, self._places, strict=True)
+        there = zip(self.targets, self._places, strict=True)
         return [(n, at) for n, at in there if at >= 0 and (self.bars[at] is not None or self.flags[at] & _ZERO)]
 
     def cotangent(self, node: Node, at: int) -> Cotangent:
         """The cotangent of a target that is reached."""
         bar = self.bars[at]
         if bar is None:
-            return Cotangent(zeros_of(node.kind.out.aval).node, True)
+            return Cotangent(zeros_of(aval_of(node, self.many)).node, True)
         return Cotangent(bar, bool(self.flags[at] & _MASKED))
 
     def _note_open(self) -> None:
@@ -151,13 +181,14 @@ class _BackwardPass:
 
     def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
         """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
-        memo = _ADD.memo[MODE.get().tracks]
-        while at >= 0:
-            self._go(at)
-            at = native.go_back(
-                self.order, self.bars, self.flags, self.wires.words, at - 1, programs.pull_word, programs.used,
-                programs.stamp, memo, _added,
-            )  # fmt: skip
+        memo = SUMS[MODE.get().tracks]
+        with Paused():  # nearly all that rules make is still in use
+            while at >= 0:
+                self._go(at)
+                at = native.go_back(
+                    self.order, self.bars, self.flags, self.wires.words, at - 1, programs.word, programs.used,
+                    programs.stamp, memo, _added, self._hooked,
+                )  # fmt: skip
 
     def _go(self, at: int) -> None:
         """Go through one node."""
@@ -173,10 +204,20 @@ class _BackwardPass:
                 self.bars[at] = None
             self._look_closer(at, node, Cotangent(bar, bool(said & _MASKED)))
 
+    def _hooked(self, node: Node, bar: Node) -> Node:
+        """The cotangent of a node as its hooks leave it."""
+        hooks = node.hooks
+        assert hooks is not None
+        if self.many is None:
+            return run_hooks(hooks, noted(bar)).node
+        (t,) = self.many.each(lambda bars: [run_hooks(hooks, bars[0])], [noted(bar)])
+        assert t is not None
+        return t.node
+
     def _look_closer(self, at: int, node: Node, bar: Cotangent) -> None:
         """Go through a node that has a cotangent."""
-        if node.hooks:
-            bar = Cotangent(self.hooked(node.hooks, noted(bar.node)).node, bar.masked)
+        if node.hooks and not self.flags[at] & _RAN:
+            bar = Cotangent(self._hooked(node, bar.node), bar.masked)
         if self.flags[at] & _TARGET:
             self.bars[at] = bar.node
             if not any(map(self._is_open, self.wires.sources(at, node))):
@@ -206,7 +247,19 @@ class _BackwardPass:
         _refuse_released(node)
         COUNTS.rules += 1
         wanted = {i for i, place in zip(inputs, self.wires.of(at), strict=True) if self._is_open(place)}
-        pulled = call_rule(node, {slot: noted(c.node) for slot, c in bars.items()}, wanted)
+
+        def run() -> Sequence[Tensor | None]:
+            given = [noted(c.node) for c in bars.values()]
+            if self.many is None:
+                return call_rule(node, dict(zip(bars, given, strict=True)), wanted)
+            return self.many.each(lambda ones: call_rule(node, dict(zip(bars, ones, strict=True)), wanted), given)
+
+        key = None
+        if self.programs is not None and watching_at(node) is None:
+            key = node.call.recorded_key()
+        if key is not None:
+            key = ("backward", key, self.many is None, tuple(bars), tuple(map(self._is_open, self.wires.of(at))))
+        pulled = again(self.programs, key, [*[c.node for c in bars.values()], node, *inputs], run)
         bars_of_inputs = [None if g is None else Cotangent(g.node) for g in pulled]
         self._give_all(at, node, list(bars.values()), bars_of_inputs)
 
@@ -217,13 +270,31 @@ class _BackwardPass:
         COUNTS.rules += 1
         op = node.kind.op
         masked = bar.masked and op.keeps_mask
-        pulled = None if self.programs is None else self.programs.pull(node, inputs, bar.node, bar.masked)
+        pulled = None
+        if "cancels" in op.traits:
+            pulled = self._cancelled(node, inputs, bar.node, masked)
+        elif self.programs is not None:
+            pulled = self.programs.pull(node, inputs, bar.node, bar.masked, self.many and self.many.each)
         if pulled is None:
-            pulled = _pulled(node, inputs, bar.node, masked)
+            t = handle(bar.node)
+            if self.many is None:
+                found = _pulled(node, inputs, t, masked)
+            else:
+                found = self.many.each(lambda bars: _pulled(node, inputs, bars[0], masked), [t])
+            pulled = [None if t is None else t.node for t in found]
         if None in pulled and not op.discrete:
             self._note_zeros(self.wires.of(at))
         masked = masked or op.masks
         self._give_all(at, node, [bar], [None if g is None else Cotangent(g, masked) for g in pulled])
+
+    def _cancelled(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None]:
+        """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
+        if self.many is not None:
+            raise LooksAtCotangents(f"{node.kind.op.name} looks at how each of its cotangents was recorded")
+        seen = None if self.programs is None else seen_by(bar, node)
+        key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (bar, node, *inputs, *seen[1]))
+        found = again(self.programs, key, given, lambda: _pulled(node, inputs, handle(bar), masked))
+        return [None if t is None else t.node for t in found]
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Cotangent], given: Sequence[Cotangent | None]
@@ -244,22 +315,21 @@ class _BackwardPass:
         out = self.order[at].kind.out
         if not out.requires_grad:
             return
-        assert new.node.kind.out.aval == out.aval, f"cotangent {new.node.kind.out.aval} for {out.aval}"
+        assert new.node.kind.out.aval == aval_of(self.order[at], self.many), f"{new.node.kind.out.aval} for {out.aval}"
         old = self.bars[at]
         total = _sum(None if old is None else Cotangent(old, bool(self.flags[at] & _MASKED)), new)
         self.bars[at] = total.node
         self.flags[at] = self.flags[at] | _MASKED if total.masked else self.flags[at] & ~_MASKED
 
 
-def _pulled(node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None]:
+def _pulled(node: Node, inputs: Sequence[Node], bar: Tensor, masked: bool) -> Sequence[Tensor | None]:
     """Apply the rule of a primitive."""
     op = node.kind.op
     if op.pull is None:
         if op.discrete:
             return [None] * len(inputs)
         raise missing_rule(node)
-    found = pulled_by_rule(node.kind, [handle(n) for n in (bar, node, *inputs)], masked)
-    return [None if t is None else t.node for t in found]
+    return pulled_by_rule(node.kind, [bar, handle(node), *map(handle, inputs)], masked)
 
 
 def _refuse_released(node: Node) -> None:

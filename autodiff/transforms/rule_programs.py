@@ -5,6 +5,7 @@ decided by the kind of the node, by the Outs of what it is given beside, and by 
 whether what it records tracks, and
 
     VJP rule        whether the cotangent is masked        given: the cotangent, the node, its inputs
+                    or many, and is done with each
     JVP rule        which inputs have tangents             given: these (None: none), the node, its inputs
     batching rule   which inputs differ between examples   given: these for all examples, the node, its inputs
 
@@ -13,18 +14,19 @@ When such a rule is met for the second time, it runs on examples, and what it re
     program = programs.pull(node, inputs, bar, masked)
     program.put((bar, node, *inputs))            the cotangents of those inputs that get one
 
-Not so where a rule looks at how its cotangent was recorded (`ops.cancelling`), or runs programs of its own (loops and
-branches), or where methods of the user's were chosen in it: these run each time.
+Not so where a rule runs programs of its own (loops and branches), or where methods of the user's were chosen in it:
+these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules_by_key`).
 """
 
 from __future__ import annotations
 
 import itertools
-from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import ref
+
+import numpy as np
 
 from codegen.garbage import set_in_context
 from codegen.records import NamedTuple
@@ -36,16 +38,16 @@ from ..dispatch import Choices, include, is_observed, observed
 from ..mode import MODE
 from ..tape.lines import Lines
 from ..tape.machine import asks
-from ..tape.node import Kind, Node, Out, Primitive, new_number, put_down
+from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, is_cut, state
+from ..tape.walk import by_number
 from ..tensor import Tensor, handle
-from .emitted import is_repeatable, made_between
 
-__all__ = ["RuleProgram", "RulePrograms", "Wires", "begun", "pulled_by_rule"]
+__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
-_PULL, _PUSH, _BATCH = 0, 1, 2
-_TRACKS, _MASKED, _FIRST_INPUT = 1 << 2, 1 << 3, 8
+_PULL, PUSH, BATCH = 0, 1, 2
+_TRACKS, _MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
 #: The most inputs of which a word says whether they have tangents.
 _MOST_INPUTS = 48
 #: The most rules of one kind that are known: a batching rule for each number of examples is another one.
@@ -59,17 +61,19 @@ class RuleProgram:
     word, outs    what decides beside the kind what the rule records
     steps         kind, value and inputs of each node, behind those that are given; None: the rule runs
     is_never      it runs each time
+    rich          which steps are outputs of a call that are read back: their body, flow and slot
     results       of them all, the cotangent of each input, or the one result; None for none
     reads         which of the nodes that are given it reads
     choices       of dispatch that it relies on
     """
 
-    __slots__ = ("_native", "choices", "given", "is_never", "outs", "reads", "results", "steps", "word")
+    __slots__ = ("_native", "choices", "given", "is_never", "outs", "reads", "results", "rich", "steps", "word")
 
     choices: Choices
     given: int
     reads: Sequence[int]
     results: Sequence[int | None]
+    rich: dict[int, tuple[int | None, Any, int | None]]
 
     def __init__(self, word: int, outs: tuple[Out, ...]) -> None:
         self.word, self.outs = word, outs
@@ -78,17 +82,19 @@ class RuleProgram:
         self._native: Any = None
 
     def learn(
-        self, found: Sequence[Tensor | None], known: dict[Node, int], given: int, start: float, choices: Choices
-    ) -> bool:
+        self, found: Sequence[Tensor | None], known: dict[Node, int], given: int, start: float, choices: Choices,
+        is_users: bool = False,
+    ) -> bool:  # fmt: skip
         """Note what the rule recorded, from the number `start` on.  False where it cannot be put down again.
 
-        found    its results;  known: the places of nodes that it was given, of so many
+        found    its results;  known: the places of nodes that it was given, of so many;  is_users: a user's rule
         """
-        made = made_between([t.node for t in found if t is not None], known)
-        if not all([type(n) is Node and is_repeatable(n, start, {}) for n in made]):
+        made = _made_between([t.node for t in found if t is not None], known)
+        if not all([_is_repeatable(n, start, is_users) for n in made]):
             return False
         place = {**known, **{n: given + k for k, n in enumerate(made)}}
         steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
+        self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
         self.results, self.given, self.choices = [None if t is None else place[t.node] for t in found], given, choices
         read = {i for _, _, picks in steps for i in picks}.union(self.results)
         self.reads = [i for i in range(given) if i in read]
@@ -109,7 +115,15 @@ class RuleProgram:
         """Put it down: its results."""
         assert self.steps is not None
         nodes: list[Any] = list(given)
-        put_down(self.steps, nodes)
+        start = 0
+        for at, fields in self.rich.items():
+            put_down(self.steps[start:at], nodes)
+            kind, _, picks = self.steps[at]
+            made = rich_node(kind, tuple([nodes[i] for i in picks]))
+            made.body, made.flow, made.slot = fields
+            nodes.append(made)
+            start = at + 1
+        put_down(self.steps[start:] if start else self.steps, nodes)
         lines = state.now.lines
         if lines is not None:
             _note_lines(lines, nodes[len(given) :])
@@ -121,41 +135,88 @@ def _note_lines(lines: Lines, nodes: Sequence[Node]) -> None:
     lines.places.update(dict.fromkeys([n.number for n in nodes], lines.at))
 
 
+def _made_between(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
+    """The nodes between what is known and what is wanted, by creation."""
+    made: set[Node] = set()
+    stack = list(wanted)
+    while stack:
+        node = stack.pop()
+        if node not in made and node not in known:
+            made.add(node)
+            stack += node.inputs
+    return sorted(made, key=by_number)
+
+
+def _is_repeatable(node: Node, start: float, is_users: bool) -> bool:
+    """True if a node that a rule made, from the number `start` on, can be put down again."""
+    if node.number < start and node.kind.op is not CONSTANT:
+        return False  # there before
+    if type(node) is not Node and not (is_users and _is_read_back(node)):
+        return False  # with a rule or hooks of its own
+    if is_users and isinstance(node.value, np.ndarray):
+        return False  # it may be lent
+    return node.value is None or (not node.inputs and node.kind.op is LEAF)  # else somebody asked for it
+
+
+def _is_read_back(node: Node) -> bool:
+    """True for an output of a call that is read back, and has no more than that."""
+    return node.slot is not None and node.retained is None and not node.hooks and node.line is None
+
+
 class RulePrograms:
     """The programs of one pass.
 
     native    the machine code that goes through nodes; None: Python does
     used      programs that machine code has used;  stamp: a number of the pass
-    pull_word, push_word, batch_word    the words of rules whose cotangent is not masked, and that have no tangents
+    word      that of a VJP rule whose cotangent is not masked; `PUSH` and `BATCH` make those of other rules of it
     """
 
-    __slots__ = ("_noted", "batch_word", "native", "pull_word", "push_word", "stamp", "used")
+    __slots__ = ("_noted", "native", "stamp", "used", "word")
 
-    def __init__(self, tracks: bool, native: Any) -> None:
-        bits = _TRACKS if tracks else 0
-        self.pull_word, self.push_word, self.batch_word = _PULL | bits, _PUSH | bits, _BATCH | bits
+    def __init__(self, tracks: bool, native: Any, is_many: bool = False) -> None:
+        self.word = (_TRACKS if tracks else 0) | (_MANY if is_many else 0)
         self.native, self.stamp = native, next(_stamps)
         self.used: list[Any] = []
         self._noted: set[RuleProgram] = set()
 
     @classmethod
-    def now(cls) -> RulePrograms | None:
-        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents."""
+    def now(cls, is_many: bool = False) -> RulePrograms | None:
+        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents.
+
+        is_many    rules that go back are done with each of many cotangents
+        """
         now = state.now
         lines = now.lines
         is_shown = MODE.get().anomalies or (lines is not None and lines.is_whole)
         if config.eager or is_shown or is_watched():
             return None
-        return cls(MODE.get().tracks, None if lines is not None or now.captures is not None else asks())
+        native = None if lines is not None or now.captures is not None else asks()
+        return cls(MODE.get().tracks, native, is_many)
 
+    @classmethod
+    def at_once(cls, is_many: bool = False) -> RulePrograms | None:
+        """The same where machine code may go through a whole history, which says what tracks; None where it cannot."""
+        now, mode, native = state.now, MODE.get(), asks()
+        if native is None or now.lines is not None or now.captures is not None or is_watched():
+            return None
+        return None if mode.anomalies or config.eager else cls(False, native, is_many)
 
-    def pull(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None] | None:
-        """The cotangents of the inputs of a node of no call; None where its rule is to run."""
-        word = self.pull_word | (_MASKED if masked else 0)
+    def pull(
+        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, each: Callable | None
+    ) -> list[Node | None] | None:  # fmt: skip
+        """The cotangents of the inputs of a node of no call; None where its rule is to run.
+
+        each    each(f, [bar]) is what f does with each of many cotangents (`reverse.Many`); None: it is one
+        """
+        word = self.word | (_MASKED if masked else 0)
         masked = masked and node.kind.op.keeps_mask
-        return self._put(
-            node, inputs, (bar,), word, lambda examples: pulled_by_rule(node.kind, examples, masked)
-        )
+
+        def run(examples: Sequence[Tensor]) -> Sequence[Tensor | None]:
+            if each is None:
+                return pulled_by_rule(node.kind, examples, masked)
+            return each(lambda bars: pulled_by_rule(node.kind, [*bars, *examples[1:]], masked), examples[:1])
+
+        return self._put(node, inputs, (bar,), word, run)
 
     def push(
         self, node: Node, dots: Sequence[Node | None], rule: Callable[[Sequence[Tensor | None]], Tensor | None]
@@ -164,7 +225,7 @@ class RulePrograms:
 
         dots    tangents of its inputs;  rule    from tangents, the node and its inputs to its tangent
         """
-        word = self.push_word | _which(dots)
+        word = self.word | PUSH | _which(dots)
         return self._put(node, node.inputs, dots, word, lambda examples: [rule(examples)])
 
     def batch(
@@ -175,7 +236,7 @@ class RulePrograms:
         xs      inputs for all examples, None for those that do not differ
         rule    from these, the node and its inputs to what it is for all examples
         """
-        word = self.batch_word | _which(xs)
+        word = self.word | BATCH | _which(xs)
 
         def run(examples: Sequence[Tensor | None]) -> list[Tensor] | None:
             mode = MODE.get()
@@ -190,9 +251,9 @@ class RulePrograms:
 
     def note_used(self) -> None:
         """Note the programs that machine code has used."""
-        for program in self.used if is_observed() else ():
-            self._note(program.entry)
-        self.used.clear()
+        if is_observed():
+            for program in self.used:
+                self._note(program.entry)
 
     def _note(self, program: RuleProgram) -> None:
         """Note that a program is used: whoever observes choices relies on those of its rule."""
@@ -216,7 +277,7 @@ class RulePrograms:
             if len(rules) >= _MOST_RULES:
                 del rules[0]
             found = RuleProgram(word, outs)
-            found.is_never = kind.op.has_regions or "cancels" in kind.op.traits
+            found.is_never = kind.op.has_regions
             rules.append(found)
             return None
         given = (*beside, node, *inputs)
@@ -253,7 +314,9 @@ def _tell_machine(kind: Kind) -> None:
     native = asks()
     if native is not None:
         programs = kind.rules.programs
-        known = [p for p in programs if p.steps is not None]
+        # Of an operation with a kink Python looks at the tangents, too (`forward`).
+        has_kink = "cancels" in kind.op.traits
+        known = [p for p in programs if p.steps is not None and not (p.word & 3 == PUSH and has_kink)]
         kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in known])
 
 
@@ -306,45 +369,8 @@ def _learn(
     if found is None or now.asked != asked or users_methods(choices):
         return
     if program.word & 3 == _PULL:
-        ends = outs[2:]
-        if any([t is not None and t.aval != o.aval for t, o in zip(found, ends, strict=True) if o is not None]):
+        size = program.outs[0].shape[:1] if program.word & _MANY else ()
+        ends = [o.aval.with_shape((*size, *o.shape)) for o in outs[2:] if o is not None]
+        if any([t is not None and t.aval != aval for t, aval in zip(found, ends, strict=True)]):
             return
     program.learn(found, number, len(given), start, choices)
-
-
-def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
-    """The beginning of a pass: its wires, nothing for each node, a flag for each, 0, the places of nodes.
-
-    A place is -1 for a node that is not in the pass.  Machine code does the same (`recording_rules`).
-    """
-    place = {n: k for k, n in enumerate(order)}
-    inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
-    starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
-    words = array("i", [*starts, *itertools.chain.from_iterable(inputs)]).tobytes()
-    return [words, [None] * len(order), bytearray(len(order)), 0, *[place.get(n, -1) for n in asked]]
-
-
-class Wires:
-    """The wires between the nodes of a pass.
-
-    words     the same as machine code reads it (`recording_rules`)
-    """
-
-    __slots__ = ("_all", "words")
-
-    def __init__(self, words: bytes) -> None:
-        self.words = words
-        self._all = memoryview(words).cast("i")
-
-    def of(self, at: int) -> Sequence[int]:
-        """The places of the inputs of the node at a place; -1 for one that is not in the pass."""
-        return self._all[self._all[at] : self._all[at + 1]]
-
-    def sources(self, at: int, node: Node) -> Sequence[int]:
-        """The places of the inputs that gradients of the node at a place flow to."""
-        found = self.of(at)
-        if type(node) is Node:
-            return found
-        if node.leaf is not None:
-            return ()
-        return found if node.flow is None else found[node.flow]

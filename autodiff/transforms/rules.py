@@ -1,38 +1,55 @@
-"""Applying the rule of a custom function: its backward, in terms of tensors; host rules go to `host_rules`."""
+"""Applying the rule of a custom function: its backward, in terms of tensors; host rules go to `host_rules`.
+
+A plan that serves other numbers has the rules of its backward run under watch:
+
+    watches = Watches(past)
+    with watches.open():
+        gradients = emit(...)          # rules get watched numbers (`custom.watching`)
+    watches.keys()                     # what they looked at counts by value from now on
+    plan.formulas = watches.formulas(plan.gather)
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from codegen.lazily import later
 
 from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
+from ..tape.leaves import leaf
 from ..tape.misses import note as explained
 from ..tape.node import Node
+from ..tape.plan import Formulas, source
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .nesting import call_nested
-from .watched_rules import watching_at
+from .hooks import call_nested
 
 if TYPE_CHECKING:
     from ..custom import boundary, host, reads
+    from ..custom import call as calls
+    from ..custom import watching as watches
     from ..custom.call import CustomCall
-    from . import host_rules, reading, returned
+    from ..custom.watching import Watching
+    from . import host_rules, rule_values
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
     host = later("autodiff.custom.host")
     reads = later("autodiff.custom.reads")
     host_rules = later("autodiff.transforms.host_rules")
-    reading = later("autodiff.transforms.reading")
-    returned = later("autodiff.transforms.returned")
+    rule_values = later("autodiff.transforms.rule_values")
+    calls = later("autodiff.custom.call")
+    watches = later("autodiff.custom.watching")
 
-__all__ = ["call_rule", "found_out", "missing_rule", "rules_that_ask"]
+__all__ = ["Watches", "call_rule", "found_out", "missing_rule", "rules_that_ask", "watching_at"]
+
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
 found_out: dict[ref[Any], str] = {}
@@ -70,7 +87,7 @@ def missing_rule(node: Node) -> GradientError:
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
     """The cotangents of a call's inputs, in the order of the boundary's `flow`."""
     call: CustomCall = node.call
-    flow = reading.flow_of(node)
+    flow = rule_values.flow_of(node)
     if call.transparent:
         return [cotangents.get(slot) for slot in range(len(flow))]
     rule = call.rule()
@@ -102,29 +119,29 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
 def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
     """Run a rule: what it computes is recorded."""
     call: CustomCall = node.call
-    needs = reading.needs_of(call, places.__contains__)
+    needs = rule_values.needs_of(call, places.__contains__)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
-    tensor_at, none = reading.tensors_of(node), reading.zeros_or_none
-    ctx = reading.context_of(own, tensor_at, needs, places.__contains__, node)
-    given = reading.by_output(
+    tensor_at, none = rule_values.tensors_of(node), rule_values.zeros_or_none
+    ctx = rule_values.context_of(own, tensor_at, needs, places.__contains__, node)
+    given = rule_values.by_output(
         call,
         lambda slot: handle(cotangents[slot].node) if slot in cotangents else none(call, call.avals[slot]),
         lambda place: none(call, node.inputs[place].kind.out.aval),
     )
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
-    given_back = reading.call_user(partial(call_nested, run), rule, call, tensor_at, (ctx, *given), where)
-    nodes = {p: node.inputs[p] for p in reading.flow_of(node)}
-    bars = returned.gradients_by_place(call, given_back, needs, nodes, places, where)
+    given_back = rule_values.call_user(partial(call_nested, run), rule, call, tensor_at, (ctx, *given), where)
+    nodes = {p: node.inputs[p] for p in rule_values.flow_of(node)}
+    bars = rule_values.gradients_by_place(call, given_back, needs, nodes, places, where)
     if now.asked != asked:
         _report(rule)
     if now.looked - now.bounded == looked:
         return bars
     sources = [*[g.node for g in cotangents.values()], *nodes.values()]
     which = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
-    return reading.without_known_history(bars, rule, node, sources, which)
+    return rule_values.without_known_history(bars, rule, node, sources, which)
 
 
 def _report(rule: Any) -> None:
@@ -141,3 +158,91 @@ def _report(rule: Any) -> None:
         import logging  # most rules do not
 
         logging.getLogger("autodiff").info(found_out[ref(rule)])
+
+
+class _Open(threading.local):
+    """The watches of the rules that run in this thread, innermost backward last."""
+
+    def __init__(self) -> None:
+        self.now: dict[Node, Watching] = {}
+
+
+_open = _Open()
+
+
+def watching_at(node: Node) -> Watching | None:
+    """The watch on the rule of this boundary; None: it gets plain numbers."""
+    return _open.now.get(node)
+
+
+@contextmanager
+def _opened(watching: dict[Node, Watching]) -> Iterator[None]:
+    before, _open.now = _open.now, watching
+    try:
+        yield
+    finally:
+        _open.now = before
+        for w in watching.values():
+            w.watch.is_open = False
+
+
+#: Stands for an input that is computed anew each time, so that a plan holds nobody's arrays.
+_NOTHING = leaf(np.zeros(0)).node
+
+
+class Watches:
+    """The watches of all calls in a history, whose keys were asked for just now."""
+
+    def __init__(self, past: Sequence[Node]) -> None:
+        #: Calls that read numbers: the structure of each, and its numbers, as they were before its rule ran.
+        reading = [n for n in past if n.call is not None and n.call.numbers]
+        self._calls = {n: (n.call.structure, list(n.call.numbers)) for n in reading}
+        found = [(n, watches.watched(n.call)) for n in self._calls]
+        self._by_node = {n: w for n, w in found if w is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_node)
+
+    def open(self) -> Any:
+        """A context in which rules get watched numbers."""
+        return _opened(self._by_node)
+
+    def see_returned(self, gradients: Sequence[Any]) -> None:
+        """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""
+        nodes = [source(g.node) for g in gradients if g is not None]
+        for w in self._by_node.values():
+            for node in nodes:
+                if node in w.watch.leaves:
+                    w.watch.see(w.watch.leaves[node][0])
+
+    def see_all(self) -> None:
+        """Every number counts by value."""
+        for w in self._by_node.values():
+            w.watch.looked.update(range(len(w.watch.numbers)))
+
+    def keys(self) -> dict[Node, Any]:
+        """The keys of the calls, now that it is known what their rules look at: that counts by value from now on."""
+        keys = {}
+        for node, (structure, numbers) in self._calls.items():
+            watching = self._by_node.get(node)
+            rule = node.call.rule()
+            if rule is not None:
+                calls.note_looks(structure, range(len(numbers)) if watching is None else watching.watch.looked)
+        for node, (structure, numbers) in self._calls.items():
+            keys[node] = calls.key_of(structure, numbers, calls.LOOKS.get(structure, ()))
+        return keys
+
+    def looked_at_array(self) -> bool:
+        """True if a rule has looked at the contents of an array."""
+        return any(type(w.watch.numbers[i]) is np.ndarray for w in self._by_node.values() for i in w.watch.looked)
+
+    def let_go(self, gathered: Sequence[Any]) -> tuple:
+        """A plan's inputs without what the rules read: formulas put the present values in their places."""
+        mine = {x for w in self._by_node.values() for x in w.watch.leaves}
+        return tuple([_NOTHING if isinstance(x, Node) and x in mine else x for x in gathered])
+
+    def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
+        """Formulas of the inputs of a plan for other numbers; None when they do not depend on any."""
+        if not self._by_node:
+            return None
+        return Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()}) or None

@@ -2,40 +2,53 @@
 
 A Jacobian is made of rows by reverse mode, or of columns by forward mode, whichever are fewer.  The function is
 recorded once, and so is a pass; many passes are done at once, as `vmap` does it: what are products of a matrix and
-a vector in one are products of matrices in all of them.  A few passes are done one after the other, and so are those
-of a rule that needs values or is not known for many examples.
+a vector in one are products of matrices in all of them.  Passes are done one after the other where a few are too large
+together, and where a rule needs values or is not known for many examples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from functools import lru_cache, partial, wraps
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..errors import GradientError, caller, with_article
+from ..errors import ConcretizationError, GradientError, caller, with_article
 from ..mode import MODE
-from ..ops import as_tensor, stack, zeros_like
+from ..ops import as_tensor, concatenate, stack, zeros_like
+from ..ops.batching import with_examples
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
-from ..tape.leaves import leaf
+from ..tape.leaves import leaf, leaf_node
 from ..tape.node import Node
 from ..tape.plan import data
-from ..tape.walk import history
+from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
 from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
-from .backward_pass import emit, group_of, is_looked_at, recording_rules, untracked
-from .batch.passes import at_once, together
-from .emitted import emitted
+from .backward_pass import OUTSIDE, group_of, is_looked_at, pulled, recording_rules, untracked
+from .batch.walk import NoBatchRule, of_each
 from .forward import Push, jvp, paired
 from .functional import gradient_of
 from .gradient import solve
+from .reverse import LooksAtCotangents, Many
 
-__all__ = ["hessian", "hvp", "jacobian"]
+__all__ = ["hessian", "hvp", "jacobian", "many"]
+
+#: Fewer passes are done one after the other where memory does not suffice for all at once.
+FEWEST = 8
+
+#: At most this many elements of one intermediate result, of all passes that are done at once: 32 MB of float64.
+LIMIT = 1 << 22
+
+#: At most this many elements of unit tensors that are kept.
+FEW = 4096
+
+#: From unit tensors along axis 0, and what is done with each (None: from one), to the results of passes.
+_Run = Callable[[Tensor, Many | None], Sequence[Any]]
 
 
 def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Callable:
@@ -68,8 +81,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
             results = [_float_result(r, name) for r in results]
             rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
             by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-            blocks = _known(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
-            return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
+            return tree.unflatten(structure, [a.unflatten(row) for row in _matrices(results, a, by_row)])
         except Exception as error:
             shorten(error)
             raise
@@ -88,6 +100,89 @@ def _float_result(x: Any, name: str) -> Tensor:
     raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
 
 
+def _matrices(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]]:
+    """The derivatives of each result by each argument."""
+    over, across = (results, a.leaves) if by_row else (a.leaves, results)
+    passes = [_passes(t, results, a, by_row) for t in over]
+    if a.plain:
+        evaluate([x.node for found in passes for x in found if isinstance(x, Tensor)])
+        arrays = iter(plain_results([x for found in passes for x in found]))
+        passes = [[next(arrays) for _ in across] for _ in over]
+    axis = 0 if by_row else -1
+    return [
+        [_block(passes[k][j] if by_row else passes[j][k], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
+        for k, r in enumerate(results)
+    ]
+
+
+def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
+    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, in C order.
+
+    Each leaf, or result, has what they give along axis 0: a tensor, an array from plain code, or None for zero.
+    """
+    past = history([t.node] if by_row else [r.node for r in results])
+    across = a.leaves if by_row else results
+    if not past or not t.size:
+        return [None] * len(across)
+    run = _back(t, a) if by_row else _push(t, past, results, a)
+    count = min(t.size, LIMIT // max(largest(past), t.size, 1))
+    if count >= min(t.size, FEWEST):
+        try:
+            return _in_blocks(run, t, count, a.plain)
+        except (ConcretizationError, GradientError, NoBatchRule):
+            pass  # one by one each of them finds its values, or says what is wrong
+    if by_row:
+        if a.plain:
+            evaluate([r.node for r in results])
+        each = [_row(t.node, past, e, a) for e in _basis(t)]
+    else:
+        each = [list(run(e, None)) for e in _basis(t)]
+        if a.plain:
+            evaluate([d.node for dots in each for d in dots if d is not None])
+            each = [[None if d is None else data(d.node) for d in dots] for dots in each]
+    return [_stacked([found[k] for found in each], like, a.plain) for k, like in enumerate(across)]
+
+
+def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]:
+    """The results of a pass for each unit tensor of the aval of `like`, so many at once.
+
+    Where these are all, they are not computed yet.
+    """
+    blocks: list[list[Any]] = []
+    for start in range(0, like.size, count):
+        size = min(count, like.size - start)
+        units = (_known_units if size * like.size <= FEW else _units)(like.shape, like.dtype, start, start + size)
+        found = list(run(handle(units), many(size)))
+        if count >= like.size:
+            return found
+        if is_plain:
+            evaluate([t.node for t in found if t is not None])
+            found = [None if t is None else data(t.node) for t in found]
+        blocks.append(found)
+    joined = np.concatenate if is_plain else concatenate
+    return [None if parts[0] is None else joined(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> Node:
+    """Unit tensors from `start` to `stop`, along axis 0."""
+    columns = int(np.prod(shape))
+    return leaf_node(np.eye(stop - start, columns, start, dtype).reshape(stop - start, *shape))
+
+
+_known_units = lru_cache(16)(_units)
+
+
+def many(size: int) -> Many:
+    """So many cotangents, or tangents, at once."""
+    return Many(size, partial(_each, size))
+
+
+def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence[Tensor]) -> list[Tensor | None]:
+    """f of each of so many tensors along axis 0 of the given ones."""
+    pairs = of_each(f, given, [True] * len(given), size)
+    return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in pairs]
+
+
 def _basis(t: Tensor) -> Iterator[Tensor]:
     """The unit tensors of an aval, in C order."""
     for i in range(t.size):
@@ -96,101 +191,39 @@ def _basis(t: Tensor) -> Iterator[Tensor]:
         yield leaf(e)
 
 
-def _known(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]] | None:
-    """By passes that were recorded for such a function before; None where none were."""
-    over = results if by_row else a.leaves
-    if not (results and a.leaves and all([t.size for t in over])):
-        return None
+def _back(r: Tensor, a: Arguments) -> _Run:
+    """Passes back from one result."""
+    mine, asked = [x.node for x in a.leaves], OUTSIDE if MODE.get().tracks and not a.plain else 0
 
-    def run() -> list[Tensor | None] | None:
-        passes: list[Tensor | None] = []
-        for t in over:
-            past = history([t.node]) if by_row else history([r.node for r in results])
-            one = (_back if by_row else _push)(t, past, results, a)
-            found = at_once(one, t, past) if past else [None] * len(a.leaves if by_row else results)
-            if found is None:
-                return None
-            passes += found
-        return passes
+    def back(units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
+        try:
+            return pulled([(r.node, units)], mine, asked, many)[1]
+        except LooksAtCotangents:
+            assert many is not None
+            return many.each(lambda one: pulled([(r.node, one[0])], mine, asked)[1], [units])
 
-    roots = [t.node for t in (*results, *a.leaves)]
-    purpose = ("jacobian", by_row, a.plain, len(results), len(a.leaves))
-    passes = emitted(purpose, roots, len(results), len(a.leaves), run, first=lambda: None)
-    if passes is None:
-        return None
-    if a.plain:
-        evaluate([t.node for t in passes if t is not None])
-        passes = plain_results(passes)
-    # Which of the passes belongs to a result and an argument: those of one result, or of one argument, are neighbours.
-    down, across, axis = (len(a.leaves), 1, 0) if by_row else (1, len(results), -1)
-    return [
-        [_block(passes[i * down + j * across], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
-        for i, r in enumerate(results)
-    ]
+    return back
 
 
-def _back(r: Tensor, past: Sequence[Node], _: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
-    """A pass back from one result."""
-    groups, tracks = [group_of(x.node) for x in a.leaves], not a.plain and _tracks(past, a)
-    return lambda e: emit(past, [(r.node, e)], groups, tracks=tracks)
+def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) -> _Run:
+    """Passes forward from one argument."""
+    tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
 
-
-def _push(x: Tensor, past: Sequence[Node], results: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
-    """A pass forward from one argument."""
-    tracks = not a.plain and _tracks(past, a)
-
-    def push(e: Tensor) -> list[Any]:
+    def push(given: list[Tensor]) -> list[Tensor | None]:
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
-            dots = Push(past, {x.node: e}, [r.node for r in results]).results
+            dots = Push(past, {x.node: given[0]}, [r.node for r in results]).results
         return untracked(dots) if is_kept and not tracks else dots
 
-    return push
+    return lambda units, many: push([units]) if many is None else many.each(push, [units])
 
 
-def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
-    """By reverse mode: one pass for each entry of each result."""
-    blocks = []
-    for r in results:
-        past = history([r.node])
-        rows = together(_back(r, past, results, a), r, past, a.plain) if past else [None] * len(a.leaves)
-        if rows is None:
-            if a.plain:
-                evaluate([t.node for t in results])
-            each = [_row(r.node, past, e, a) for e in _basis(r)]
-            rows = [_stacked([row[j] for row in each], x, a.plain) for j, x in enumerate(a.leaves)]
-        blocks.append([_block(row, r, x, 0, a.plain) for row, x in zip(rows, a.leaves, strict=True)])
-    return blocks
-
-
-def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[Any]:
-    groups = [group_of(x.node) for x in a.leaves]
+def _row(result: Node, past: list[Node], e: Tensor, a: Arguments) -> list[Any]:
+    """One pass back, for a rule that needs values."""
     if a.plain:
-        return list(solve([(result, e)], groups, retain=True, past=past))
-    return list(emit(past, [(result, e)], groups, tracks=_tracks(past, a)))
-
-
-def _tracks(past: Sequence[Node], a: Arguments) -> bool:
-    return MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
-
-
-def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
-    """By forward mode: one push for each entry of each argument."""
-    past = history([r.node for r in results])
-    columns: list[list[Any]] = []  # argument, result
-    for x in a.leaves:
-        push = _push(x, past, results, a)
-        found = together(push, x, past, a.plain)
-        if found is None:
-            each = [push(e) for e in _basis(x)]
-            if a.plain:
-                evaluate([d.node for dots in each for d in dots if d is not None])
-                each = [[None if d is None else data(d.node) for d in dots] for dots in each]
-            found = [_stacked([dots[k] for dots in each], r, a.plain) for k, r in enumerate(results)]
-        columns.append(found)
-    return [
-        [_block(columns[j][k], r, x, -1, a.plain) for j, x in enumerate(a.leaves)] for k, r in enumerate(results)
-    ]
+        return list(solve([(result, e)], [group_of(x.node) for x in a.leaves], retain=True, past=past))
+    asked = OUTSIDE if MODE.get().tracks else 0
+    return pulled([(result, e)], [x.node for x in a.leaves], asked)[1]
 
 
 def _stacked(slices: Sequence[Any], like: Tensor, is_plain: bool) -> Any:
@@ -213,7 +246,8 @@ def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) ->
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
         return zeros[()] if is_plain else leaf(zeros)
     if is_plain:
-        return np.ascontiguousarray(np.moveaxis(passes, 0, axis)).reshape(shape)[()]
+        turned = passes if axis == 0 else np.ascontiguousarray(np.moveaxis(passes, 0, axis))
+        return turned.reshape(shape)[()]
     turned = passes if axis == 0 else transposed(passes, (*range(1, passes.ndim), 0))
     return reshaped(turned, shape)
 

@@ -66,7 +66,6 @@ class RecordLayout:
     start_kind: Any
     counts: Any
     plans: Any
-    emissions: Any
     lock: Any
     operations: tuple[Any, Any]
     told: Callable[[Any, list], Any]

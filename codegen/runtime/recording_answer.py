@@ -14,10 +14,25 @@ from __future__ import annotations
 from ..native import borrowed, local, native, obj, ptr, u64, unlikely
 from .recording_entries import walk
 from .recording_hash import Digest
-from .recording_keys import VALUE, found_in, key_object, list_of_found, walked
-from .recording_objects import bytes_at, clear_error, dec, failed, object_of, tuple_item, tuple_size
+from .recording_keys import VALUE, key_object, list_of_found, walked
+from .recording_objects import (
+    bytes_at,
+    clear_error,
+    dec,
+    dict_item,
+    exchange,
+    failed,
+    inc,
+    int_of,
+    int_value,
+    list_item,
+    object_of,
+    set_list,
+    tuple_item,
+    tuple_size,
+)
 from .recording_run import AnswerBlock, run
-from .recording_structs import RawNode, RawRecording, tape
+from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, tape
 
 __all__ = ["answer_value", "ask"]
 
@@ -25,9 +40,18 @@ __all__ = ["answer_value", "ask"]
 @native
 def looked_up(key: ptr) -> ptr[AnswerBlock]:
     """The answer that is known for a key; null for none."""
-    found = found_in(tape.plans, key, tape.answer_type)
-    if found is None:
+    entry = dict_item(tape.plans.entries, key)
+    if entry is None:
         return None
+    found = list_item(entry, 0)
+    if ptr[RawObject](found).type is not tape.answer_type:
+        return None
+    if list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
+        clock = int_of(int_value(tape.plans.clock) + 1)
+        if clock is not None:
+            inc(clock)
+            exchange(ptr[ptr](tape.plans) + CLOCK, clock)
+            set_list(entry, 1, clock)
     a = ptr[AnswerBlock](bytes_at(found)[0])
     return a if a.valid[0] is tape.true else ptr[AnswerBlock](0)
 

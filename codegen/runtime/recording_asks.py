@@ -2,15 +2,14 @@
 
     asks = Asks(layout, code)
     asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
-    asks.behind_of(...), asks.history_of(...)      see `recording_behind`
+    asks.history_of(...), asks.uncommon_of(...), asks.largest_of(...)      see `recording_walk`
     asks.family_of(...)                   see `recording_families`
-    asks.placed(...), asks.put(...), asks.digest_of(...)      see `recording_program`
+    asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
-    asks.wired(...)                       see `recording_rules`
     asks.begin_back(...), asks.go_back(...)       see `recording_reverse`
-    asks.begin_forth(...), asks.go_forth(...)     see `recording_forward`
+    asks.pulled(...), asks.pushed(...)    see `recording_gradients`
+    asks.begin_forth(...), asks.go_forth(...)     see `recording_rules`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
-    asks.reads(...)                       the nodes that are read of a recording that is looked up
     asks.steps(...)                       nodes to put down, the program of a rule say
     asks.rules(...)                       the rules of a kind
     asks.piece(...)                       a piece of a recording, as `recording_piece` has it
@@ -34,10 +33,8 @@ from . import (
     engine,
     object_heads,
     recording_answer,
-    recording_behind,
-    recording_exact,
     recording_families,
-    recording_forward,
+    recording_gradients,
     recording_interpret,
     recording_keys,
     recording_piece,
@@ -47,22 +44,25 @@ from . import (
     recording_run,
     recording_steps,
     recording_structs,
+    recording_walk,
 )
 from .native import OFFSETS, Self, native
 from .record_layout import RecordLayout
 from .slots import offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeReads", "NativeRules", "NativeSteps", "has_known_slots"]
+__all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps", "has_known_slots"]
 
 ASKS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember,
-    recording_behind.behind_of, recording_behind.history_of, recording_exact.exact_of, recording_families.family_of,
+    recording_walk.history_of, recording_walk.uncommon_of, recording_walk.largest_of,
+    recording_keys.exact_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
-    recording_program.placed, recording_program.put, recording_program.digest_of,
+    recording_program.placed, recording_program.digest_of,
     recording_reverse.begin_back, recording_reverse.go_back,
-    recording_forward.begin_forth, recording_forward.go_forth, recording_rules.wired,
+    recording_gradients.pulled, recording_gradients.pushed,
+    recording_rules.begin_forth, recording_rules.go_forth,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
@@ -81,15 +81,6 @@ class NativeAnswer(Self):
     ranks: Sequence[int]
     told: tuple
     calls: Sequence[int]
-
-
-class NativeReads(Self):
-    """The nodes of a recording that are read, by canonical numbers: the address of their count, and where these are.
-
-    entry    what reads them
-    """
-
-    entry: Any
 
 
 class NativeSteps(Self):
@@ -115,7 +106,7 @@ def has_known_slots(layout: RecordLayout) -> bool:
     raw = recording_structs
     pairs: list[tuple[type[Struct], type]] = [
         (raw.RawOut, layout.out), (raw.RawKind, layout.kind), (raw.RawRich, layout.rich), (raw.RawLeaf, layout.leaf),
-        (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)), (raw.RawTable, type(layout.emissions)),
+        (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)),
         (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawMode, layout.mode_type),
         (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
     ]  # fmt: skip
@@ -142,9 +133,9 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float, "str_type": str,
         "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "reads_type": NativeReads, "rules_type": NativeRules, "leaf_op": leaf_op,
+        "answer_type": NativeAnswer, "rules_type": NativeRules, "leaf_op": leaf_op,
         "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases, "plans": layout.plans,
-        "emissions": layout.emissions, "counts": layout.counts, "lock": layout.lock, "counter": layout.counter,
+        "counts": layout.counts, "lock": layout.lock, "counter": layout.counter,
         "out_of_range": OutOfRange, "first_limit": first_limit, "pending_limit": pending_limit, "few": few,
         "told": layout.told, "call_name": "call", "acquire_name": "acquire", "release_name": "release",
         "new_array": np.empty, "run_as_name": "run_as",
@@ -163,11 +154,13 @@ class Asks:
     def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
         write_files_at_the_end()
-        self.key_of, self.ask, self.behind_of = library.key_of, library.ask, library.behind_of
-        self.history_of, self.exact_of = library.history_of, library.exact_of
-        self.placed, self.put, self.digest_of = library.placed, library.put, library.digest_of
+        self.key_of, self.ask, self.exact_of = library.key_of, library.ask, library.exact_of
+        self.history_of, self.uncommon_of = library.history_of, library.uncommon_of
+        self.largest_of = library.largest_of
+        self.placed, self.digest_of = library.placed, library.digest_of
         self.begin_back, self.go_back = library.begin_back, library.go_back
-        self.begin_forth, self.go_forth, self.wired = library.begin_forth, library.go_forth, library.wired
+        self.pulled, self.pushed = library.pulled, library.pushed
+        self.begin_forth, self.go_forth = library.begin_forth, library.go_forth
         self.family_of, self.scheduled, self.interpreted = library.family_of, library.scheduled, library.interpreted
         self.learn_piece, self.piece_of, self.finish_piece = (
             library.learn_piece, library.piece_of, library.finish_piece,
@@ -214,15 +207,6 @@ class Asks:
         block[-1] = id(made)
         made.owned = (block, arrays, tuple(arguments), tuple(groups))
         made.plan = plan
-        return made
-
-    def reads(self, places: Sequence[int], entry: Any) -> NativeReads:
-        """Note that the nodes at these places are read."""
-        table = (ctypes.c_int64 * len(places))(*places)
-        block = (ctypes.c_int64 * 2)(len(places), ctypes.addressof(table))
-        made = NativeReads(struct.pack("P", ctypes.addressof(block)))
-        made.owned = (block, table)
-        made.entry = entry
         return made
 
     def steps(

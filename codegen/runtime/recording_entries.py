@@ -3,9 +3,12 @@
     begin()                a walk with no entries
     reach(hot, node, flags)    meet a node: its entry
     entry_of(node)         the entry of a node that was met
+    put_in_order()         entries with a place by the number of their node, in order: as the recording was made
 
 A walk allocates no object and runs no Python, so it holds no node.  A node keeps the place of its entry in `mark`; the
 entry names the node, so a mark that an earlier walk left counts for nothing.  The memory is kept for the next walk.
+
+Numbers are odd words, or objects where a node was put between two others; those are sorted by a heap.
 """
 
 # mypy: ignore-errors
@@ -14,12 +17,14 @@ entry names the node, so a mark that an earlier walk left counts for nothing.  T
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
-from .recording_objects import inc, resized
+from .object_heads import RawObject
+from .recording_objects import float_value, inc, int_value, resized, set_bytes
 from .recording_structs import RawNode, tape
 
 __all__ = [
     "CHEAP", "DONE", "KEPT", "NOTED", "OWN", "PAST", "PENDING", "READ", "ROOT", "WIDE", "Dated", "Hot", "LeafPlace",
-    "Met", "begin", "entry_of", "has_room", "hold", "load", "note_own", "reach", "save", "walk",
+    "Met", "begin", "entry_of", "has_room", "hold", "load", "note_own", "number_word", "put_in_order", "reach", "save",
+    "walk",
 ]  # fmt: skip
 
 #: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent, an old gradient).
@@ -280,3 +285,93 @@ def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
     for i in range(count):
         held[i] = ptr(walk.met[entries[i]].node)
         inc(held[i])
+
+
+@native(inline=False)
+def number_word(n: ptr[RawNode]) -> u64:
+    """Twice a node's number, and one."""
+    if n.number & 1 != 0:
+        return n.number
+    thing = ptr[RawObject](n.number)
+    if thing.type is tape.int_type:
+        return u64(2 * int_value(ptr(thing)) + 1)
+    return u64(i64(2.0 * float_value(ptr(thing)))) + 1
+
+
+@native(inline=True)
+def sink(first: u64, count: u64) -> void:
+    """Let an entry sink to its place in a heap, the largest number on top."""
+    at = first
+    moved = walk.dated[at].number
+    entry = walk.dated[at].at
+    while True:
+        down = 2 * at + 1
+        if down >= count:
+            break
+        if down + 1 < count and walk.dated[down + 1].number > walk.dated[down].number:
+            down += 1
+        if walk.dated[down].number <= moved:
+            break
+        walk.dated[at].number = walk.dated[down].number
+        walk.dated[at].at = walk.dated[down].at
+        at = down
+    walk.dated[at].number = moved
+    walk.dated[at].at = entry
+
+
+@native(inline=False)
+def sort_dated(count: u64) -> void:
+    """Sort entries by their numbers."""
+    start = count // 2
+    while start > 0:
+        start -= 1
+        sink(start, count)
+    left = count
+    while left > 1:
+        left -= 1
+        number = walk.dated[left].number
+        entry = walk.dated[left].at
+        walk.dated[left].number = walk.dated[0].number
+        walk.dated[left].at = walk.dated[0].at
+        walk.dated[0].number = number
+        walk.dated[0].at = entry
+        sink(0, left)
+
+
+@native
+def put_in_order() -> u64:
+    """The entries with a place by their number, in order, into `queue`: how many.
+
+    Numbers of one recording lie side by side: each finds its place in a window by its number.
+    """
+    width = u64(0)
+    first = u64(0)
+    if not walk.is_dated and walk.own > 0:
+        width = (walk.most - walk.least >> 1) + 1
+        if unlikely(width > 4 * walk.own + 64):
+            width = 4 * walk.own + 64
+        first = walk.most - 2 * (width - 1)
+        set_bytes(ptr(walk.window), 0, width * 4)
+    n_dated = u64(0)
+    met = walk.met
+    window = walk.window
+    for i in range(walk.count):
+        e = met[i]
+        if e.flags & OWN == 0:
+            continue
+        if unlikely(width == 0 or e.node.number < first):
+            walk.dated[n_dated].number = number_word(e.node)
+            walk.dated[n_dated].at = u64(i)
+            n_dated += 1
+        else:
+            window[(e.node.number - first) >> 1] = u32(i)
+    sort_dated(n_dated)
+    queue = walk.queue
+    n = u64(0)
+    for i in range(n_dated):
+        queue[n] = u32(walk.dated[i].at)
+        n += 1
+    for i in range(width):
+        queue[n] = window[i]
+        n += u64(window[i] != 0)
+    return n

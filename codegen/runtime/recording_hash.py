@@ -13,9 +13,22 @@ is looked at from outside is told by its references, less those that pending rea
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
-from .recording_entries import CHEAP, KEPT, OWN, PAST, PENDING, READ, ROOT, WIDE, LeafPlace, Met, entry_of, walk
+from .recording_entries import (
+    CHEAP,
+    KEPT,
+    OWN,
+    PAST,
+    PENDING,
+    READ,
+    ROOT,
+    WIDE,
+    LeafPlace,
+    Met,
+    entry_of,
+    put_in_order,
+    walk,
+)
 from .recording_objects import set_bytes
-from .recording_order import put_in_order
 from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
 
 __all__ = [

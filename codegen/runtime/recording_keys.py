@@ -2,7 +2,11 @@
 
     walked(...)            the walk for an ask, with the hash
     key_of(...)            the key as bytes, with the nodes in canonical order and the calls whose keys belong to it
-    found_in(...)          the object that a table of plans or emissions has for a key
+    exact_of(...)          [nodes in canonical order, parts, states] of an ask: the parts of its exact key, of which see
+                           `walk.structure` in `autodiff.tape`
+
+A part is the Out of a node that is given; of an operation its kind, whether it is pending, and its wires.  Nodes with
+room for more have None: Python says what they are.
 """
 
 # mypy: ignore-errors
@@ -10,37 +14,39 @@
 
 from __future__ import annotations
 
-from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u32, u64, void
 from .object_heads import RawObject
 from .recording_entries import KEPT, PAST, PENDING, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
 from .recording_objects import (
     FEW,
+    allocated,
     bytes_at,
     dec,
-    dict_item,
-    exchange,
     failed,
+    free,
     inc,
     int_of,
-    int_value,
     is_subtype,
     leave,
     list_item,
     list_of,
+    list_of_three,
     list_size,
     new_bytes,
+    no_memory,
     object_of,
     referent,
     room,
-    set_list,
     tuple_item,
+    tuple_of,
     tuple_size,
 )
-from .recording_structs import CLOCK, RawHandle, RawNode, RawRich, RawTable, is_plain_or_no_leaf, old_of, tape
+from .recording_structs import RawHandle, RawNode, RawRich, count_of, input_at, is_plain_or_no_leaf, old_of, tape
 from .recording_walk import gather, root, roots
 
-__all__ = ["BACKWARD", "TENSORS", "VALUE", "found_in", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
+__all__ = ["BACKWARD", "TENSORS", "VALUE", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
+
 
 #: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
 #: gradients of tensors of which some may not be reached.
@@ -131,24 +137,6 @@ def key_object(d: ptr[Digest]) -> ptr:
     return new_bytes(ptr(d), 16)
 
 
-@native(inline=False)
-def found_in(table: ptr[RawTable], key: ptr, type: ptr) -> ptr:
-    """The object that a table has for a key, if it is of a type; null for none.  It is the latest used then."""
-    entry = dict_item(table.entries, key)
-    if entry is None:
-        return None
-    found = list_item(entry, 0)
-    if ptr[RawObject](found).type is not type:
-        return None
-    if list_item(entry, 1) is not table.clock:
-        clock = int_of(int_value(table.clock) + 1)
-        if clock is not None:
-            inc(clock)
-            exchange(ptr[ptr](table) + CLOCK, clock)
-            set_list(entry, 1, clock)
-    return found
-
-
 @native
 def list_of_found(entries: ptr[u32], count: u64, key: ptr, order: u64) -> ptr:
     """A list of a key, a list of `order` nodes in canonical order, one of those of entries, and bytes.
@@ -196,3 +184,107 @@ def key_of(
     if key is None:
         return failed()
     return object_of(list_of_found(walk.calls, walk.n_calls, key, d.count))
+
+
+class ExactParts(Struct):
+    """The parts of all nodes, before there are objects of them.  Their memory is one block.
+
+    things    the kind of an operation, the Out of what is given, null for what Python says
+    starts, wires    the places of its inputs lie from the former on
+    states    1 for a pending node, 2 for one that is stored, 4 for one that is given
+    """
+
+    nodes: ptr[ptr]
+    things: ptr[ptr]
+    starts: ptr[u32]
+    wires: ptr[i32]
+    states: ptr[u8]
+    count: i64
+
+
+@native
+def note_parts(p: ptr[ExactParts]) -> void:
+    """Note what is said of each node that was walked over, and hold it."""
+    n_wires = u32(0)
+    for i in range(p.count):
+        e = walk.met[walk.order[i]]
+        n = e.node
+        p.nodes[i] = ptr(n)
+        p.starts[i] = n_wires
+        p.states[i] = u8(e.flags & PENDING != 0) | u8(e.flags & KEPT != 0) << 1
+        if e.flags & (PENDING | PAST) == 0:
+            p.things[i] = ptr(n.kind.out)
+            p.states[i] |= 4
+        elif n.type is tape.plain_type:
+            p.things[i] = ptr(n.kind)
+            for k in range(count_of(n)):
+                p.wires[n_wires] = walk.met[input_at(n, k).mark].place
+                n_wires += 1
+        else:
+            p.things[i] = None
+        inc(ptr(n))
+        inc(p.things[i])
+    p.starts[p.count] = n_wires
+
+
+@native
+def part_of(p: ptr[ExactParts], i: i64) -> ptr:
+    """The part of a node, a new reference, the count of its thing coming along; null with an exception."""
+    thing = p.things[i]
+    if thing is None:
+        inc(tape.none)
+        return tape.none
+    if p.states[i] & 4 != 0:
+        return thing
+    start = i64(p.starts[i])
+    wires = i64(p.starts[i + 1]) - start
+    nearby = local(ptr, FEW)
+    held = room(nearby, FEW, wires + 2)
+    if held is None:
+        dec(thing)
+        return None
+    held[0] = thing
+    held[1] = tape.true if p.states[i] & 1 != 0 else tape.false
+    inc(held[1])
+    for k in range(wires):
+        held[k + 2] = int_of(i64(p.wires[start + k]))
+    made = tuple_of(held, wires + 2)
+    leave(held, nearby)
+    return made
+
+
+@native
+def exact_of(
+    purpose: u64, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool, held: u32
+) -> obj:
+    """[nodes in canonical order, parts, states] of an ask; None where hooks or other things need Python.
+
+    held    how often the caller holds each node of the history
+    """
+    d = local(Digest, 1)[0]
+    walk.held = held
+    if not walked(d, purpose, None, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+        return borrowed(tape.none)
+    n_wires = u64(0)
+    for i in range(d.count):
+        n_wires += u64(count_of(walk.met[walk.order[i]].node))
+    memory = allocated(16 * d.count + 4 * (d.count + 1) + 4 * n_wires + d.count)
+    if memory is None:
+        no_memory()
+        return failed()
+    p = local(ExactParts, 1)[0]
+    p.count = i64(d.count)
+    p.nodes = ptr[ptr](memory)
+    p.things = p.nodes + d.count
+    p.starts = ptr[u32](p.things + d.count)
+    p.wires = ptr[i32](p.starts + (d.count + 1))
+    p.states = ptr[u8](p.wires + n_wires)
+    note_parts(p)
+    # Objects are made from here on, which may run any Python: nothing of the walk is read any more.
+    for i in range(p.count):
+        p.things[i] = part_of(p, i)
+    nodes = list_of(p.nodes, p.count)
+    parts = list_of(p.things, p.count)
+    made = list_of_three(nodes, parts, new_bytes(ptr(p.states), p.count))
+    free(memory)
+    return object_of(made)

@@ -2,7 +2,7 @@
 
     placed(outputs, arguments)      the program of pending nodes: [equations, inputs, places of the outputs]
     digest_of(equations)            a hash of 128 bits: equal for equations that compute the same
-    put(steps, nodes)               new nodes, put down as such were before: those that are wanted of them all
+    put_down(steps, nodes)          new nodes, put down as such were before
 
 An equation is a kind, and where its inputs stand: an earlier equation, or (below 0) an input of the program.
 """
@@ -14,39 +14,34 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
 from .recorder_nodes import NodeWords, new_step, step_behind
-from .recording_entries import READ, WIDE, Met, begin, walk
+from .recording_entries import READ, WIDE, Met, begin, put_in_order, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import (
     FEW,
     allocated,
-    bytes_at,
     failed,
     free,
     inc,
     int_of,
     int_value,
     leave,
-    let_go,
     list_item,
     list_of,
     list_of_three,
     list_size,
     new_bytes,
-    new_tuple,
     no_memory,
     object_of,
     room,
-    set_tuple,
     tuple_item,
     tuple_of,
     tuple_size,
 )
-from .recording_order import put_in_order
 from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put", "put_down"]
+__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put_down"]
 
 #: The words of `StepsBlock`.
 STEPS_WORDS = (
@@ -288,27 +283,3 @@ def put_down(p: ptr[StepsBlock], nodes: ptr[ptr]) -> i64:
         made += 1
         step = step_behind(step)
     return made
-
-
-@native
-def put(steps: borrowed, given: borrowed) -> obj:
-    """Put steps down behind the nodes of a tuple: a tuple of those that are wanted."""
-    p = ptr[StepsBlock](bytes_at(ptr(steps))[0])
-    if tuple_size(ptr(given)) != p.given:
-        raise ValueError("steps are put down behind as many nodes as they were recorded behind")
-    total = p.given + p.steps
-    nearby = local(ptr, FEW)
-    nodes = room(nearby, FEW, total)
-    if nodes is None:
-        return failed()
-    for k in range(p.given):
-        nodes[k] = tuple_item(ptr(given), k)  # the tuple holds it
-    made = put_down(p, nodes)
-    found = new_tuple(p.results) if made == total else ptr(None)
-    for k in range(p.results if found is not None else i64(0)):
-        node = nodes[p.result_table[k]]
-        inc(node)
-        set_tuple(found, k, node)
-    let_go(nodes + p.given, made - p.given)
-    leave(nodes, nearby)
-    return object_of(found)

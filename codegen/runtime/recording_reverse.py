@@ -36,21 +36,27 @@ from .recording_objects import (
     tuple_size,
 )
 from .recording_program import StepsBlock, put_down
-from .recording_rules import FIXED, MASKED_BIT, begun, bytes_of_array, is_simple, note_used, rule_of
+from .recording_rules import FIXED, MASKED_BIT, begun, bytes_of_array, is_operation, is_simple, note_used, rule_of
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["CALL", "MASKED", "OPEN", "TARGET", "ZERO", "begin_back", "go_back"]
+__all__ = [
+    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "begin_back", "count_rules", "give", "go_back", "go_on",
+    "open_all", "take_up",
+]  # fmt: skip
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
-#: functions; it is a target; it is a call, of which outputs have cotangents.
-OPEN, MASKED, ZERO, TARGET, CALL = 1, 2, 4, 8, 16
+#: functions; it is a target; it is a call, of which outputs have cotangents; its hooks have run.
+OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32
 
 
 class BackwardPass(Struct):
     """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
 
+    added       records a sum whose kind is not known; None: the pass is stuck there
+    hooked      hooked(node, cotangent) runs the hooks of a node; None: Python goes on there
     old, new    the Outs of what was added;  kind: of the sum, with a count
+    rules       the number of rules that were put down, since they were counted
     """
 
     order: ptr
@@ -59,9 +65,12 @@ class BackwardPass(Struct):
     wires: ptr[i32]
     memo: ptr
     added: ptr
+    hooked: ptr
     old: ptr
     new: ptr
     kind: ptr
+    rules: i64
+    is_stuck: bool
 
 
 @native
@@ -123,6 +132,9 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
+    if p.kind is None and p.added is tape.none:
+        p.is_stuck = True
+        return None
     if p.kind is None:
         return call(p.added, both, 2, None)
     step = local(NodeWords, 1)
@@ -197,6 +209,20 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
 
 
 @native
+def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
+    """Run the hooks of a node on its cotangent.  False with an exception."""
+    both = local(ptr, 2)
+    both[0] = ptr(n)
+    both[1] = list_item(p.bars, i)
+    p.said[i] |= RAN
+    bar = call(p.hooked, both, 2, None)
+    if bar is None:
+        return False
+    set_list(p.bars, i, bar)
+    return True
+
+
+@native
 def leads_on(p: ptr[BackwardPass], i: i64) -> bool:
     """True if gradients reach a target through an input of a plain node."""
     for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
@@ -220,7 +246,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
         n = ptr[RawNode](list_item(p.order, i))
         bar = ptr[RawNode](list_item(p.bars, i))
         said = p.said[i]
-        is_plain = is_simple(n)
+        is_plain = is_simple(n) or (said & RAN != 0 and is_operation(n))
         if said & CALL != 0:
             break
         if ptr(bar) is tape.none:
@@ -230,6 +256,11 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                 for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
                     note_zero(p, i64(p.wires[k]))
             i -= 1
+            continue
+        if unlikely(not is_plain) and p.hooked is not tape.none and is_operation(n):
+            is_right = run_hooks(p, i, n)
+            if not is_right:
+                break
             continue
         if unlikely(not is_plain):
             r = ptr[RawRich](n)
@@ -259,12 +290,20 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
             inc(tape.none)
             set_list(p.bars, i, tape.none)
         i -= 1
-    is_counted = count_up(ptr[ptr](tape.counts) + RULES, rules)
-    return i if is_right and is_counted else i64(-2)
+    p.rules += rules
+    return i if is_right else i64(-2)
 
 
 @native
-def take_up(p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr) -> void:
+def count_rules(p: ptr[BackwardPass]) -> bool:
+    """Count the rules of a pass that goes on, or is done.  False with an exception."""
+    return count_up(ptr[ptr](tape.counts) + RULES, p.rules)
+
+
+@native
+def take_up(
+    p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr, hooked: ptr
+) -> void:
     """Take up the state of a pass."""
     p.order = order
     p.bars = bars
@@ -272,27 +311,31 @@ def take_up(p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr,
     p.wires = ptr[i32](bytes_at(wires))
     p.memo = memo
     p.added = added
+    p.hooked = hooked
     p.old = None
     p.new = None
     p.kind = None
+    p.rules = 0
+    p.is_stuck = False
 
 
 @native
 def go_back(
     order: borrowed, bars: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
-    stamp: u64, memo: borrowed, added: borrowed,
+    stamp: u64, memo: borrowed, added: borrowed, hooked: borrowed,
 ) -> obj:
     """The first place, from one downwards, at which Python has to go on; -1 at the end.
 
     word     of rules whose cotangent is not masked
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
     memo     kinds of sums;  added: added(old, new) records one whose kind is not there
+    hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
     """
     p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added))
+    take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
     at = go_on(p, first, word, ptr(used), stamp)
     dec(p.kind)
-    if at == -2:
+    if at == -2 or not count_rules(p):
         return failed()
     return object_of(int_of(at))
 
@@ -300,9 +343,9 @@ def go_back(
 @native
 def begin_back(
     order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
-    memo: borrowed, added: borrowed,
+    memo: borrowed, added: borrowed, hooked: borrowed,
 ) -> obj:
-    """Begin a pass, and go back as far as Python is not needed: what `wired` makes, with the place in it.
+    """Begin a pass, and go back as far as Python is not needed: what `begun` makes, with the place in it.
 
     asked    the results, then the targets;  bars, masked: a cotangent of each result, and a byte for each
     """
@@ -310,7 +353,10 @@ def begin_back(
     if made is None:
         return failed()
     p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), list_item(made, 1), list_item(made, 2), list_item(made, 0), ptr(memo), ptr(added))
+    words = list_item(made, 0)
+    take_up(
+        p, ptr(order), list_item(made, 1), list_item(made, 2), words, ptr(memo), ptr(added), ptr(hooked)
+    )  # fmt: skip
     n_results = tuple_size(ptr(bars))
     for i in range(n_results, tuple_size(ptr(asked))):
         at = int_value(list_item(made, FIXED + i))
@@ -325,7 +371,7 @@ def begin_back(
             is_right = give(p, at, tuple_item(ptr(bars), i), are_masked[i] != 0)
     at = go_on(p, list_size(p.order) - 1, word, ptr(used), stamp) if is_right else i64(-2)
     dec(p.kind)
-    if at == -2:
+    if at == -2 or not count_rules(p):
         dec(made)
         return failed()
     set_list(made, 3, int_of(at))

@@ -162,7 +162,7 @@ class RawLender(Struct):
 
 
 class RawTable(Struct):
-    """The slots of a table, of plans or of emissions."""
+    """The slots of a table, of plans say."""
 
     head: RawObject
     clock: ptr
@@ -218,14 +218,12 @@ class Tape(Struct):
     float_type: ptr
     str_type: ptr
     answer_type: ptr
-    reads_type: ptr
     rules_type: ptr
     leaf_op: ptr
     constant_op: ptr
     argument_op: ptr
     aliases: ptr
     plans: ptr[RawTable]
-    emissions: ptr[RawTable]
     counts: ptr[RawCounts]
     lock: ptr
     counter: ptr

@@ -8,10 +8,11 @@ import pytest
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
-from autodiff.transforms import forward, reverse
+from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.batch import walk
-from autodiff.transforms.reverse import Cotangent, pull_back_masked
+from autodiff.transforms.batch.walk import NoBatchRule
+from autodiff.transforms.reverse import Cotangent, LooksAtCotangents, pull_back, pull_back_masked
 from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
@@ -22,7 +23,7 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = staticmethod(lambda: None)
+    now = at_once = staticmethod(lambda **_: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
@@ -49,6 +50,26 @@ def test_a_program_records_what_its_rule_records(case):
             expected = recorded([y.node], seeds, tracked, bool(is_other))
         for _ in range(3):
             assert recorded([y.node], seeds, tracked, bool(is_other)) == expected
+
+
+@law(SMOOTH)
+def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
+    leaves = [ad.tensor(x, requires_grad=i in case.wrt) for i, x in enumerate(case.point(rng_of(case)))]
+    y = case.f(*leaves)
+    tracked, past = [leaves[i].node for i in case.wrt], history([y.node])
+    bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
+    each = [pull_back(past, [(y.node, bar)], tracked) for bar in bars]
+    expected = [np.stack([np.asarray(found[n].detach()) for found in each]) for n in tracked if n in each[0]]
+    try:
+        for _ in range(3):
+            with recording_rules(False):
+                found = pull_back(past, [(y.node, ad.stack(bars))], tracked, second_order.many(2))
+            gradients = [np.asarray(found[n]) for n in tracked if n in found]
+            assert [g.shape for g in gradients] == [g.shape for g in expected]
+            for g, e in zip(gradients, expected, strict=True):
+                np.testing.assert_allclose(g, e, rtol=1e-5 if g.dtype.itemsize == 4 else 1e-12, atol=1e-12)
+    except (NoBatchRule, LooksAtCotangents, ad.ConcretizationError):
+        return  # they are done one by one
 
 
 def as_recorded(found):
@@ -91,19 +112,11 @@ def test_a_program_of_many_examples_records_what_the_rule_records(case):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(walk, "RulePrograms", Direct)
-            patch.setattr(walk, "emitted", rules_run)
             expected = run()
     except (ad.Error, TypeError):
         return  # nothing says what it is for many examples
     for _ in range(3):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(walk, "emitted", rules_run)
-            assert run() == expected
-
-
-def rules_run(purpose, roots, results, targets, run, **_):
-    """In the place of emissions: there are none."""
-    return run()
+        assert run() == expected
 
 
 def programs_of(y):

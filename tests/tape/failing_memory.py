@@ -56,6 +56,10 @@ def second_order():
     return [ad.grad(lambda v: ad.grad(lambda u: (ad.sin(u) * u).sum())(v).sum())(points)]
 
 
+def examples():
+    return [ad.vmap(ad.grad(lambda v: (ad.sin(v) * v).sum()))(points.reshape(5, 6))]
+
+
 def compiled():
     return [jitted(points)]
 

@@ -14,7 +14,7 @@ import autodiff as ad
 from autodiff.mode import MODE
 from autodiff.tape import ask, lengths, tier
 from autodiff.tape.walk import needed
-from autodiff.transforms.gradient_keys import Exactly
+from autodiff.transforms.gradient_asks import Exactly
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
 uncompared = pytest.mark.skipif(

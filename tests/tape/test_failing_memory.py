@@ -16,7 +16,8 @@ pytest.importorskip("_testcapi", reason="this Python has no way to let memory fa
 PROGRAM = Path(__file__).parent / "failing_memory.py"
 #: Allocations, at least.
 PROGRAMS = {
-    "chain": 30, "in_place": 20, "arrays": 20, "value": 4, "value_of_many": 60, "second_order": 200, "compiled": 1,
+    "chain": 30, "in_place": 20, "arrays": 20, "value": 4, "value_of_many": 60, "second_order": 200, "examples": 200,
+    "compiled": 1,
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Hashes of recordings by machine code are equal exactly where exact keys are: pairs of random programs, nearly alike.
 
 Those of families are equal exactly where exact keys without numbers are.  The exact key is what `walk.structure` says,
-with what is stored along, seeds and groups; `behind` has its own.
+with what is stored along, seeds and groups.
 """
 
 import gc
@@ -15,7 +15,6 @@ import autodiff as ad
 from autodiff.tape import known, machine
 from autodiff.tape import program as tape_program
 from autodiff.tape.ask import _key_of, exact_key
-from autodiff.tape.behind import Behind, Hooked
 from autodiff.tape.families import described, without_numbers
 from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask
 from autodiff.tape.plan import source
@@ -26,7 +25,7 @@ from autodiff.tape.walk import history, needed, said
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.between import _versions
-from autodiff.transforms.gradient_keys import Exactly, Gradients
+from autodiff.transforms.gradient_asks import Exactly, Gradients
 
 #: What one of two programs does otherwise.
 MISSES = (
@@ -143,7 +142,7 @@ def gradients_of(program, purpose, retain, live):
     else:
         targets = [t.node for t in program.targets]
         if purpose == "tensors":
-            groups = [Group(_versions(x, past) or (x,)) for x in targets]
+            groups = [Group(_versions([t], past)[0] or (t.node,)) for t in program.targets]
         else:
             groups = [Group((x,)) for x in targets]
         ask = Ask(TENSORS if purpose == "tensors" else NODES, (root,), (None,), (), tuple(targets))
@@ -175,27 +174,7 @@ def _described(ask, live, retain):
     return family and family.without_nodes()
 
 
-def said_of(sees, root):
-    """What machine code says of what lies behind a node: the key with those of calls, and the nodes."""
-    found = machine.asks().behind_of((root,), 1, 0, False, sees.word, 1)
-    if found is None:
-        return None
-    key, order, calls, _ = found
-    keys = tuple([n.call.recorded_key() for n in calls])
-    return None if None in keys else ((key, keys), order)
-
-
-def behind_of(program, sees):
-    """Keys of what rules record behind a recording."""
-    root = program.result.node
-    found = said_of(sees, root)
-    behind = sees.of((root,), 1, 0, False)
-    if behind is None or (sees is Hooked and not behind.hooked):
-        return None, None, found
-    return behind.key, [id(n) for n in behind.order], found and known.Known(*found, [], b"")
-
-
-PURPOSES = ("value", "backward", "tensors", "nodes", "plain", "hooked")
+PURPOSES = ("value", "backward", "tensors", "nodes")
 
 
 def compare(seeds):
@@ -207,17 +186,12 @@ def compare(seeds):
             program = Program(seed // 2, miss)
             for purpose in PURPOSES:
                 retain = seed % 3 == 0
-                if purpose in ("plain", "hooked"):
-                    key, order, found = behind_of(program, Behind if purpose == "plain" else Hooked)
-                    assert (key is None) == (found is None)
-                else:
-                    key, order, found, family = keys_of(program, purpose, retain)
-                    forms.add(purpose, key, found, family, (seed, miss))
+                key, order, found, family = keys_of(program, purpose, retain)
+                forms.add(purpose, key, found, family, (seed, miss))
                 if found is None:
                     continue
                 assert [id(n) for n in found.order] == order
-                if purpose not in ("plain", "hooked"):
-                    assert found.without_nodes().describes(key, found.order)
+                assert found.without_nodes().describes(key, found.order)
                 one, other = (purpose, found.key), (purpose, key)
                 same += one in exact_of
                 assert exact_of.setdefault(one, key) == key, (seed, miss, purpose, "one hash for two keys")

@@ -2,9 +2,7 @@
 
     mapping    `ad.vmap`: arguments in, results out
     axes       in_axes, out_axes
-    walk       the nodes of one example -> those of all
-    calls      the rules of custom functions, applied to each example
-    passes     many passes over one recording at once: Jacobians
+    walk       the nodes of one example -> those of all; the rules of custom functions, applied to each example
 
 What holds under vmap(f), each a test in tests/semantics/test_vmap*.py:
 
@@ -34,7 +32,6 @@ What holds under vmap(f), each a test in tests/semantics/test_vmap*.py:
     solve                 factors what is shared once
 """
 
-from . import calls
 from .mapping import vmap
 
-__all__ = ["calls", "vmap"]
+__all__ = ["vmap"]

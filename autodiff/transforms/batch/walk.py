@@ -5,13 +5,17 @@
 
 The walk goes over the nodes by rising creation number, so it does not recurse.  A node that depends on
 what differs between examples is recorded again by the *batch rule* of its operation (`ops.batching`); what
-does not is left as it is.  The call of a custom function becomes the call for all examples, whose rule is
-that of one applied to each (`calls`).  A node tracks gradients where the one of an example did.
+does not is left as it is.  A node tracks gradients where the one of an example did.
+
+The call of a custom function becomes the call for all examples, whose rule is that of one applied to each (`pull_each`,
+`push_each`).  The rule is recorded once, for one example, on tensors without values; what it records is turned into the
+same for all examples like any other recording.  So a rule that is right for one call is right under `vmap`, to any
+order.  The gradient of an input that all examples share is the sum of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -21,20 +25,25 @@ from ...custom.boundary import MappedCall, without_history
 from ...errors import Error, caller
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
-from ...tape.behind import Since
+from ...ops.contraction import contracted
+from ...ops.reductions import summed
+from ...ops.shaping import reshaped, transposed
 from ...tape.lines import belonging
-from ...tape.node import Node, RichNode, new_number
+from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
 from ...tape.record import argument, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
-from ...tape.walk import by_number, reached
+from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
-from ..emitted import emitted
+from ..forward import push_call
 from ..hooks import run_hooks
 from ..modes import tracking
 from ..reverse import noted
-from ..rule_programs import RulePrograms, Wires
+from ..rule_programs import BATCH, RulePrograms
+from ..rule_values import flow_of
+from ..rules import call_rule
+from ..wires import Wires
 
-__all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
+__all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each", "pull_each", "push_each"]
 
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
@@ -60,47 +69,27 @@ def of_each(
         pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
         results = f(made)
     ends = [r.node for r in results if isinstance(r, Tensor)]
-    found = iter(_of_all(since, ends, pairs, size))
-    pending = [next(found) if isinstance(r, Tensor) else None for r in results]
-    return [
-        (t, True) if t is not None else (handle(r.node) if isinstance(r, Tensor) else r, False)
-        for r, t in zip(results, pending, strict=True)
-    ]
-
-
-def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], size: int) -> Sequence[Tensor | None]:
-    """The ends for all examples; None for those that do not differ."""
-    examples = [one for one, _ in given]
-
-    def run() -> list[Tensor | None]:
-        walk = OfAll(size)
-        for one, t in given:
-            walk.found[one] = walk.hooked(one, t)
-        with tracking():  # a node that was recorded under no_grad is cut
-            walk.go(_since(since, ends), ends)
-        return [t if differs else None for t, differs in map(walk.of, ends)]
-
-    if state.now.body or any([n.hooks or n.retained for n in examples]):
-        return run()  # handles are masked there, and no key names hooks
-    roots = [*ends, *examples, *[t.node for _, t in given]]
-    return emitted(("examples", size), roots, len(ends), len(examples), run, sees=Since)
+    walk = OfAll(size)
+    for one, t in pairs:
+        walk.found[one] = walk.hooked(one, t)
+    with tracking():  # a node that was recorded under no_grad is cut
+        walk.go(recorded_since(since, ends), ends)
+    return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
 
 
 def _example(t: Tensor) -> Tensor:
     """A tensor without a value that stands for each example of t."""
     out = t.node.kind.out
-    made = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad)
-    made.masked = t.masked
-    return made
+    kind = _KINDS_OF_EXAMPLES.get(out)
+    if kind is None:
+        one = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad).node
+        kind = kept(_KINDS_OF_EXAMPLES, out, one.kind)
+    node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # one that tracks may get hooks
+    return handle(node, t.masked)
 
 
-def _since(number: float, roots: Iterable[Node]) -> list[Node]:
-    """The pending nodes that were recorded after this number on the way to `roots`, by creation."""
-
-    def later(nodes: Iterable[Node]) -> list[Node]:
-        return [n for n in nodes if n.number > number]
-
-    return sorted(reached(later(roots), lambda n: later(n.inputs)), key=by_number)
+#: By what all of the examples are together.
+_KINDS_OF_EXAMPLES: dict[Out, Kind] = {}
 
 
 class NoBatchRule(Error):
@@ -154,7 +143,7 @@ class OfAll:
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
         known = [(n, t.node) for n, t in self.found.items()]
-        words = [programs.batch_word, programs.used, programs.stamp]
+        words = [programs.word | BATCH, programs.used, programs.stamp]
         try:
             wires, made, flags, at, *places = programs.native.begin_forth(
                 order, (*[n for n, _ in known], *ends), tuple([t for _, t in known]), *words
@@ -289,3 +278,69 @@ class _HooksOfEach:
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.hooks.values())) or "a hook that was removed"
+
+
+def pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
+    """The cotangents of a call's inputs, in the order of the boundary's `flow`, given those of its outputs by slot."""
+    call: MappedCall = node.call
+    slots = sorted(cotangents)
+    flow = flow_of(node)
+
+    def rule(made: list[Tensor]) -> list[Tensor | None]:
+        one = call.example([t.node for t in made[len(slots) :]], node.flow)
+        places = {one.inputs[p] for p in flow if node.inputs[p] in wanted}
+        return call_rule(one, dict(zip(slots, made, strict=False)), places)
+
+    given = [*[cotangents[slot] for slot in slots], *[handle(i) for i in node.inputs]]
+    found = of_each(rule, given, [*[True] * len(slots), *call.mapped], call.size)
+    return [_gathered(g, differs, call.mapped[p], call.size) for p, (g, differs) in zip(flow, found, strict=True)]
+
+
+def _gathered(g: Any, differs: bool, mapped: bool, size: int) -> Tensor | None:
+    """The gradient of an input, given that of each example."""
+    if g is None:
+        return None
+    if mapped:
+        return with_examples(size, (g,), (differs,))[0]
+    return _summed(with_examples(size, (g,), (differs,))[0])
+
+
+def _summed(g: Tensor) -> Tensor:
+    """The sum over examples.  Of a product for each it is one product, in which the examples are summed as well."""
+    name, inputs, params = g.node.kind.op.name, g.node.inputs, g.node.kind.params
+    shapes = [i.kind.out.shape for i in inputs]
+    if name in ("matmul", "mul") and len(shapes[0]) == len(shapes[1]) == 3 and shapes[0][0] == shapes[1][0]:
+        a, b = [handle(i) for i in inputs]
+        if name == "matmul":
+            return contracted(a, b, ((), ()), ((0, 2), (0, 1)))
+        if a.shape[2] == b.shape[1] == 1:
+            a, b = reshaped(a, a.shape[:2]), reshaped(b, (b.shape[0], b.shape[2]))
+            return contracted(a, b, ((), ()), ((0,), (0,)))
+    if name == "transpose" and params[0][0] == 0:
+        return transposed(_summed(handle(inputs[0])), tuple([axis - 1 for axis in params[0][1:]]))
+    if name == "reshape" and inputs[0].kind.out.shape[:1] == g.shape[:1]:
+        return reshaped(_summed(handle(inputs[0])), g.shape[1:])
+    return summed(g, (0,))
+
+
+def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
+    """The tangents of the outputs of a call, by node, or by node and slot."""
+    call: MappedCall = node.call
+    places = [p for p, i in enumerate(node.inputs) if i in tangents]
+
+    def rule(made: list[Tensor]) -> list[Tensor | None]:
+        one = call.example([t.node for t in made[len(places) :]], node.flow)
+        dots = {one.inputs[p]: t for p, t in zip(places, made, strict=False)}
+        pushed = push_call(one, dots)
+        return [pushed.get(one if call.is_one else (one, slot)) for slot in range(len(call.avals))]
+
+    given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
+    found = of_each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
+    return {
+        node if call.is_one else (node, slot): with_examples(call.size, (t,), (differs,))[0]
+        for slot, (t, differs) in enumerate(found)
+        if t is not None
+    }
+
+
+MappedCall.pull_each, MappedCall.push_each = pull_each, push_each

@@ -1,5 +1,6 @@
-"""The exact key of an ask for gradients: which programs of rules and values are the same.
+"""Asks for gradients: the exact key, which says which programs of rules are the same, and the answer to a known ask.
 
+    again(ask, ...)    gradients of a recording that is known: asked for before in the same way, by its plan
     Gradients          what `solve` is asked for: seeds, groups, and the nodes that they name
     Exactly.of         its key, which Python makes;  Exactly.natively: the same by machine code
 """
@@ -8,17 +9,73 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from codegen.records import NamedTuple
 
 from ..tape.ask import live_small, stored_along
-from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask
+from ..tape.families import answered
+from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
 from ..tape.node import Leaf, Node, data_node
+from ..tape.plan import Plan, data
 from ..tape.record import Recording, state
-from ..tape.walk import Said, history, needed, said, structure
+from ..tape.walk import Said, history, needed, said, structure, uncommon
 from ..tensor import Tensor, handle
+from .anomaly import is_watching
 from .backward_pass import Group
 
-__all__ = ["Exactly", "Gradients", "live_beside"]
+__all__ = ["Exactly", "Gradients", "again", "ask_for", "in_order", "live_beside", "separate"]
+
+
+def ask_for(
+    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], allow_unused: bool
+) -> Ask:
+    """The ask for gradients of tensors.   seeds: the cotangent that is given for each result (None: one is meant)"""
+    purpose = SOME if allow_unused else TENSORS
+    starts = tuple([None if s is None else s.node for s in seeds])
+    return Ask(purpose, tuple([y.node for y in ys]), starts, (), tuple([x.node for x in targets]))
+
+
+def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
+    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused.
+
+    retain        whether the history will be gone through again: what it reads is then stored
+    is_released   it is given up
+    """
+    now = state.now
+    if now.tracing or is_watching():
+        return None
+    found = answered(ask, now, now.small, retain, is_released)
+    if found is None:
+        return None
+    results, answer = found
+    return in_order(separate(answer.plan, results), answer.ranks)
+
+
+def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
+    """Gradients in the order of their groups.   ranks: which group each is of, as a plan has them"""
+    found: list[np.ndarray | None] = [None] * len(ranks)
+    for rank, gradient in zip(ranks, gradients, strict=True):
+        found[rank] = gradient
+    return found
+
+
+def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
+    """The gradients of a plan that was run, each in memory of its own: nothing a user holds changes with another.
+
+    order   the recording, for gradients that are values of its nodes
+    """
+    taken: set[int] = set()
+    gradients: list[np.ndarray | None] = []
+    for place, computed in zip(plan.grads, plan.computed, strict=True):
+        if place is None:
+            gradients.append(None)
+        elif computed:
+            gradients.append(results[place] if place not in taken else results[place].copy())
+            taken.add(place)
+        else:
+            gradients.append(data(order[place] if type(place) is int else place).copy())
+    return gradients
 
 
 def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
@@ -36,11 +93,12 @@ class Gradients:
     """The arguments of `solve`, and the nodes that they name.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
+    wanted, asked      the results and what is computed along; and the cotangents that are given
     """
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: Sequence[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+        past: list[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
         self.past = history([r for r, _ in seeds]) if past is None else past
@@ -48,9 +106,14 @@ class Gradients:
         self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
         self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
         self.olds = [g.old for g in groups if g.old is not None]
-        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+        results = [r for r, _ in seeds]
+        self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
         beside = [*self.asked, *self.implicit, *self.olds]
         self.live = live_beside(state.now, beside) if live is None else live
+
+    def rare(self) -> list[Node]:
+        """The `uncommon` nodes of the history, for a look: a list that is held counts as somebody who needs values."""
+        return uncommon(self.past)
 
     def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
         """The groups in canonical order, those that are not reached last; the place of the first node of each."""
