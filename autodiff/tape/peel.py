@@ -91,7 +91,7 @@ def _looks_of(root: Node) -> tuple:
 
 
 class FoundPart(NamedTuple):
-    """A stretch that was recognised: its roots, latest first, and what its piece holds (`piece.FoundPiece`)."""
+    """A stretch that was recognised: its roots, latest first, and what its piece holds (`stretch.FoundPiece`)."""
 
     stretch: Stretch
     roots: tuple[Node, ...]

@@ -56,7 +56,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     ys, given = ([y], [grad_outputs]) if isinstance(y, Tensor) else _several(y, grad_outputs)
     retain = bool(create_graph if retain_graph is None else retain_graph)
     targets, structure = tree.flatten(xs)
-    live: list[Node] = []
+    live = []
     if not create_graph:
         if grad_outputs is not None:
             given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]

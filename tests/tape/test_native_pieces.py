@@ -1,6 +1,6 @@
 """Pieces of recordings are found by machine code exactly where plain Python finds them: pairs of random programs.
 
-Plain Python compares all that is said of a piece (`piece.described`), machine code a hash of it.
+Plain Python compares all that is said of a piece (`stretch.described`), machine code a hash of it.
 """
 
 import random
