@@ -31,7 +31,7 @@ from .loops import cut_sweeps, find_turns, lay_out
 from .numbered import EMPTY, Numbered, count, numbers, without
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches
-from .unit import Unit, choose_scratch, fit, in_order, settle_storage
+from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
 __all__ = ["Fused", "fuse"]
 
@@ -57,6 +57,10 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
     roots = choose_roots(prepared, probed)
     reaches = Reaches(nodes, roots, probed)
     units = in_order(_Clustering(prepared, reaches).run())
+    if new := store_shared(units, reaches, nodes):
+        reaches.settle(nodes, new)
+        for unit in units:
+            unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
     turning = [j for j, node in enumerate(reaches.nodes) if probed.edges(node).turns]
     for unit in units:
@@ -94,12 +98,9 @@ class _Clustering:
         """A node with a step of its own."""
         unit = self._new(place, node, None)
         if isinstance(node.op.lower, Contract):
-            # Whatever moves lie between: what it multiplies.
             product = self.prepared.products[node]
-            unit.leaves = self.reaches.leaf(product.a.base) | self.reaches.leaf(product.b.base)
-        else:
-            reach = self.reaches.of(node)
-            unit.leaves, unit.tree = reach.leaves, reach.tree
+            unit.bases = (product.a.base, product.b.base)
+        unit.refresh(self.reaches)
         self._makes(unit, node)
         self._wait(unit, unit.leaves)
 

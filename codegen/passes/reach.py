@@ -82,6 +82,19 @@ class Reaches:
         for node in nodes:
             self._add(node)
 
+    def settle(self, nodes: Iterable[Node], new: set[Node]) -> None:
+        """Read off again what has changed since these became roots; nothing becomes one for its size now."""
+        changed: set[Node] = set()
+        for node in nodes:
+            if not changed.isdisjoint(node.inputs):
+                own = self._own[node] = self._computed(node) if is_fused(node) else self._whole(node)
+                if node not in self.roots and is_fused(node):
+                    self._seen[node] = own
+                    changed.add(node)
+            if node in new:
+                self._seen[node] = self._stored(node)
+                changed.add(node)
+
     def of(self, root: Node) -> Reach:
         """The reach of a root (of a reduction: that of its input's elements)."""
         return self._own[root]

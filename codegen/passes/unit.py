@@ -8,6 +8,7 @@ After clustering: in what order units run, which values are stored, what a kerne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from ..ir import Node
@@ -16,12 +17,13 @@ from ..kernel.edges import HEAVY
 from ..kernel.group import KernelGroup, Root
 from ..records import field, record
 from ..symbols import typical
+from .demand import is_fused
 from .loops import chain
-from .numbered import EMPTY, Numbered, numbers, without
+from .numbered import EMPTY, Numbered, numbers, of, one, without
 from .prepare import Prepared
 from .reach import Reach, Reaches
 
-__all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage"]
+__all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage", "store_shared"]
 
 #: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
 #: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
@@ -40,6 +42,7 @@ class Unit:
     place       of its last root in the graph
     tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes
     followers   the units that read what it makes
+    bases       of a product: what it multiplies, whatever moves lie between
     """
 
     number: int
@@ -52,6 +55,22 @@ class Unit:
     made: Numbered = EMPTY
     roots: dict[Node, Root] = field(default_factory=dict)
     followers: dict[Unit, None] = field(default_factory=dict)
+    bases: tuple[Node, ...] = ()
+
+    def refresh(self, reaches: Reaches) -> None:
+        """Read off again what it computes and reads, after values became roots."""
+        nodes = list(self.roots) if self.node is None else [self.node]
+        self.made = self.leaves = self.tree = EMPTY
+        for node in nodes:
+            self.made |= reaches.leaf(node)
+        for base in self.bases:
+            self.leaves |= reaches.leaf(base)
+        if self.bases:
+            return
+        for node in nodes:
+            reach = reaches.of(node)
+            self.leaves |= reach.leaves
+            self.tree |= reach.tree
 
 
 def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
@@ -147,6 +166,88 @@ def in_order(units: list[Unit]) -> list[Unit]:
                 heappush(ready, (follower.place, follower.number))
     assert len(ordered) == len(units), "units wait for each other"
     return ordered
+
+
+def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> set[Node]:
+    """Make roots of dear values that two units would both compute; gives them.
+
+    The first unit that computes such a value stores it, if it computes all of it; else a new unit
+    before that one does.  `units` are in the order in which they run, and stay so.
+    """
+    dear = of([j for j, node in enumerate(reaches.nodes) if _is_dear(node, reaches)])
+    always: Numbered | None = None
+    seen = found = EMPTY
+    for unit in units:
+        shared = without(unit.tree & seen & dear, found)
+        if shared:
+            if always is None:
+                always = _always_shared(nodes, reaches)
+            new_here = [reaches.nodes[j] for j in numbers(without(unit.tree, seen))]
+            found |= shared & (always | _read_by(new_here, reaches))
+        seen |= unit.tree
+    if not found:
+        return set()
+    first: dict[int, Unit] = {}
+    missing = found
+    for unit in units:
+        here = unit.tree & missing
+        first.update(dict.fromkeys(numbers(here), unit))
+        missing = without(missing, here)
+    before: dict[Unit, list[Unit]] = {}
+    hosted: dict[Unit, Numbered] = {}
+    new: set[Node] = set()
+    for j in numbers(found):
+        node = reaches.nodes[j]
+        unit = first[j]
+        if _hosts(unit, node, reaches):
+            hosted[unit] = hosted.get(unit, EMPTY) | one(j)
+        elif reaches.of(node).tree & hosted.get(unit, EMPTY) or reaches.of(node).leaves & unit.made:
+            # It needs what the first unit makes, or only then stores.
+            continue
+        else:
+            before.setdefault(unit, []).append(_maker(node, len(units) + len(before)))
+        new.add(node)
+        reaches.roots.add(node)
+    if before:
+        units[:] = [u for unit in units for u in (*before.get(unit, ()), unit)]
+    return new
+
+
+def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of nodes that a root reads, or a step of its own: wherever else they are computed, they are shared."""
+    return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
+
+
+def _read_by(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of the computed nodes that these read."""
+    return of([reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number])
+
+
+def _is_dear(node: Node, reaches: Reaches) -> bool:
+    return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
+
+
+def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
+    """Let a unit that computes all of `node`, at its own place, store it on the way."""
+    group = unit.group
+    if group is None or node.aval.size != group.total:
+        return False
+    root = Root(node, node.aval.shape)
+    placed = fit(group, unit, root, reaches)
+    if placed is None or root.row or root.is_tail:
+        return False
+    group.inner, group.strides = placed
+    # Readers in the same stage find it computed; later ones load it.
+    group.roots.insert(0, root)
+    unit.roots[node] = root
+    return True
+
+
+def _maker(node: Node, number: int) -> Unit:
+    """A unit that does nothing but compute and store a value."""
+    root = Root(node, node.aval.shape)
+    group = KernelGroup(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
+    return Unit(number, 0, None, group, roots={node: root})
 
 
 def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> set[Node]:

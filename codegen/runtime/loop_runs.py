@@ -1,7 +1,7 @@
 """Loops and branches that run bodies with products in them, in native Python (`codegen.native`).
 
-Those that run kernels only are a function of their own instead (`loops.whole`); here run those with products in them, and
-what threads share.  `run_loop`, `run_branch` and `run_while` are steps like any kernel, `i32 f(ptr pointers, ptr
+Those that run kernels only are a function of their own instead (`loops.whole`); here run those with products in them,
+and what threads share.  `run_loop`, `run_branch` and `run_while` are steps like any kernel, `i32 f(ptr pointers, ptr
 words)`; what they read, the structs below, is written by `loops`.
 
 The slots of bodies lie on the stack, so that a loop may run in several threads and within itself.  Long loops let
