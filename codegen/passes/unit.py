@@ -174,7 +174,7 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     The first unit that computes such a value stores it, if it computes all of it; else a new unit
     before that one does.  `units` are in the order in which they run, and stay so.
     """
-    dear = of([j for j, node in enumerate(reaches.nodes) if _is_dear(node, reaches)])
+    dear = of([j for j, node in enumerate(reaches.nodes) if _is_dear_to_make(node, reaches)])
     always: Numbered | None = None
     seen = found = EMPTY
     for unit in units:
@@ -223,7 +223,7 @@ def _read_by(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
     return of([reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number])
 
 
-def _is_dear(node: Node, reaches: Reaches) -> bool:
+def _is_dear_to_make(node: Node, reaches: Reaches) -> bool:
     return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
 
 
