@@ -9,7 +9,7 @@ together, and where a rule needs values or is not known for many examples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from math import prod
 from typing import Any
 
@@ -43,9 +43,6 @@ FEWEST = 8
 
 #: At most this many elements of one intermediate result, of all passes that are done at once: 32 MB of float64.
 LIMIT = 1 << 22
-
-#: At most this many elements of unit tensors that are kept.
-FEW = 4096
 
 #: From unit tensors along axis 0, and what is done with each (None: from one), to the results of passes.
 _Run = Callable[[Tensor, Many | None], Sequence[Any]]
@@ -151,7 +148,7 @@ def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]
     blocks: list[list[Any]] = []
     for start in range(0, like.size, count):
         size = min(count, like.size - start)
-        units = (_known_units if size * like.size <= FEW else _units)(like.shape, like.dtype, start, start + size)
+        units = _units(like.shape, like.dtype, start, start + size)
         found = list(run(handle(units), many(size)))
         if count >= like.size:
             return found
@@ -167,9 +164,6 @@ def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> No
     """Unit tensors from `start` to `stop`, along axis 0."""
     columns = int(np.prod(shape))
     return leaf_node(np.eye(stop - start, columns, start, dtype).reshape(stop - start, *shape))
-
-
-_known_units = lru_cache(16)(_units)
 
 
 def many(size: int) -> Many:
