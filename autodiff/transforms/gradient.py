@@ -338,7 +338,7 @@ def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
 
 
 def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], str] | None:
-    """What says why the rules of a backward run each time; None where a plan can be kept.
+    """The reason why the rules of a backward run each time; None where a plan can be kept.
 
     rare    the `uncommon` nodes of its history
     """

@@ -195,7 +195,7 @@ class RulePrograms:
 
     @classmethod
     def at_once(cls, is_many: bool = False) -> RulePrograms | None:
-        """The same where machine code may go through a whole history, which says what tracks; None where it cannot."""
+        """Programs of rules, where machine code may go through a whole history; None where it cannot."""
         now, mode, native = state.now, MODE.get(), asks()
         if native is None or now.lines is not None or now.captures is not None or is_watched():
             return None

@@ -167,7 +167,7 @@ def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> No
 
 
 def many(size: int) -> Many:
-    """So many cotangents, or tangents, at once."""
+    """Cotangents or tangents, `size` of them at once."""
     return Many(size, partial(_each, size))
 
 

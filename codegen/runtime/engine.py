@@ -286,7 +286,7 @@ class _Compiler:
             module = library().parsed(text, machine)
         except RuntimeError as error:
             raise CompileError("read", str(error), text) from error
-        self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE).run(module)
+        self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE)(module)
         library().spare(module, _spared(text))
         return module
 

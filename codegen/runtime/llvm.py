@@ -3,7 +3,7 @@
     llvm = library()
     machine = llvm.machine(effort, "small")
     module = llvm.parsed(text, machine)                 RuntimeError, saying what is wrong with it
-    llvm.pipeline(PASSES, machine).run(module)
+    llvm.pipeline(PASSES, machine)(module)
     object = llvm.emitted(machine, module)
     loaded = llvm.linked(llvm.linker(machine, ...), "name", object, imports, exports)       loaded["f"]: an address
 
@@ -23,7 +23,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
@@ -32,7 +32,7 @@ import llvmlite
 from ..ending import has_ended
 from ..forks import held_over_fork
 
-__all__ = ["Library", "LinkedCode", "Machine", "Pipeline", "is_loaded", "library", "library_file", "version"]
+__all__ = ["Library", "LinkedCode", "Machine", "is_loaded", "library", "library_file", "version"]
 
 #: Versions of llvmlite (major, minor) that have these functions, as its own files declare them.
 KNOWN = ((0, 47), (0, 50))
@@ -292,14 +292,15 @@ class Library:
         """A module as text."""
         return self._text(self._PrintModuleToString, module)
 
-    def pipeline(self, passes: Sequence[str], machine: Machine) -> Pipeline:
-        """Passes of these names, "AlwaysInliner" say, in this order."""
+    def pipeline(self, passes: Sequence[str], machine: Machine) -> Callable[[_Owned], None]:
+        """A function that changes a module by passes of these names, "AlwaysInliner" say, in this order."""
         manager = _Owned(self._CreateNewModulePassManager(), self._DisposeNewModulePassManger)
         for name in passes:
             getattr(self, f"_module_Add{name}Pass")(manager)
         options = _Owned(self._CreatePipelineTuningOptions(), self._DisposePipelineTuningOptions)
         builder = _Owned(self._CreatePassBuilder(machine, options), self._DisposePassBuilder, options, machine)
-        return Pipeline(self._RunNewModulePassManager, manager, builder)
+        run = self._RunNewModulePassManager
+        return lambda module: run(manager, module, builder)
 
     def spare(self, module: _Owned, names: Iterable[str]) -> None:
         """Have code generated quickly for these functions, which have `noinline`."""
@@ -373,14 +374,3 @@ class LinkedCode(_Owned):
 
     linker: _Linker
     addresses: dict[str, int]
-
-
-class Pipeline:
-    """Passes that can be run over one module after another."""
-
-    def __init__(self, run: Any, manager: Any, builder: Any) -> None:
-        self._run, self._manager, self._builder = run, manager, builder
-
-    def run(self, module: Any) -> None:
-        """Change the module."""
-        self._run(self._manager, module, self._builder)

@@ -13,7 +13,6 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ..forks import held_over_fork
-from .llvm import Pipeline
 
 __all__ = ["Binding"]
 
@@ -66,12 +65,13 @@ class Binding:
     def text(self, module: Any) -> str:
         return str(module)
 
-    def pipeline(self, passes: Sequence[str], machine: Any) -> Pipeline:
+    def pipeline(self, passes: Sequence[str], machine: Any) -> Callable[[Any], None]:
         manager = llvm.create_new_module_pass_manager()
         for name in passes:
             getattr(manager, _ADDED[name])()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
-        return Pipeline(_beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager), manager, builder)
+        run = _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
+        return lambda module: run(manager, module, builder)
 
     def spare(self, module: Any, names: Iterable[str]) -> None:
         for name in names:
@@ -104,7 +104,7 @@ class Binding:
             module = llvm.parse_assembly(text, context)
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
             module.verify()
-            self.pipeline(passes, machine).run(module)
+            self.pipeline(passes, machine)(module)
             self.spare(module, spared)
             for old, new in names.items():
                 module.get_function(old).name = new
@@ -117,7 +117,7 @@ class Binding:
         for value in (*whole.functions, *whole.global_variables):
             if not value.is_declaration and value.name not in exports:
                 value.linkage = "internal"
-        self.pipeline(("GlobalDCE",), machine).run(whole)
+        self.pipeline(("GlobalDCE",), machine)(whole)
         declared = [f.name for f in whole.functions if f.is_declaration and not f.name.startswith("llvm.")]
         return self.emitted(machine, whole), str(whole), declared
 

@@ -285,7 +285,7 @@ def history_of(nodes: borrowed, since: u64) -> obj:
 
 @native
 def uncommon_of(nodes: borrowed) -> obj:
-    """Those of a list of nodes that have room for more, or have been released: a list."""
+    """The nodes of a list that have room for more, or have been released: a list."""
     made = new_list(0)
     for i in range(list_size(ptr(nodes)) if made is not None else i64(0)):
         n = ptr[RawNode](list_item(ptr(nodes), i))

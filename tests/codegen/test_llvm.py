@@ -96,7 +96,7 @@ def test_both_make_the_same_object(passes):
     def made(library):
         machine = library.machine(2, "small", library.features())
         module = library.parsed(TEXT, machine)
-        library.pipeline(passes, machine).run(module)
+        library.pipeline(passes, machine)(module)
         library.spare(module, ["f", "not there"])
         return library.text(module), library.emitted(machine, module)
 
