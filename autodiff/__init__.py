@@ -86,7 +86,7 @@ def _hint(name: str) -> str:
     return hint(OF_FUNCTIONS, name)
 
 
-# What many programs never use is imported when it is first asked for.
+# Names that many programs never use are imported when they are first asked for.
 __getattr__, __dir__ = _lazily(
     globals(),
     dict.fromkeys(("checkpoint", "cond", "control", "fori_loop", "scan", "while_loop"), "control")

@@ -34,7 +34,7 @@ from .tensor import Tensor
 
 __all__ = ["MISS", "CallerWriter", "write_caller"]
 
-#: What a caller returns when a call is not the one it was written for.
+#: The answer of a caller to a call that is not the one it was written for.
 MISS: Any = object()
 
 

@@ -48,7 +48,7 @@ from .transforms.functional import vjp
 
 __all__ = ["STAGES", "Inspection", "inspect"]
 
-#: What can be looked at, in the order of the road.
+#: The stages that can be looked at, in the order of the road.
 STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
 
 

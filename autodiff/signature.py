@@ -324,7 +324,7 @@ def _is_empty(value: Any) -> bool:
     return type(value).__basicsize__ == object.__basicsize__ and not hasattr(value, "__dict__")
 
 
-#: Where the classes of functions are defined that `static_key` does not know: partial ones, those of `jit`.
+#: Modules of the classes of functions that `static_key` does not know: partial ones, those of `jit`.
 _FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
 
 

@@ -61,8 +61,8 @@ ENTRIES = 256
 #: Entries whose callers are tried one after the other: each costs .04 µs natively, .15 for tensors, that are lost when
 #: another fits; a call that none of them fits takes 12, for tensors 27.
 CALLERS = 16
-#: So many calls of an entry that none of them fitted put its own first again.  Of more than CALLERS entries in turn
-#: each is then put there once in so many calls, which costs next to nothing.
+#: The number of calls of an entry, none of which fitted, that puts its own first again.  Of more than CALLERS entries
+#: in turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
 
 _functions: set[ref[Traces]] = set()
@@ -311,7 +311,7 @@ class Traces:
             if has_own_lines and now.lines is not None:
                 now.lines.end()
             now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
-            # What a trace has left behind is no small result to compute along: it has no value.
+            # A tensor that a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small, now.lines = depth, start, small, lines
             set_in_context(MODE, mode)
 

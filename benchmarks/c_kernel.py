@@ -23,7 +23,7 @@ from c_limits import FLAGS, LIMITS
 
 __all__ = ["PLAIN", "build", "limit", "vector_functions"]
 
-#: What one gets without thinking: scalar functions, exact arithmetic, one thread.
+#: The flags that one gets without thinking: scalar functions, exact arithmetic, one thread.
 PLAIN = ("-O3", "-march=native")
 
 _WRAPPER = r"""

@@ -23,7 +23,7 @@ from .records import NamedTuple
 
 __all__ = ["is_settable", "one_thread", "threads_of_blas"]
 
-#: What its functions are called: as NumPy's wheels have them, as others do.
+#: The names of its functions: as NumPy's wheels have them, as others do.
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
     ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
@@ -89,7 +89,7 @@ def threads_of_blas() -> list[int]:
 
 
 _lock = held_over_fork(threading.RLock())
-#: How many are inside, and what to go back to.
+#: For each block of `one_thread` that runs: the threads of each library to go back to.
 _inside: list[list[int]] = []
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 __all__ = ["acts", "has_ended", "makes_more_than_memory", "write_files_at_the_end"]
 
-#: Whether this process ends.
+#: True once this process ends.
 has_ended = [False]
 
 
@@ -32,7 +32,7 @@ def _end() -> None:
             gc.freeze()
 
 
-# What is registered later runs before.
+# Functions that are registered later run before.
 atexit.register(_end)
 
 #: Whose machine code makes objects that are memory and no more.

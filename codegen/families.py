@@ -41,11 +41,11 @@ else:
 
 __all__ = ["Families"]
 
-#: So many rows of unknown length take longer than to compile them for theirs saves, if they run often: a sum of
-#: 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
+#: The number of rows of unknown length that take longer than to compile them for theirs saves, if they run often: a sum
+#: of 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
 _MANY_ROWS = 1000
 
-#: How often planning for any is tried for one family.
+#: The times that planning for any size is tried for one family.
 _TRIES = 3
 
 

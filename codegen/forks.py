@@ -29,15 +29,15 @@ class _Lock(Protocol):
 _L = TypeVar("_L", bound=_Lock)
 _F = TypeVar("_F", bound=Callable[[], object])
 
-#: How long a fork waits for one lock while it holds others, whose owner may wait for these, in seconds.
+#: The time that a fork waits for one lock while it holds others, whose owner may wait for these, in seconds.
 _PATIENCE = 0.02
 
-#: How long it waits for imports.  One that waits for a lock that is held here never ends.
+#: The time that it waits for imports.  One that waits for a lock that is held here never ends.
 _IMPORTS = 5.0
 
 _held: list[_Lock] = []
 
-#: What a fork has taken.
+#: The locks that a fork has taken.
 _taken: list[_Lock] = []
 
 

@@ -228,7 +228,7 @@ class While:
         return answer, records, most(records, self.back.room()[1])
 
 
-#: How often a loop is taken to run whose trips are counted only when it does.
+#: The times that a loop is taken to run whose trips are counted only when it does.
 UNKNOWN_TRIPS = 16
 
 

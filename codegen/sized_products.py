@@ -38,7 +38,8 @@ _KNOWN = 256
 #: Cuts that are kept of one: columns alone, as they fill vectors or do not, make three.
 _CUTS = 12
 
-#: What writes the numbers of a step: write(extents, *values).  False: it is for other sizes, and nothing is written.
+#: A function that writes the numbers of a step: write(extents, *values).  False: it is for other sizes, and nothing
+#: is written.
 Write = Callable[..., bool]
 
 
@@ -102,7 +103,7 @@ class SizedProduct:
             return None
         names = [f"n{i}" for i in range(len(values))]
         try:
-            # What is treated apart, a row or so many columns, is compared with.
+            # The part that is treated by itself, a row or so many columns, is compared with.
             with watched(closely=True) as conditions:
                 general = product_step(self._gemm([symbol(*pair) for pair in zip(names, values, strict=True)]))
         except Exception:  # whatever wants the very number

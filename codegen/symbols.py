@@ -32,7 +32,7 @@ __all__ = [
     "whole",
 ]
 
-#: What a symbol may be, at the least.
+#: The least value of a symbol.
 LEAST = 2
 
 #: Quotients of which the least is remembered.
@@ -48,7 +48,7 @@ class NotSymbolic(Exception):
     """Something needs the very number."""
 
 
-#: What comparisons relied on: formula, comparison with zero, outcome.
+#: The facts that comparisons relied on: formula, comparison with zero, outcome.
 Conditions = dict[tuple[str, str, bool], None]
 
 
@@ -269,7 +269,7 @@ def formula(x: int) -> str:
     return _written(x) if type(x) is Symbol else repr(int(x))
 
 
-#: What quotients are at the least, by their text.
+#: The least values of quotients, by their text.
 _leasts: dict[str, float] = {}
 
 

@@ -19,7 +19,8 @@ __all__ = ["MOST", "Unknowns", "fitted"]
 #: Of a program with more unknowns nothing is said.
 MOST = 4
 
-#: What a number may differ by from a multiple of an extent and still be taken to follow from it: windows, differences.
+#: The difference that a number may have from a multiple of an extent and still be taken to follow from it: windows,
+#: differences.
 _NEAR = 4
 
 #: A number may follow from a product of so many unknowns.

@@ -116,7 +116,7 @@ def main():
     for cls in (ad.Diagonal, LowRank):
         print(f"  {ad.which(ad.matmul, cls, ad.Tensor[ad.float64, 2])}")
 
-    # Where no method takes a type, ad.dense writes it out, and the gradient is projected back.
+    # If no method takes a type, ad.dense writes it out, and the gradient is projected back.
     total = ad.grad(lambda a: ad.sum(ad.exp(a)))(ad.Diagonal([0.0, 1.0]))
     assert np.allclose(total.diagonal, np.exp([0.0, 1.0]))
     small = LowRank(a.u[:5], a.v[:, :5])

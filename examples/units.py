@@ -29,7 +29,7 @@ def combined(a, b, sign=1):
     return {n: a.powers.get(n, 0) + sign * b.powers.get(n, 0) for n in {*a.powers, *b.powers}}
 
 
-# What a Quantity is made of: its array may be differentiated; its unit comes along.
+# The parts of a Quantity: its array may be differentiated; its unit comes along.
 ad.tree.register(
     Quantity,
     lambda q: ([q.value], tuple(q.powers.items())),

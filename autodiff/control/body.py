@@ -38,7 +38,7 @@ __all__ = [
 
 _bodies = namespace("body")
 
-#: What makes a node of a body anew: (its number in `order`, new inputs) -> new node.
+#: A function that makes a node of a body anew: (its number in `order`, new inputs) -> new node.
 Recorded = Callable[[int, list[Node]], Node] | None
 
 #: Their rules read no value of theirs, so a sum stands for its terms.

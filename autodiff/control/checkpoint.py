@@ -32,7 +32,7 @@ from .trace import Operands, applied, derived, of_all, trace
 
 __all__ = ["checkpoint"]
 
-#: What becomes a tensor in a result.
+#: Classes whose values become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
 
 _barrier = primitive(

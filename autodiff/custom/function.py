@@ -49,10 +49,10 @@ _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(n
 
 _WATCHED = WATCHED | {WatchedArray}
 
-#: What else may be tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
+#: Conversions that are tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []
 
-#: Where operations are declared: their bodies write structured arguments out.
+#: The package of operations, whose bodies write structured arguments out.
 _OPERATIONS = "autodiff.ops."
 
 

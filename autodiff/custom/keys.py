@@ -275,7 +275,7 @@ def _parts_of(name: str, value: Any) -> list[Any]:
     """The parts of something in a class that may run or be read, beyond what Python itself puts there."""
     kind = type(value)
     if kind is FunctionType:
-        # What `dataclass` writes for `repr` keeps a set against cycles around what it runs.
+        # The `repr` of a dataclass keeps a set against cycles around the function that it runs.
         value = getattr(value, "__wrapped__", value) if name == "__repr__" else value
         return [] if is_fixed(value.__module__) else [value]
     if kind is property:
@@ -288,12 +288,12 @@ def _parts_of(name: str, value: Any) -> list[Any]:
     return [] if is_pythons or (name.startswith("__") and name.endswith("__")) else [value]
 
 
-#: What reads a field of a namedtuple: its module is another one since Python 3.13.
+#: The class that reads a field of a namedtuple: its module is another one since Python 3.13.
 _FIELD = type(vars(namedtuple("_Point", "x"))["x"])
-#: What a class holds that may run.
+#: The members of a class that may run.
 _RUN = (FunctionType, property, classmethod, staticmethod)
 _DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
-#: Where the classes are defined of what abstract classes and dataclasses put into themselves.
+#: Modules of the classes whose instances abstract classes and dataclasses put into themselves.
 _MACHINERY = frozenset(("_abc", "dataclasses"))
 _OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
 

@@ -112,7 +112,7 @@ class GenericFunction(Converting):
         """The derivative of the function's own body, where the library states one; None: the body is differentiated."""
         return None
 
-    #: What is recorded natively for operands met before, as long as no choice changes: see `ops.recorder`.
+    #: Recordings by machine code for operands met before, as long as no choice changes: see `ops.recorder`.
     learned: Any = None
     #: Serves calls that do not bind to the declaration, `form(args, keywords)`: see `ops.forms`.
     form: Any = None

@@ -78,7 +78,7 @@ class Registry(_WithSite):
         self.is_abstract = False
         #: True if some method names a class of arrays: an array and a tensor then are different calls.
         self.names_arrays = False
-        #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
+        #: The things that rely on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: dict[int, ref[Any]] | None = None
         #: The number of methods and rules that were added, replaced or deleted.
         self.changes = 0

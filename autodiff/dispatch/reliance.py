@@ -41,7 +41,7 @@ class _KeepsNothing(dict):
 
 _functions: set[ref[Any]] = set()
 
-#: Those that answer from their caches.
+#: The functions that answer from their caches.
 _answering: set[ref[Any]] = set()
 
 #: The cache of a function that was not called since somebody observed.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ambiguity", "MethodTable", "ambiguity_error", "most_specific", "not_found", "types_of_call"]
 
-#: How many near misses an error shows.
+#: The number of near misses that an error shows.
 _SHOWN = 3
 
 

@@ -142,7 +142,7 @@ class NamedUnion(type):
         raise TypeError(f"ad.{cls.__name__} stands for {', '.join(map(type_name, cls.members))}: call one of these")
 
 
-#: What a parameter without a type takes.
+#: The choice of a parameter without a type: any object.
 ANY = Choice((object,))
 
 

@@ -41,7 +41,7 @@ __all__ = ["add_at"]
 
 _ALL = slice(None)
 
-#: How many elements are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
+#: The most elements that are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
 _FEW, _LONG = 4, 32
 
 

@@ -22,11 +22,11 @@ from .template import EXPECTED, ITEMS
 
 __all__ = ["ALL", "Learner", "Room", "key_of"]
 
-#: Which arguments of a site are operands, the others being static: so many in front, all, or the items of the first.
+#: The arguments of a site that are operands, the others being static: so many in front, all, or the items of the first.
 ALL = 0
 #: Static arguments of these classes are compared by value, others by identity.
 _BY_VALUE = frozenset((int, float, tuple))
-#: How many static arguments that were met once are remembered; how many sorts of operands.
+#: The numbers of static arguments that are remembered after they were met once, and of sorts of operands.
 _RECENT, _MET = 16, 64
 #: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
 _AT_ONCE = 64

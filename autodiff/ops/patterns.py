@@ -189,7 +189,7 @@ def _with_tensors(key: Any, tensors: Sequence[Tensor]) -> Any:
 _INT, _NEW, _REST, _INDEX = (-1, 0), (-2, 0), (-3, 0), (-4, 0)
 
 
-#: What the meaning of a key without arrays relies on.
+#: The facts that the meaning of a key without arrays relies on.
 _NO_CHOICES = Choices()
 
 

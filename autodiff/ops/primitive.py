@@ -200,7 +200,7 @@ def primitive(
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
         cotangents = vjp(y_bar, y, *xs, **operation.keywords(values))
-        # Those that nobody wants are never computed.
+        # Results that nobody wants are never computed.
         return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
     def push_of_jvp(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:

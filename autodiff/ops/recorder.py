@@ -283,7 +283,7 @@ class _Installed:
 
     def __init__(self) -> None:
         self.recorder: Any = None
-        #: Whether somebody said that it is to be in front, or is not to be.
+        #: True if somebody said that it is to be in front, or is not to be.
         self.is_settled = False
         self.here: tuple[Any, int] = (None, 0)
         self.front: Front | None = None

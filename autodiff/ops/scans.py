@@ -92,7 +92,7 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
     (b, a), (axis, reverse) = xs, params
     if not b.size:
         return (y_bar, y_bar)
-    # What b[i] adds is multiplied with the factor of the next one.
+    # The term b[i] is multiplied with the factor of the next one.
     b_bar = recurrence(y_bar, _shifted(a, axis, not reverse), axis, reverse=not reverse)
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 

@@ -275,7 +275,7 @@ def updated_slice(
     if not axes:
         if is_tracking(v) or not is_tracking(x) or not x.ndim or not v.size:
             return another(v)
-        # Where a slice is all of x by its extent alone, too, the result has the history that it has elsewhere.
+        # The result has the history that it has elsewhere, too, if the slice is all of x by its extent alone.
         starts, axes, steps = (constant(0, "i64"),), (0,), (1,)
     return record(slice_update, (x, v, *starts), (axes, steps)) if v.size else x
 

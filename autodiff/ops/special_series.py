@@ -61,7 +61,7 @@ _ERF_NEAR = (
     -4.255370438044438e-18,
 )
 
-#: What erf(x) / x is at t = 0 beyond its first power.
+#: The value of erf(x) / x at t = 0 beyond its first power.
 _FIRST_LOW = 1.040650742831479e-16
 
 #: exp(-x) I0(x) from 0 to 8: t = x / 4 - 1.

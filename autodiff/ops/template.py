@@ -332,7 +332,7 @@ def _run(memory: _Memory) -> Callable[..., Any]:
 
 #: Classes of static arguments that are compared by value, and hold nothing else.
 _PLAIN = frozenset((bool, int, float, str, type(None)))
-#: What equals 0.0 and is another number.
+#: The number that equals 0.0 and is another one.
 _MINUS_ZERO = "-0.0"
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "of_rank", "order_of", "square",
 ]
 
-#: What scales an array.
+#: Classes whose values scale an array.
 NUMBER = Number | Scalar
 
 
@@ -78,7 +78,7 @@ def _made(cls: Any, values: Sequence) -> Any:
     return made
 
 
-#: What arrays of two axes derive from.
+#: The class that arrays of two axes derive from.
 _MATRICES: Any = AbstractTensor[..., 2]
 
 
@@ -135,7 +135,7 @@ def aval_of_one(x: Structured, held: Tensor, rank: int) -> Aval:
     )
 
 
-#: What a tensor of few axes is called.
+#: Words for a tensor of few axes.
 _RANKS = ("a number", "a vector", "a matrix")
 
 

@@ -31,7 +31,7 @@ from .walk import by_number
 
 __all__ = ["SHORTEST", "longer_stretch", "top_stretch"]
 
-#: How often something must stand in a recording to be a loop, and what is too short to be looked at.
+#: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
 REPEATS, SHORTEST = 4, 48
 #: Operations of one stretch: more are compiled with the rest of the recording, or not at all.
 LARGEST = 400

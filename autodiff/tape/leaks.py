@@ -35,11 +35,11 @@ from .walk import reached
 
 __all__ = ["LOST", "check_leaves", "is_traced", "note_lost", "warn_of_lost"]
 
-#: So many objects behind a leaf are looked through.
+#: The most objects behind a leaf that are looked through.
 _LIMIT = 10_000
 #: Leaves that hold nothing.
 _BARE = (type(None), bool, int, float, complex, str, bytes)
-#: What any object leads to, and is not its own.
+#: Classes of objects that any object leads to, and that are not its own.
 _SHARED = (type, ModuleType)
 _NOTHING_OF_A_TRACE = (*_BARE, *_SHARED, Tensor)
 
@@ -98,7 +98,7 @@ def _referents(x: Any) -> Sequence[Any]:
 
 #: By address: what gives the array (a weak reference) or the NumPy scalar (which takes none), and what is said of it.
 LOST: dict[int, tuple[Any, str]] = {}
-#: How many are kept: a scalar stays in memory as long as it is here.
+#: The number of these that are kept: a scalar stays in memory as long as it is here.
 _MOST = 64
 
 

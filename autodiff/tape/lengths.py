@@ -91,7 +91,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     """
     if 0 <= length < SHORTEST or not config.patience or config.eager:
         return None
-    # What a list of every length is put together by is of another kind each time.
+    # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
     if ending is not None:

@@ -60,7 +60,7 @@ _nodes: dict[int, weakref.ref] = {}
 
 #: hold(array, kind, recording) and give_back(loans), while the native recorder is in front.
 _native: tuple[Callable[[np.ndarray, Kind, Any], Node], Callable[[list], None]] | None = None
-#: What lets a view have memory of its own, once there is a native recorder.
+#: The function that gives a view memory of its own, once there is a native recorder.
 _keep: Callable[[np.ndarray], None] | None = None
 _CALLED_IN_PYTHON = Lender.__call__
 

@@ -157,7 +157,7 @@ def compared(key: tuple) -> str:
     purpose, parts, *rest = key
     if len(parts) > LARGEST:
         return f"a recording of {len(parts)} nodes that was not seen before"
-    # What it ends in says which program it is: another one is no useful comparison.
+    # The operation that it ends in says which program it is: another one is no useful comparison.
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
     with Paused(), _lock:
         recent = _notes.recent

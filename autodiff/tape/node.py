@@ -263,7 +263,7 @@ def released(kind: Kind) -> Kind:
     return kind.freed
 
 
-#: What a leaf's kind names as its operation.
+#: The operation that a leaf's kind names.
 LEAF = Primitive("leaf", infer=lambda: None, reference=None, discrete=True)
 #: A 0-d number that is part of the graph: the compiler may compute with it.
 CONSTANT = Primitive(

@@ -40,7 +40,7 @@ LIMIT = 256
 #: Nodes next to the last that tell recordings apart.
 LOOKS = 12
 
-#: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
+#: The cost of a stretch beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
 #: A number of stretches that are alike, which are made one when they have cost more than compiling it is expected to.
 TIMES = 4
@@ -216,7 +216,7 @@ class _Peeling:
         if not read.isdisjoint(self.gone):
             return False
         if rest and rest[-1].number >= min([node.number for node in outer[size:]]):
-            # What is no older may lie within: of a stretch with a history only that is known, of others all.
+            # Nodes that are no older may lie within: of a stretch with a history only that is known, of others all.
             within = set(past or outer[size:]).difference(roots)
             if self.is_mixed or not within.isdisjoint(rest):
                 return False

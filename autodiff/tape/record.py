@@ -293,7 +293,7 @@ def _alias(name: str) -> Primitive:
     )
 
 
-#: What a transformation differentiates with respect to, and what a leaf is after its update.
+#: The kind of a node that a transformation differentiates with respect to, and of a leaf after its update.
 IDENTITY = _alias("identity")
 #: A result of its own: of an operation that has nothing to do.
 SAME = _alias("same")

@@ -47,7 +47,7 @@ from .tier import SizedTier, Tier, TierAt
 
 __all__ = ["Answer", "Size", "size_of"]
 
-#: How often rules are run with symbols for one form.
+#: The times that rules are run with symbols for one form.
 _TRIES = 3
 
 #: Forms, by themselves; a recording of so many nodes in all.

@@ -37,7 +37,7 @@ __all__ = [
     "pull_back_at_once", "pulled", "recording_rules", "untracked", "with_history",
 ]  # fmt: skip
 
-#: What is asked for: gradients track, or where something leads to another than the targets, they do; all versions of a
+#: The bits of an ask: gradients track, or where something leads to another than the targets, they do; all versions of a
 #: leaf that is a target are meant.  Machine code has the same (`recording_gradients`).
 RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 

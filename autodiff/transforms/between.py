@@ -105,7 +105,7 @@ def _walked(
     rare = uncommon(past)
     nodes = _versions(targets, rare)
     through = [] if create_graph and retain else passed(past, [n for found in nodes for n in found])
-    # What is older than every target is below them; a released node has lost its inputs, so age must tell.
+    # A node that is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released(rare, oldest)
     del rare  # a list beside the history counts as somebody who may need the values of its nodes

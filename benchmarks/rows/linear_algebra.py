@@ -5,7 +5,7 @@ from precision import solved, wider
 from targets import faster
 
 TITLE = "linear systems, value and gradient"
-#: How many, and their rows.
+#: The numbers of matrices, and their rows.
 CASES = ["1 of 4", "1 of 50", "1 of 200", "10000 of 4", "500 of 16"]
 TARGETS = [faster(1, "jax"), faster(1, "torch"), faster(1, "numpy")]
 ARGNUMS = (0, 1)

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Emitted", "emit_function", "emit_module", "module_of", "nameless"]
 
-# What this processor can do is asked for without the rest.
+# The abilities of this processor are asked for without the rest.
 __getattr__, __dir__ = lazily(globals(), dict.fromkeys(__all__, "llvm"))

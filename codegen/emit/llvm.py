@@ -29,7 +29,7 @@ from .types import ALIGNMENT
 
 __all__ = ["Emitted", "emit_function", "emit_module", "internal", "module_of", "nameless"]
 
-#: What a stack is aligned to.  LLVM spills vectors there as they come: each of 64 bytes is on two cache lines then, or
+#: The alignment of a stack.  LLVM spills vectors there as they come: each of 64 bytes is on two cache lines then, or
 #: none is, by where the stack happens to begin.  Black-Scholes with greeks, which spills a hundred, in 14 processes:
 #: 1.19 to 1.23 x C where all are aligned, otherwise 1.22 to 1.37 (4,001 f64, Sapphire Rapids).
 _STACK_BYTES = 16

@@ -112,7 +112,7 @@ class _Planner:
         #: Values of the chain of each reduction, with its number.
         self.chains = {value: j for j, value in enumerate(carried)}
         self.in_memory = self.found.in_memory
-        #: How long after the loads a value is there.
+        #: The time after the loads at which a value is there.
         self.after: dict[Value, int] = {}
 
     def plan(self) -> LoopPlan | None:
@@ -220,7 +220,8 @@ class _Planner:
         in_chain = [v for v in operation.operands if v in self.chains]
         (number, *others) = chains
         reduction = self.found.reductions[number]
-        # What rows add to a place in memory is added up in the order of the rows elsewhere: here that is free.
+        # The terms that rows add to a place in memory are added up in the order of the rows elsewhere: here that is
+        # free.
         if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
             raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:

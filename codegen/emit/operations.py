@@ -29,7 +29,7 @@ _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
 class Writer:
     """The place that operations are written into: the body of a function, or of a vector loop in it."""
 
-    #: How many numbers a value holds.
+    #: The count of numbers that a value holds.
     lanes = 1
 
     def spelled(self, type: ScalarType) -> str:
@@ -233,7 +233,7 @@ def _type(w: Writer, operation: Operation) -> str:
 
 _SORTS = {"opcode": _instruction, "intrinsic": _intrinsic, "function": _elementary, "cast": _cast}
 
-#: How every scalar operation is written: (writer, operation, names of operands) -> name of the result.
+#: The writer of every scalar operation: (writer, operation, names of operands) -> name of the result.
 SCALAR: dict[str, Emit] = {
     **{i.name: _SORTS[i.sort](i.llvm) for i in INSTRUCTIONS.values() if i.sort},
     **{name: _accumulated(name) for name in BEYOND},

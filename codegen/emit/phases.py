@@ -52,9 +52,9 @@ _LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
 #: From here on a loop is written once, with a mask throughout.
 DEAR = 60
 
-#: Where this much of the cost is arithmetic on numbers of half the bits, a vector has lanes for these; the few wide
-#: ones, places or sums, take two registers.  us of 20,000 rows of 10 floats, value and gradient, AVX2: logsumexp 289,
-#: so 189; layer norm 447, 262.  Where a value takes more registers anyway, more lanes do not fit: 100,000 of
+#: The share of the cost, in arithmetic on numbers of half the bits, from which a vector has lanes for these; the few
+#: wide ones, places or sums, take two registers.  us of 20,000 rows of 10 floats, value and gradient, AVX2: logsumexp
+#: 289, so 189; layer norm 447, 262.  Where a value takes more registers anyway, more lanes do not fit: 100,000 of
 #: where(i > 50, tanh(x), exp(-x)) 70, 110.
 _MOSTLY_NARROW = 0.5
 
@@ -95,7 +95,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
 
     multiple    what the number of elements is a multiple of, where it is not known
     """
-    # What is searched counts, not its place, which is an i64.
+    # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     registers = _registers(plan)
     is_long = trips is None or trips >= _LONG

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["away_from_edges", "held_back", "is_known_before", "is_rising", "load_rising"]
 
-#: What is held back, or where it is compared, from when on or until when that makes no difference: by how much the
-#: counter may be beyond the place.
+#: Operations that hold a counter back or compare it, and make no difference from some place on, or until one: by how
+#: much the counter may be beyond the place.
 _FROM = {"arith.maxsi": 0, "sge": 0, "sgt": 1}
 _UNTIL = {"arith.minsi": 0, "sle": 0, "slt": -1}
-#: What never fails, wherever it is computed.
+#: Operations that never fail, wherever they are computed.
 _ALWAYS = ("arith.addi", "arith.constant", "arith.index_cast", "arith.maxsi", "arith.minsi", "arith.muli", "arith.subi")
 _TURNED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
 

@@ -52,8 +52,8 @@ _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
 #: .62 of the time, of 7 .87 to 1, of 8 1.4; without a loss 1.2 to 1.7).
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
 _LONG = 160
-#: What a row must cost for each element that it looks up by a number: the label of a cross-entropy, us of 66,666 rows
-#: of 3 floats, 28,571 of 7, 20,000 of 10, value and gradient: 1,212, 700, 470; side by side 232, 173, 166.
+#: The cost that a row must have for each element that it looks up by a number: the label of a cross-entropy, us of
+#: 66,666 rows of 3 floats, 28,571 of 7, 20,000 of 10, value and gradient: 1,212, 700, 470; side by side 232, 173, 166.
 _A_GATHER = 40
 _SLOW = ("arith.divf", "math.sqrt")
 _PLACES = ("arith.addi", "arith.muli")
@@ -257,7 +257,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     if plan is None or plan.reductions:
         return None
     operations = [*before, *inside.operations[:-1]]
-    # What differs between the iterations of the outer loop, or may.
+    # The values that differ between the iterations of the outer loop, or may.
     moved = {counter}
     for o in operations:
         if o.name == "memref.load" or not moved.isdisjoint(o.operands):

@@ -39,7 +39,7 @@ class VectorLoop(VectorMemory):
         self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None
     ) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
-        #: What is left over is done by, one by one.
+        #: The writer of the iterations that are left over, one by one.
         self.rest = rest or block
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
@@ -103,7 +103,7 @@ class VectorLoop(VectorMemory):
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
             self.active = (phase.trips or 0) if phase.is_masked else self.lanes
             results = self._iteration(start, partial)
-            # What does not change between lanes may have been asked for after other lines used it.
+            # A value that does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
         is_searched = may_be_long and may_be_known(self.plan, phase, self.block)

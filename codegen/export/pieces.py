@@ -39,7 +39,7 @@ _WORDS = """
 C_FUNCTIONS = frozenset(_WORDS.split())
 
 
-#: What a step needs that only stands in a program of known sizes.
+#: A need of a step that only stands in a program of known sizes.
 KNOWN_SIZES = "known sizes"
 
 

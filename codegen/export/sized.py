@@ -59,7 +59,7 @@ _MOST = 24
 #: Up to this size a program may be planned for it alone.
 _FEW = 16
 
-#: How many times as large or as small another size is for which the same must be recorded, if there is such a one.
+#: Factors by which another size is larger or smaller, for which the same must be recorded, if there is such a one.
 _APART = (11, 7, 5, 3, 2)
 
 #: By how much sizes are changed, at most, to find one that planning would treat alike.

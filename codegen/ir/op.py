@@ -85,7 +85,7 @@ def internal(name: str, lower: Any, params: tuple[str, ...] = ()) -> Op:
     return Op(name, infer=_never, reference=None, lower=lower, params=params)
 
 
-#: What enters a graph.  Its aval is given, not inferred.
+#: The operation of a value that enters a graph.  Its aval is given, not inferred.
 INPUT = define(Op("input", infer=_never, reference=None))
 
 #: A 0-d number known when the graph is built: constant(value=2.0, dtype="f64").

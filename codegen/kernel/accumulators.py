@@ -39,14 +39,15 @@ _ZERO = constant_index(0)
 #: Floats that are added one after the other to one accumulator err by some 1e-6 of their sum, if they are alike.
 _LONG = 1024
 
-#: So many additions to one accumulator are done in runs, if rows are long enough: shorter ones stay in registers, where
-#: the start and the end of a run cost more than its rows (the sums of 1,000 rows of 3: .6 us, in runs .9).
+#: The number of additions to one accumulator that are done in runs, if rows are long enough: shorter ones stay in
+#: registers, where the start and the end of a run cost more than its rows (the sums of 1,000 rows of 3: .6 us, in runs
+#: .9).
 _RUNS, _SHORT = 32, 8
 
 #: The same where a row adds but one number: rows that are shorter may run side by side.
 _BY_ITSELF = 17
 
-#: So many blocks' sums, added one after the other, err as much as the sum of a block.
+#: The number of blocks' sums that, added one after the other, err as much as the sum of a block.
 _MANY = 16
 
 
@@ -169,7 +170,7 @@ class Accumulators:
         found = None
         for r in self._reductions.values() if chain >= _RUNS * together else ():
             is_sum = r.monoid == "add" and r.type.is_float and r.type is type_of(r.root)
-            # What is made once a row has none of the axes within rows.
+            # A value that is made once a row has none of the axes within rows.
             own = [a for a in inside if not r.root.row or a < self.positions.group.outer_axes]
             inside_of_it = tuple([a for a in own if a not in self.positions.reduced(r.root)])
             is_short = typical(self.positions.extent(tuple(inside))) < (_SHORT if inside_of_it else _BY_ITSELF)

@@ -18,8 +18,8 @@ __all__ = ["Arithmetic"]
 _CONTRACT = {"fastmath": frozenset({"contract"})}
 #: For the accumulation of sums only: their order is ours to choose.
 _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
-#: Where the user asked for it (`modes.fast_math`).  Not arcp: LLVM makes an estimate of 1 / sqrt(x) by it, which is nan
-#: at 0 and at infinity.  Never nnan, ninf.
+#: LLVM's flags if the user asked for it (`modes.fast_math`).  Not arcp: LLVM makes an estimate of 1 / sqrt(x) by it,
+#: which is nan at 0 and at infinity.  Never nnan, ninf.
 _LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
 #: For the extremes of many elements only: of two zeros either will do.
 _EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
@@ -240,7 +240,7 @@ class Arithmetic(Logic):
         x, y = as_value(x), as_value(y)
         if x.type.is_float:
             return self._float_divmod(x, y)[1]
-        # What is not divided safely has remainder 0: x by 1.
+        # A number that is not divided safely has remainder 0: x by 1.
         _, safe = self._safe_divisor(y)
         remainder = self.emit("arith.remsi", (x, safe), x.type)
         zero = self.constant(0, like=x)

@@ -57,7 +57,7 @@ def _cholesky(job: Job, b: Index) -> Value:
     a, y = job.input(0, b), job.output(b, n, n)
 
     def is_sound(x: Any) -> Value:
-        # What an infinite pivot makes of the infinities beside it, LAPACK says.
+        # LAPACK says which values an infinite pivot makes of the infinities beside it.
         root = f.real_part(x)
         return k.logical_not(k.logical_or(k.eq(root, f.real(0.0)), k.isinf(root)))
 

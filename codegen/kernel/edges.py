@@ -127,7 +127,7 @@ class Probed:
             return _NONE
         key: tuple = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
         if type(node.op.lower) is Move:
-            # Where a slice lies that starts at a known place is known.
+            # The place of a slice that starts at a known place is known.
             key += tuple([(j, repr(i.params)) for j, i in enumerate(node.inputs) if i.op is CONSTANT])
         found = self._known.get(key)
         if found is None:

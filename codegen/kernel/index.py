@@ -143,7 +143,7 @@ class Index:
             return constant_index(self.low // divisor)
         whole, rest = self._split(divisor)
         if not (rest.low >= 0 and is_sure(rest.high, divisor - 1)):
-            # What does not fold axis by axis may fold for the counter of a merged loop.
+            # An index that does not fold axis by axis may fold for the counter of a merged loop.
             joined = self.joined()
             if joined is not self:
                 return joined.floordiv(divisor)

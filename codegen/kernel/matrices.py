@@ -315,7 +315,8 @@ def set_to_identity(x: Matrix, n: int) -> None:
 # ---------------------------------------------------------------- the arrays of a node
 
 
-#: How much is written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops, 104 so.
+#: The amount that is written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops,
+#: 104 so.
 WRITTEN_OUT = 700
 #: Bytes of a matrix that is kept on the stack; larger ones have memory of their own.
 STACK = 32 << 10
@@ -336,7 +337,7 @@ class Job:
         *batch, n, _ = first.shape
         self.n, self.batch = number(n), prod(batch)
         self.temporaries: list[Temporary] = []
-        #: Whether another number of matrices takes the same code.
+        #: True if another number of matrices takes the same code.
         self.is_open = self.batch > SMALL
 
     def input(self, which: int, b: Index) -> Matrix:

@@ -20,7 +20,7 @@ from ..program import Branch, Buffer, BufferProgram, Loop, Place, Run, While
 
 __all__ = ["Memory", "MlirWriter", "NestWriter", "memref_of"]
 
-#: How an array's element stands in memory.
+#: The type of an array's element in memory.
 _ELEMENTS = {
     "bool": "i8", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64",
     "complex64": "complex<f32>", "complex128": "complex<f64>",

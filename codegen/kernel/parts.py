@@ -65,7 +65,7 @@ ROWS, ELEMENTS, ADDITIONS = 64, 1024, BLOCK
 #: partial sums, and half as many lanes would cost more than they gain.
 SIDE_BY_SIDE = 4
 
-#: So many rows make a run: their sums are added up by themselves, so that those of a block are no long chain.
+#: The number of rows of a run: their sums are added up by themselves, so that those of a block are no long chain.
 _RUN = 16
 
 #: Rows that meet in single numbers are done in blocks of so many elements, where that is fewer rows: threads share
@@ -73,7 +73,7 @@ _RUN = 16
 #: 736, 636).
 _LONG_ROWS = 1 << 15
 
-#: Where nothing is rounded, blocks are longer: the end of a search costs as much as some hundred elements
+#: Blocks are longer if nothing is rounded: the end of a search costs as much as some hundred elements
 #: (argmax of a million floats 80 us, so 72).
 _LONG_SEARCH = 4
 
@@ -173,7 +173,7 @@ class LoopPiece(Part):
             return super().index_length(k)
         start = self.outer.index()
         end = k.minimum(start.plus(super().index_length(k)), constant_index(self.end))
-        # Where it begins stays in the loop as one number, of which more is known than of the block's.
+        # Its beginning stays in the loop as one number, of which more is known than of the block's.
         self.first = k.maximum(start, constant_index(self.begin))
         return k.maximum(end.plus(self.first.times(-1)), constant_index(0))
 
@@ -289,7 +289,7 @@ _FULL, _FULL_COUNT = 32, 4
 #: Rows of so many elements fill a vector: accumulators are loaded from where vectors of the same size were stored.
 _FILLS = 16
 
-#: So many iterations fill a vector.
+#: The number of iterations that fill a vector.
 _FEW = 8
 
 #: Rows that are longer are many vectors: what the next one waits for is there long since, and lies in the cache.
@@ -334,7 +334,7 @@ def rows_together(
     rest = length.plus(whole.times(-count))
     rest = Index(rest.terms, rest.constant, 0, count - 1)
     _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter, meeting)
-    # Whether some are left over is not asked where another extent might leave some: it is the same code.
+    # A rest is not tested for where another extent might leave one: it is the same code.
     if not rest.is_constant or rest.constant or typical(rows.whole) > SMALL:
         first = whole.times(count)
         _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter, meeting)

@@ -22,7 +22,7 @@ __all__ = ["Demand", "choose_roots", "is_fused"]
 
 _FUSED = frozenset((Map, Move))
 
-#: What reading from memory costs, in additions: a cheaper value is always computed again.
+#: The cost of reading from memory, in additions: a cheaper value is always computed again.
 _CHEAP = 3
 
 #: More places are counted, not told apart: what is made of a value that is read at so many is read at as many again.
@@ -88,7 +88,7 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             seen.here = times
 
     for output in graph.outputs:
-        # What has no elements needs nothing.
+        # An array without elements needs nothing.
         if output.aval.size:
             want(output, 1.0, None)
             roots.add(output)

@@ -161,15 +161,15 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
 # ---------------------------------------------------------------- large sweeps, cut into several loops
 
 
-#: What one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops hand on
-#: more (a random program of 1,000 operations and its gradient: 478 us per 1,000 elements and 1.4 s of LLVM with a
-#: quarter of it, 410 and .9; of 1,200 additions and multiplications 877 and 790 us, both 3.3 s).
+#: The most that one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops
+#: hand on more (a random program of 1,000 operations and its gradient: 478 us per 1,000 elements and 1.4 s of LLVM with
+#: a quarter of it, 410 and .9; of 1,200 additions and multiplications 877 and 790 us, both 3.3 s).
 _COST_LIMIT = 10240
 
-#: What the pieces of a loop may cost together, where elements come from elsewhere from some places on.
+#: The most that the pieces of a loop may cost together, where elements come from elsewhere from some places on.
 _PIECES_COST = 2560
 
-#: What a reduction costs besides its operand.
+#: The cost of a reduction besides its operand.
 _REDUCTION_COST = 4
 
 #: Bytes that the kept values of a tile may take, if that leaves tiles of at least the length below: a first
@@ -316,7 +316,7 @@ def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reach
     """For each value that a later segment reads, the last one to do so."""
     last: dict[Node, int] = {}
     for node in reversed(here):
-        # What is cheap and reads nothing kept is computed again, wherever it is read.
+        # A value that is cheap and reads nothing kept is computed again, wherever it is read.
         needed = last.get(node, segment[node]) if _is_cheap(node, segment, reaches) else segment[node]
         for x in node.inputs:
             if x in segment and needed > segment[x]:

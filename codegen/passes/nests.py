@@ -27,7 +27,7 @@ from .rebuild import inlined
 
 __all__ = ["draft_nest", "merged"]
 
-#: What makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
+#: A function that makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
 Planner = Callable[[Graph, str], BufferProgram]
 
 
@@ -211,7 +211,7 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
     read_first = {values.index(of_a[j]) for j in a.updates}
     of_first = {of_a[j] for j in a.function.writes}
     read_first |= {values.index(of_b[j]) for j in b.updates if of_b[j] not in of_first}
-    # What the first reads and the second writes is read and then written.
+    # An array that the first reads and the second writes is read and then written.
     read_first |= {values.index(of_b[j]) for j in b.function.writes if of_b[j] in of_a and of_b[j] not in of_first}
     order = [*[j for j in range(len(values)) if j not in writes], *sorted(writes)]
     place = {j: k for k, j in enumerate(order)}

@@ -53,7 +53,7 @@ def separate(graph: Graph) -> Graph:
 
     def visit(node: Node, original: Node) -> Node:
         if isinstance(node.op.lower, Nest):
-            # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
+            # If nothing reads the vector as a whole, this only holds the inputs for its parts.
             known = {k: i for k, i in enumerate(node.inputs) if i.op is CONSTANT and i.aval.dtype.kind == "i"}
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
                    *[(k, i.params) for k, i in known.items()])  # fmt: skip

@@ -25,7 +25,7 @@ _SEVERAL = 3
 #: Among more windows than this that differ along several axes nobody looks for two that meet.
 _MOST = 64
 
-#: Where a part lies: (start, stop) along each axis.
+#: The place of a part: (start, stop) along each axis.
 Window = tuple[tuple[int, int], ...]
 
 
@@ -64,7 +64,7 @@ def _sums(graph: Graph) -> dict[Node, list[int]]:
             at = at.inputs[side]
             inside.add(at)
         count += _window(at.inputs[spine[-1]]) is not None
-        # What nobody reads is what this pass, or another, has left for `dce`.
+        # A value that nobody reads was left for `dce` by this pass or another.
         if count > 1 and readers[node]:
             found[node] = spine
     return found

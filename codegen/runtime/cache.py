@@ -13,7 +13,7 @@ from ..garbage import Paused
 __all__ = ["LRU", "Namespace", "all_locked"]
 
 #: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
-#: What is done under it is whole at any time.
+#: A change that is made under it is whole at any time.
 _lock = renewed_in_child(globals(), "_lock")
 
 

@@ -19,16 +19,16 @@ __all__ = [
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
 LONG = 3_000_000
 
-#: What calling a step counts: some 10 ns.
+#: The cost of calling a step: some 10 ns.
 STEP = 100
 
-#: What an elementary function counts: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
+#: The cost of an elementary function: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
 ELEMENTARY = 8
 
-#: What an element counts that finds its place in an order.
+#: The cost of an element that finds its place in an order.
 ORDERED = 100
 
-#: What an element of a decomposition counts for each of its columns: eigh of 60 rows takes .4 ms.
+#: The cost of an element of a decomposition for each of its columns: eigh of 60 rows takes .4 ms.
 DECOMPOSED = 4
 
 

@@ -48,7 +48,7 @@ _HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 _KEY = r"[0-9a-f]{32}"
 _TEMPORARY = r"\.\d+-\d+-[0-9a-f]{16}"
 
-#: What the folder may hold, roughly; and the part of it that is left when it was more.
+#: The bytes that the folder may hold, roughly; and the part of it that is left when it was more.
 LIMIT_BYTES = 256 << 20
 _KEPT = 0.75
 

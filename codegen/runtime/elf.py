@@ -121,7 +121,7 @@ class _Object:
         self.symbols = [
             _ElfSymbol(*_SYMBOL.unpack_from(data, table.offset + i)) for i in range(0, table.size, _SYMBOL.size)
         ]
-        #: Where each section that is loaded begins, and jumps to symbols elsewhere by their number.
+        #: The places where each section that is loaded begins, and jumps to symbols elsewhere by their number.
         self.places: dict[int, int] = {}
         self.jumps: dict[int, int] = {}
 

@@ -36,7 +36,7 @@ __all__ = [
     "object_of", "optimized_text", "target_features", "target_key",
 ]  # fmt: skip
 
-#: Whether a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
+#: True if a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
 #: For JITs LLVM's default is that they may be anywhere, which costs two instructions for each constant in a
 #: loop (Black-Scholes of 1e6: 12.3 against 11.1 ms).  The linker that promises it also links in 250 us where the
 #: other takes 310; for Windows it is young.

@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["angles", "chirp", "factors", "halves", "longer", "parts", "radices", "roots", "turns"]
 
-#: How many transforms are done side by side.
+#: The number of transforms that are done side by side.
 LANES = 8
 
 #: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
@@ -21,10 +21,10 @@ RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 #: The primes of passes that are loops: beyond them a convolution is faster.
 PRIMES = tuple([n for n in range(17, 128, 2) if all([n % d for d in (3, 5, 7, 11)])])
 
-#: So many angles are cheaper than what it takes to combine them.
+#: The number of angles that are cheaper than their combination.
 _FEW_ANGLES = 1024
-#: So many angles are looked at together: what that takes, 150 bytes each, is little beside the numbers of a long row.
-#: NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
+#: The number of angles that are looked at together: their memory, 150 bytes each, is little beside the numbers of a
+#: long row. NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
 _AT_ONCE = 1 << 16
 
 

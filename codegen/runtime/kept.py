@@ -71,7 +71,7 @@ def key_of(graph: Graph) -> str | None:
     identities = [package_identity(name) for name in sorted(packages)]
     if None in identities:
         return None
-    # What is constant is computed by NumPy, when a graph is planned.
+    # A constant value is computed by NumPy, when a graph is planned.
     versions = (f"plan {VERSION} {FORMAT}", sys.version, np.__version__)
     parts = (*versions, modes.of_code(), *engine.target_key(), *map(str, identities))
     return blake2b("\0".join(parts).encode() + b"\0" + described, digest_size=16).hexdigest()

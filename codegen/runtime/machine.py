@@ -28,7 +28,7 @@ __all__ = ["MOST_THREADS", "file_identity", "identity", "package_identity", "quo
 
 _began_ns = time.time_ns()
 
-#: What machine code reads it: cpuid(leaf, inner, out) writes four words; xgetbv() gives what the system saves.
+#: The machine code that reads it: cpuid(leaf, inner, out) writes four words; xgetbv() gives what the system saves.
 _CPUID = bytes.fromhex("53 89f8 89f1 4989d0 0fa2 418900 41895804 41894808 4189500c 5b c3")
 _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 

@@ -30,7 +30,7 @@ def _physical_bytes() -> int:
         return 1 << 32
 
 
-#: What the pool of `pool` may keep for later: a thirty-second of the machine's memory, within bounds.
+#: The bytes that the pool of `pool` may keep for later: a thirty-second of the machine's memory, within bounds.
 POOL_BYTES = min(max(_physical_bytes() // 32, 1 << 26), 1 << 30)
 
 #: Temporaries start at multiples of this: a cache line, and the widest vector.

@@ -39,7 +39,7 @@ class Self(bytes):
     owned: tuple[Any, ...]
 
 
-#: What making machine code raises where there is no memory for LLVM, or for what it makes.
+#: The errors that making machine code raises where there is no memory for LLVM, or for what it makes.
 NO_ROOM = (MemoryError, OSError)
 
 
@@ -84,7 +84,7 @@ class Native:
             self.call("set_items_at", OFFSETS["ITEMS"])
             self.call("pool_set_limit", memory.POOL_BYTES)
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-        # What a signal's handler raised in a loop, these raise.
+        # An error that a signal's handler raised in a loop is raised by these.
         self.run_program = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program"))
         self.run_program_unlocked = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program_unlocked"))
 
@@ -141,7 +141,7 @@ def _text(module: Translation) -> str:
     return module.text([run_program, run_program_unlocked, launch, enter, entering_words, set_items_at, *POOL])
 
 
-#: What NumPy calls the capsules of its allocators.
+#: NumPy's name for the capsules of its allocators.
 _CAPSULE_NAME = b"mem_handler"
 
 #: PyArray_NewCopy and PyArray_NewFromDescr in NumPy's table.
@@ -161,7 +161,7 @@ _NDARRAY = 2
 _GET_HANDLER = 305
 
 
-#: Where objects have what the launcher's structs read: the same in every Python that `_is_tried` lets through.
+#: The places in objects that the launcher's structs read: the same in every Python that `_is_tried` lets through.
 _HEAD = object.__basicsize__
 OFFSETS = dict(
     TYPE=_HEAD - 8, DATA=_HEAD, ND=_HEAD + 8, DIMS=_HEAD + 16, BASE=_HEAD + 32, DESCR=_HEAD + 40, FLAGS=_HEAD + 48,

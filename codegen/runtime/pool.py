@@ -241,5 +241,5 @@ def handler_free(context: ptr, data: ptr, size: u64) -> void:
         to_pool(data)
 
 
-#: What Python calls.
+#: The functions that Python calls.
 POOL = (pool_free_bytes, pool_set_limit, pool_trim, pool_handler)

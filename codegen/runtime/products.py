@@ -211,16 +211,16 @@ FEW_LEAST = 1 << 15
 #: (10 x 256 x 784 f64: 113 us, by two of 5 rows 78; 5 x 64 x 64 f32 .77 and .56, one thread of a Zen 4).
 EVEN_TILES = 4
 EVEN_LEAST = 1 << 12
-#: How many times as much tiles of all rows must compute: each number of rows is code of its own, which takes LLVM 20 ms
-#: (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved, and the first gradient of a small MLP comes so much
-#: sooner).
+#: The factor by which tiles of all rows must compute more: each number of rows is code of its own, which takes LLVM 20
+#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved, and the first gradient of a small MLP comes so
+#: much sooner).
 EVEN_GAIN = 1.3
 
 #: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
 NARROW, NARROW_BYTES = (2, 4, 8), 16
 
-#: How much less than a product its transpose must compute to be computed instead, and how long sums must be: each panel
-#: moves the result there and back.
+#: The part of a product's work that its transpose must save to be computed instead, and the length that sums must be:
+#: each panel moves the result there and back.
 ACROSS_GAIN, ACROSS_LEAST = 1.25, 64
 
 #: From so many multiplications on, times the bytes of an element, a product is shared: 20 us as fast as

@@ -34,7 +34,7 @@ from .recording_walk import history_list
 
 __all__ = ["OUTSIDE", "RECORDED", "VERSIONS", "pulled", "pushed"]
 
-#: What is asked for: gradients track, or where something leads to another than the targets, they do; all versions of a
+#: The bits of an ask: gradients track, or where something leads to another than the targets, they do; all versions of a
 #: leaf that is a target are meant.
 RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 #: The most leaves of a history of which machine code finds out that they are different ones.

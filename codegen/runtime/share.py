@@ -139,7 +139,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     elif _returns_zero(end):
         ends = [[end]] * len(runs)
     elif not runs[-1][0] and any(end.operands[0] in o.results for o in runs[-1][1]):
-        # What follows all loops finds the status: until then there is none.
+        # The code that follows all loops finds the status: until then there is none.
         zero = Operation("arith.constant", (), (I32,), {"value": 0})
         ends = [[zero, Operation("func.return", (zero.result,))]] * (len(runs) - 1) + [[end]]
     else:

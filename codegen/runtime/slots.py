@@ -20,10 +20,10 @@ __all__ = [
 
 #: Versions of CPython that the tests ran on: their objects look as they are read here.
 _VERSIONS = ((3, 11), (3, 15))
-#: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
+#: The places of a member descriptor's definition, of the offset in that one, and of a slot wrapper's base.
 _DEFINITION = 40
 _OFFSET = 16
-#: Where a class has its name, the sizes of its objects, and the function that frees one.
+#: The places in a class of its name, of the sizes of its objects, and of the function that frees one.
 _SIZES, DEALLOC = 32, 48
 #: The places in a class of the functions by which the collector of cycles visits an object, and clears it.
 _TRAVERSE, _CLEAR = 184, 192

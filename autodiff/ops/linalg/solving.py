@@ -306,7 +306,7 @@ def _inv_vjp(y_bar, y, a, *, refuses):
     return (negative(matmul(matmul(turned, y_bar), turned)),)
 
 
-#: What a singular matrix `refuses` is nan without it.
+#: The result for a singular matrix, which `refuses` says is an error, is nan without it.
 _inv = of_matrices(
     "inv",
     _inv_reference,

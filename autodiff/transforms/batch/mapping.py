@@ -115,7 +115,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     return of_all
 
 
-#: What to do where a class does not take leaves with an axis of examples, or those of one example.
+#: The advice where a class does not take leaves with an axis of examples, or those of one example.
 _MEND_RESULT = "let its unflatten take leaves with one more axis; or return ad.dense(...) of it, or its tensors"
 _MEND_EXAMPLE = "in_axes=None shares it; its unflatten puts an example together from leaves without that axis"
 

@@ -61,12 +61,12 @@ _WRITERS = _Functions(FUNCTIONS.homes | {
     "exp_beside": "exp.exp_beside", "expm1_beside": "exp.expm1_beside",
 })  # fmt: skip
 
-#: Those that need another way for huge arguments, and which these are.
+#: Functions that need another way for huge arguments, and the test for these.
 _FAR = _Functions(
     dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
     | {"fmod": "power.is_large_quotient", "bell": "erf.bell_is_far"}
 )
-#: What two functions of one number are together: most of their steps are the same.  The result is a struct.
+#: The joint forms of two functions of one number: most of their steps are the same.  The result is a struct.
 #: "bell" is exp(-x*x), "fade" exp(-2|x|).
 JOINT = {
     ("sin", "cos"): "sincos", ("erf", "bell"): "erfbell", ("tanh", "fade"): "tanhfade", ("expm1", "exp"): "expm1exp",

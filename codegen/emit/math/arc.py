@@ -74,8 +74,8 @@ def atan(k: FunctionCode, x: Lane) -> Lane:
     t = above / below
     if not k.has_fma:
         return k.with_sign(_angle(k, quarters, t, 0.0), k.sign_of(x))
-    # What rounding took from the quotient, and in the middle from what is divided: rest / below, where 1 / below is
-    # (1 - t) / 2, or -t beyond; elsewhere there is no rest.
+    # The part that rounding took from the quotient, and in the middle from what is divided: rest / below, where 1 /
+    # below is (1 - t) / 2, or -t beyond; elsewhere there is no rest.
     taken = k.mad(-t, size - (below - 1.0), size - (above + 1.0))
     rest = k.fma(-t, below, above) + k.select(middle ^ steep, taken, 0.0)
     inverse = k.select(steep, -t, k.mad(t, -0.5, 0.5))
@@ -88,7 +88,7 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     swapped = up > across
     large, small = k.select(swapped, up, across), k.select(swapped, across, up)
     # Sums of the largest numbers must not overflow.  What this does to a small one is lost anyway.
-    # Those of the smallest have no reciprocal.
+    # The smallest numbers have no reciprocal.
     scale = k.select(large < 2.0 ** (4 - k.bias), k.constant(2.0**60), 1.0)
     scale = k.select(large > 2.0 ** (k.bias - 3), 2.0**-60, scale)
     large, small = large * scale, small * scale
@@ -100,7 +100,7 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     above = k.select(both_infinite, 0.0, above)  # not inf - inf
     below = k.select(large.equals(0.0), k.constant(1.0), below)
     if k.has_fma:
-        # What rounding took from the quotient, and on the diagonal from what is divided.
+        # The part that rounding took from the quotient, and on the diagonal from what is divided.
         inverse = 1.0 / below
         t = above * inverse
         taken = k.select(diagonal, k.mad(-t, small - (below - large), small - (above + large)), 0.0)

@@ -32,7 +32,7 @@ from .tables import (
 
 __all__ = ["bell", "bell_is_far", "erf"]
 
-#: Where the points end: erf is 1, and exp(-x*x) of floats about to be subnormal.
+#: The end of the points: erf is 1, and exp(-x*x) of floats about to be subnormal.
 _END_F64, _END_F32 = 6.0, 9.25
 _BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
 #: H(n)(c) (-1)**n / (n + 1)!, n from 6 (of floats 2) down to 2: whether it is odd, and its coefficients in c*c.

@@ -182,7 +182,7 @@ def log(k: FunctionCode, x: Lane) -> Lane:
 def log1p(k: FunctionCode, x: Lane) -> Lane:
     """log(1 + x) within 1.5 ulp, also near 0."""
     u = 1.0 + x
-    # What rounding lost, exactly: x = (u - 1) + lost.
+    # The part that rounding lost, exactly: x = (u - 1) + lost.
     added = u - 1.0
     lost = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:

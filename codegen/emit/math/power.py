@@ -108,7 +108,7 @@ def _magnitude_by_tables(k: FunctionCode, size: Lane, y: Lane) -> Lane:
     high, low = _log2_by_tables(k, size, count)
     product = y * high
     rest = k.mad(y, low, k.fma(y, high, -product))
-    # Where the first part is infinite, the second is nan.
+    # The second part is nan if the first is infinite.
     beyond = k.abs(product) > k.pick(*_EXPONENTS)
     # The sum's last bits number the roots of 2.  The second part may be a 2^-11th of the first.
     shift = magic(k) / count
@@ -186,7 +186,7 @@ def _log2_mantissa(k: FunctionCode, m: Lane) -> Pair:
     f, d = m - 1.0, m + 1.0
     d_low = m - (d - 1.0)
     s = f / d
-    # What the division left: f - s d, exactly.
+    # The rest of the division: f - s d, exactly.
     p = s * d
     s_low = (((f - p) - _product_rest(k, s, d, p)) - s * d_low) / d
     z = s * s

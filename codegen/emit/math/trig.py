@@ -28,7 +28,7 @@ _HALF_PI_SHORT = {
     "f64": ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2ep-69", "0x1.b839a252049c1p-104"),
     "f32": ("0x1.921fb544p+0", "0x1.0b4611a626331p-34"),
 }
-#: Where n could be wrong by more than the polynomials allow, with and without fused multiply-adds.
+#: The argument from which n could be wrong by more than the polynomials allow, with and without fused multiply-adds.
 LIMITS = {("f64", True): 2.0**40, ("f64", False): 2.0**20, ("f32", True): 2.0**18, ("f32", False): 2.0**18}
 
 
