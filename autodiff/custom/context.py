@@ -1,6 +1,6 @@
 """`ctx`: what a forward method says, and what its backward method may read.
 
-R torch's names: save_for_backward, saved_variables, needs_input_grad, mark_dirty,
+The names of torch for R: save_for_backward, saved_variables, needs_input_grad, mark_dirty,
 mark_non_differentiable, set_materialize_grads.  Attributes set on a context belong to the call.
 """
 
