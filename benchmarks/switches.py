@@ -10,6 +10,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 __all__ = ["SWITCHES", "switch_off"]
@@ -213,22 +214,17 @@ def _vectors() -> None:
     importlib.import_module("codegen.runtime.llvm")._library.cache_clear()
     engine = importlib.import_module("codegen.runtime.engine")
 
-    class Usual:
+    def usual_passes(machine: Any, module: Any) -> None:
         """LLVM's own passes; each module needs new ones."""
-
-        def __init__(self, machine: Any) -> None:
-            self.machine = machine
-
-        def run(self, module: Any) -> None:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-            tuning.loop_vectorization, tuning.slp_vectorization = True, False
-            builder = llvm.create_pass_builder(self.machine, tuning)
-            builder.getModulePassManager().run(module, builder)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        tuning.loop_vectorization, tuning.slp_vectorization = True, False
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
 
     usual = engine._Compiler._pipeline
 
     def pipeline(compiler: Any, passes: tuple[str, ...]) -> Any:
-        return Usual(compiler.machine(2)) if passes == engine._VECTORS else usual(compiler, passes)
+        return partial(usual_passes, compiler.machine(2)) if passes == engine._VECTORS else usual(compiler, passes)
 
     _replace(engine._Compiler, "_pipeline", pipeline)
     _replace("codegen.emit.body", "plan_loop", lambda *args, **keywords: None)
