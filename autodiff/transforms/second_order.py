@@ -162,8 +162,9 @@ def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]
 
 def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> Node:
     """Unit tensors from `start` to `stop`, along axis 0."""
-    columns = int(np.prod(shape))
-    return leaf_node(np.eye(stop - start, columns, start, dtype).reshape(stop - start, *shape))
+    units = np.zeros((stop - start, *shape), dtype)
+    units.reshape(-1)[start :: prod(shape) + 1] = 1  # in the next one the 1 stands one place further
+    return leaf_node(units)
 
 
 def many(size: int) -> Many:
