@@ -38,8 +38,7 @@ _KNOWN = 256
 #: Cuts that are kept of one: columns alone, as they fill vectors or do not, make three.
 _CUTS = 12
 
-#: A function that writes the numbers of a step: write(extents, *values).  False: it is for other sizes, and nothing
-#: is written.
+#: A function that writes the numbers of a step: write(extents, *values).  False: the sizes are others; none is written.
 Write = Callable[..., bool]
 
 

@@ -19,8 +19,7 @@ __all__ = ["MOST", "Unknowns", "fitted"]
 #: Of a program with more unknowns nothing is said.
 MOST = 4
 
-#: The difference that a number may have from a multiple of an extent and still be taken to follow from it: windows,
-#: differences.
+#: The most that a number which follows from an extent may be away from a multiple of it: windows, differences.
 _NEAR = 4
 
 #: A number may follow from a product of so many unknowns.

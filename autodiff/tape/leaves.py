@@ -37,8 +37,7 @@ def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None =
     return handle(leaf_node(array, requires_grad, identity))
 
 
-#: The native copier of arrays, and the function that learns their kinds for it, once the recorder is set up
-#: (`ops.recorder`).
+#: The native copier of arrays, and the function that teaches it their kinds, once there is a recorder (`ops.recorder`).
 _native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind], None]] | None = None
 
 

@@ -22,7 +22,7 @@ from ..ops import as_tensor, concatenate, stack, zeros_like
 from ..ops.batching import with_examples
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
-from ..tape.leaves import leaf, leaf_node
+from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
@@ -148,8 +148,8 @@ def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]
     blocks: list[list[Any]] = []
     for start in range(0, like.size, count):
         size = min(count, like.size - start)
-        units = _units(like.shape, like.dtype, start, start + size)
-        found = list(run(handle(units), many(size)))
+        units = leaf(_units(like.shape, like.dtype, start, start + size))
+        found = list(run(units, many(size)))
         if count >= like.size:
             return found
         if is_plain:
@@ -160,11 +160,11 @@ def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]
     return [None if parts[0] is None else joined(parts) for parts in zip(*blocks, strict=True)]
 
 
-def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> Node:
-    """Unit tensors from `start` to `stop`, along axis 0."""
+def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
+    """Unit tensors from `start` to `stop`, in C order, along axis 0."""
     units = np.zeros((stop - start, *shape), dtype)
     units.reshape(-1)[start :: prod(shape) + 1] = 1  # in the next one the 1 stands one place further
-    return leaf_node(units)
+    return units
 
 
 def many(size: int) -> Many:
@@ -180,10 +180,7 @@ def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence
 
 def _basis(t: Tensor) -> Iterator[Tensor]:
     """The unit tensors of an aval, in C order."""
-    for i in range(t.size):
-        e = np.zeros(t.shape, t.dtype)
-        e.reshape(-1)[i] = 1
-        yield leaf(e)
+    return (leaf(_units(t.shape, t.dtype, i, i + 1)[0, ...]) for i in range(t.size))
 
 
 def _back(r: Tensor, a: Arguments) -> _Run:

@@ -220,8 +220,7 @@ class _Planner:
         in_chain = [v for v in operation.operands if v in self.chains]
         (number, *others) = chains
         reduction = self.found.reductions[number]
-        # The terms that rows add to a place in memory are added up in the order of the rows elsewhere: here that is
-        # free.
+        # Terms that rows add to a place in memory are added up in the order of the rows elsewhere: here that is free.
         if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
             raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:

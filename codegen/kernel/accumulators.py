@@ -40,8 +40,7 @@ _ZERO = constant_index(0)
 _LONG = 1024
 
 #: The number of additions to one accumulator that are done in runs, if rows are long enough: shorter ones stay in
-#: registers, where the start and the end of a run cost more than its rows (the sums of 1,000 rows of 3: .6 us, in runs
-#: .9).
+#: registers, where the ends of a run cost more than its rows (the sums of 1,000 rows of 3: .6 us, in runs .9).
 _RUNS, _SHORT = 32, 8
 
 #: The same where a row adds but one number: rows that are shorter may run side by side.

@@ -29,8 +29,7 @@ __all__ = ["Built", "Elements", "Placed", "Temporary", "finish", "memory_type"]
 #: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
 Placed = Mapping[Node, tuple[Node, int, int]]
 
-#: The operations that `fast_math` loosens: the arithmetic that a program wrote, and no function's own, whose steps rely
-#: on rounding.
+#: The operations that `fast_math` loosens: a program's arithmetic, and no function's own, whose steps rely on rounding.
 _PLAIN = frozenset({"add", "div", "mul", "neg", "sub"})
 
 

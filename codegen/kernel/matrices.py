@@ -315,8 +315,7 @@ def set_to_identity(x: Matrix, n: int) -> None:
 # ---------------------------------------------------------------- the arrays of a node
 
 
-#: The amount that is written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops,
-#: 104 so.
+#: The amount written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops, 104 so.
 WRITTEN_OUT = 700
 #: Bytes of a matrix that is kept on the stack; larger ones have memory of their own.
 STACK = 32 << 10
