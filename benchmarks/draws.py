@@ -32,7 +32,7 @@ def results(
     leaves: Callable[[Any], list[np.ndarray]],
     longest_s: float = LONGEST_S,
 ) -> list[list[np.ndarray]]:
-    """What the program returns by each draw, `found` by the first; then the arrays are as they were.
+    """The results of the program by each draw, `found` by the first; then the arrays are as they were.
 
     once    seconds of a call
 
@@ -59,5 +59,5 @@ def redrawn(arrays: list[np.ndarray], draw: int) -> list[np.ndarray]:
 
 
 def _can_move(array: np.ndarray) -> bool:
-    """Whether it holds measured numbers: labels, masks, counts and what is all ones and zeros stay what they are."""
+    """True if it holds measured numbers: labels, masks, counts and what is all ones and zeros stay what they are."""
     return array.dtype.kind == "f" and array.flags.writeable and bool((array != np.rint(array)).any())

@@ -95,7 +95,7 @@ class _Peer:
         return self.answer()["seconds"]
 
     def draws(self) -> list[list[np.ndarray]]:
-        """What its program returned, by each draw of the inputs."""
+        """The results of its program, by each draw of the inputs."""
         each: dict[str, list[np.ndarray]] = {}
         with np.load(self._result) as saved:
             for name in saved.files:

@@ -1,4 +1,4 @@
-"""What rows that play episodes share: ten of them at each call, and gradients that are taken away from parameters."""
+"""Episodes, as rows play them: ten of them at each call, and gradients that are taken away from parameters."""
 
 from __future__ import annotations
 

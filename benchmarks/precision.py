@@ -1,4 +1,4 @@
-"""What errors are measured against: the same in wider numbers, by hand or by HIPS autograd."""
+"""The reference that errors are measured against: the same in wider numbers, by hand or by HIPS autograd."""
 
 from __future__ import annotations
 

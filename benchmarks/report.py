@@ -1,4 +1,4 @@
-"""What was measured, as Markdown or JSON.  Enters: title -> cases found, and what each was asked."""
+"""The measurements, as Markdown or JSON.  Enters: title -> cases found, and what each was asked."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _targets(rows: Sequence[Row]) -> str:
 
 
 def _absent(rows: Sequence[Row]) -> str:
-    """Who, why, and, if it is not everywhere, where."""
+    """The peer that is absent, the reason, and, if it is not absent everywhere, the rows."""
     why: dict[tuple[str, str], list[str]] = {}
     for r in rows:
         for peer, reason in r.found.absent.items():
@@ -128,7 +128,7 @@ def as_json(machine: str, rows: Sequence[Row]) -> str:
 
 
 def machine(threads: int) -> str:
-    """What it was measured on, and the versions."""
+    """The machine of the measurements, and the versions."""
     versions = []
     for name in ("autodiff", "numpy", "llvmlite", "torch", "jax", "numba", "drjit", "autograd"):
         try:

@@ -32,7 +32,7 @@ def rows() -> list[str]:
 
 
 def peers_of(row: str, wanted: Collection[str] = LABELS) -> list[str]:
-    """Who takes part in a row: ours, its reference, and those of the wanted that it has a program for."""
+    """The participants of a row: ours, its reference, and those of the wanted that it has a program for."""
     module = importlib.import_module(f"rows.{row}")
     known = {*(GENERIC if hasattr(module, "program") else ()), *vars(module)} - {*getattr(module, "WITHOUT", ())}
     return ["ours", *[p for p in ("reference", *LABELS) if p in known and (p in wanted or p == "reference")]]

@@ -1,4 +1,4 @@
-"""How often: the usual number, or all of it with `--full`.  And how much memory the process holds."""
+"""The number of repetitions: the usual one, or all of them with `--full`; and the memory that the process holds."""
 
 from __future__ import annotations
 

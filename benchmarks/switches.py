@@ -61,14 +61,14 @@ def _answers() -> None:
 
 @_switch("templates")
 def _templates() -> None:
-    """What a function of the library records is recorded by its body each time."""
+    """A function of the library is recorded by its body each time."""
     template = importlib.import_module("autodiff.ops.template").Template
     _replace(template, "of", classmethod(lambda cls, *args, **keywords: None))
 
 
 @_switch("native recorder")
 def _recorder() -> None:
-    """What was recorded before is recorded by Python again."""
+    """A program that was recorded before is recorded by Python again."""
     _replace("codegen.runtime.record", "set_up", lambda layout, code: None)
 
 
@@ -129,13 +129,13 @@ def _fusion() -> None:
 
 @_switch("several results in one kernel")
 def _outputs() -> None:
-    """What is computed for several results is fused into each of them, or stored."""
+    """A value that several results need is fused into each of them, or stored."""
     _replace("codegen.passes.fuse", "fit", lambda *given: None)
 
 
 @_switch("row-local chains")
 def _rows() -> None:
-    """What reads a reduction waits for all of it."""
+    """A loop that reads a reduction waits for all of it."""
 
     def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
         read = reaches.of(root.node).leaves & unit.made
@@ -163,7 +163,7 @@ def _cuts() -> None:
 
 @_switch("parts added up by themselves")
 def _windows() -> None:
-    """What slices give back is added up as whole arrays."""
+    """The gradients of slices are added up as whole arrays."""
     pipeline = importlib.import_module("codegen.passes.pipeline")
     pipeline.PASSES = tuple([(name, run) for name, run in pipeline.PASSES if name != "windows"])
 

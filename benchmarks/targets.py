@@ -1,4 +1,4 @@
-"""What a row is asked to reach, and whether it does."""
+"""Targets: the figures that rows are asked to reach, and the verdict on each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Target:
         return reached <= self.bound if self.peer is None else reached >= self.bound
 
     def seen(self, found: Found) -> str:
-        """What was measured, in the words of the target."""
+        """The measurement, in the words of the target."""
         reached = self.reached(found)
         if reached is None:
             return f"no {self.peer}"

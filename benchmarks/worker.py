@@ -44,7 +44,7 @@ def leaves(value: object) -> list[np.ndarray]:
 
 
 def program_of(row: str, peer: str, arrays: Sequence[Any]) -> Callable[[], Any]:
-    """What is measured, on these inputs.  Raises Absent, or ImportError, where the peer cannot take part.
+    """The measured call, on these inputs.  Raises Absent, or ImportError, where the peer cannot take part.
 
     "ours without NAME" is ours, with a mechanism switched off.
     """

@@ -51,7 +51,7 @@ y = x @ [0.5, -1.0] + random.normal(noise_key, (30,)).numpy()
 
 
 def bound(guess, key):
-    """How much worse a guess is than the posterior, but for a constant, by 16 samples."""
+    """The loss of a guess against the posterior, but for a constant, by 16 samples."""
     spread = ad.exp(guess["log_std"])
     z = random.normal(key, (16, 2))
     second = guess["tilt"] * z[:, 0] + z[:, 1]

@@ -1,4 +1,4 @@
-"""What tests share: goldens, a seeded generator, the tiers."""
+"""Things that tests share: goldens, a seeded generator, the tiers."""
 
 import gc
 import importlib.util
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Where the smoke tier alone is asked for, files without a test of it are not imported: that would take longer."""
+    """Files without a test of the smoke tier are not imported if it alone is asked for: that would take longer."""
     if config.getoption("-m") == "smoke" and collection_path.suffix == ".py":
         return "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8") or None
     return None
@@ -55,7 +55,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection():
-    """What is collected stays to the end: the collector of cycles need not go through it again and again."""
+    """Collected tests stay to the end: the collector of cycles need not go through it again and again."""
     gc.disable()
     yield
     gc.enable()

@@ -187,7 +187,7 @@ def _flat(address: int, dtype) -> np.ndarray:
 
 
 def gemm(dtype):
-    """What `@gemm_f32` and `@gemm_f64` do, by NumPy: c = op(a) @ op(b), batch times."""
+    """The meaning of `@gemm_f32` and `@gemm_f64`, by NumPy: c = op(a) @ op(b), batch times."""
 
     def body(a, b, c, m, n, k, transpose_a, transpose_b, batch, *strides):
         a, b, c = (_flat(address, dtype) for address in (a, b, c))
@@ -202,7 +202,7 @@ def gemm(dtype):
 
 
 def host_call(node):
-    """What a host call does: the reference of the node, on the memory of its memrefs."""
+    """The effect of a host call: the reference of the node, on the memory of its memrefs."""
     avals = [*(i.aval for i in node.inputs), node.aval]
 
     def body(*addresses):

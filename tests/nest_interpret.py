@@ -100,7 +100,7 @@ def _scalar(operation: Operation, operands: list[Any]) -> Any:
         assert isinstance(type, MemRef)
         extents = [n for n in type.shape if isinstance(n, int)]
         assert len(extents) == len(type.shape), "memory of a kernel's own is of known extents"
-        # What it holds at first is undefined: something that shows.
+        # Its first contents are undefined: something that shows.
         return np.full(extents, 85, _DTYPES[type.element.name])
     assert isinstance(type, ScalarType)
     as_type = _DTYPES[type.name]

@@ -282,7 +282,7 @@ class _Verifier:
         self.seen: set[Operation] = set()
         self.where = ["func.func"]
         self.extents = sum(a.type is INDEX for a in function.arguments)
-        # What may be stored to; allocas join it.
+        # The memory that may be stored to; allocas join it.
         self.writable = {a for place, a in enumerate(function.arguments) if place in function.writes}
 
     def run(self) -> None:

@@ -82,7 +82,7 @@ def told(tmp_path, monkeypatch):
 
 
 def lines_in(folder, name):
-    """How many instructions each line of a file has in the kernels below a folder, as objdump reads them."""
+    """The number of instructions that each line of a file has in the kernels below a folder, as objdump reads them."""
     counts = Counter()
     for library in sorted(Path(folder).rglob("*.so")):
         text = subprocess.run(["objdump", "-dl", library], capture_output=True, text=True, check=True).stdout

@@ -79,7 +79,7 @@ def check_first_order(program):
         "grad(jit)": lambda: flat(ad.value_and_grad(traced, argnums(program))(*program.arguments)),
     }
     for what, way in ways.items():
-        # Where many shapes were used once, one that is new is evaluated, and compiled when it is seen again.
+        # After many shapes used once a new one is evaluated, and compiled when it is seen again.
         for time in ("first", "second"):
             found = values(way())
             assert_close(found, wanted[: len(found)], f"{what}, {time} time", program.digits)

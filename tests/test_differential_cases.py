@@ -1,4 +1,4 @@
-"""What random programs have found, reduced: each of these once was an error or a wrong number."""
+"""Faults that random programs have found, reduced: each of these once was an error or a wrong number."""
 
 import numpy as np
 import pytest

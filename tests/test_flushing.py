@@ -334,7 +334,7 @@ HALVES = (NUMBERS * 0.5).tolist()
 
 
 def handled(f, *arguments):
-    """What a handler of a signal saw during calls: whether its own numbers were exact."""
+    """The findings of a signal's handler during calls: True for each time that its own numbers were exact."""
     seen, halve = [], ad.jit(lambda x: x * 0.5)
     halve(NUMBERS)
 

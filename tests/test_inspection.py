@@ -19,7 +19,7 @@ def inspected(**options):
 
 
 class Pieces(HTMLParser):
-    """What a page is made of; closing tags have to match."""
+    """The elements of a page; closing tags have to match."""
 
     def __init__(self, page):
         super().__init__()
@@ -71,7 +71,7 @@ def test_every_stage_as_a_piece_of_a_page():
 
 
 def test_a_notebook_shows_the_explorer_and_the_first_stages_as_text():
-    """What shows a notebook without scripts, or without frames, shows the text."""
+    """A viewer of notebooks without scripts, or without frames, shows the text."""
     stages = inspected()
     page = Pieces(stages._repr_html_())
     assert page.open == [] and page.summaries == ["loss"]

@@ -22,7 +22,7 @@ def assert_compiled_is_evaluated(seed):
             is_short = found.dtype == np.float32
             near = (1e-3 if is_short else 1e-9) * np.max(np.abs(exact), initial=1e-2)
             off = ~(np.abs(found - exact) <= near)
-            # Which of two numbers is larger may be another one in f32: then their gradients change places.
+            # The larger of two numbers may be the other one in f32: then their gradients change places.
             assert off.sum() <= (off.size // 100 if is_short else 0), f"program({seed}): {found[off]}, not {exact[off]}"
 
 

@@ -1,4 +1,4 @@
-"""What a program is looked at with, misused: every error has the user's line and says what to write instead."""
+"""Tools that a program is looked at with, misused: every error has the user's line and says what to write instead."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a program pays for at the start: only what it uses is imported, and nothing is compiled."""
+"""The costs of a program's start: only what it uses is imported, and nothing is compiled."""
 
 import ast
 import subprocess

@@ -63,7 +63,7 @@ class Entered:
 
 
 def roads(call: Callable[[], object]) -> int:
-    """How many different roads the same call takes in a row."""
+    """The number of different roads that the same call takes in a row."""
     seen = set()
     for i in range(TIMES):
         seen.add(frozenset(Entered(call).functions))

@@ -10,7 +10,7 @@ import numpy as np
 from codegen import compiler
 from codegen.ir import Aval, OutOfRange
 
-from ..errors import Error, caller
+from ..errors import Error, located
 
 __all__ = ["timed"]
 
@@ -32,9 +32,9 @@ def timed(data: Mapping[str, Any], stages: Any, values: Sequence[Any]) -> dict[s
     try:
         times = compiler.step_times(stages.program, arguments)
     except (ArithmeticError, OutOfRange, np.linalg.LinAlgError) as error:
-        raise Error(
-            f"{data['name']} cannot be timed on these arguments: {error}\n  called at {caller()}\n"
-            "  give arrays in place of types: random numbers stand for an argument that is given as a type"
-        ) from None
+        raise Error(located(
+            f"{data['name']} cannot be timed on these arguments: {error}",
+            "give arrays in place of types: random numbers stand for an argument that is given as a type",
+        )) from None
     steps = [{**step, "time": time} for step, time in zip(data["program"]["steps"], times, strict=True)]
     return {**data, "program": {**data["program"], "steps": steps}}

@@ -17,7 +17,7 @@ from codegen.ir import Aval, parse_aval
 from .. import tree
 from ..api import asarray
 from ..descriptions import aval_of
-from ..errors import DispatchError, Error, caller, check_callable
+from ..errors import DispatchError, Error, check_callable, located
 from ..signature import argument_names
 from ..tensor import AbstractTensor
 from ..tracebacks import border
@@ -116,7 +116,7 @@ def export(
         found = _named_results(result, roots, argnums) if gradient else _named(result, "result")
         made[:] = [label for label, _ in found]
         if not made:
-            raise Error(f"export: {name} gives no array: there is nothing to compute\n  called at {caller()}")
+            raise Error(located(f"export: {name} gives no array: there is nothing to compute"))
         return tuple([asarray(x) for _, x in found])
 
     flat.__name__ = flat.__qualname__ = name
@@ -144,7 +144,7 @@ def export(
         for file, text in zip(files[1:], texts.values(), strict=True):
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Error(f"export: cannot write {error.filename}: {error.strerror}\n  called at {caller()}") from None
+        raise Error(located(f"export: cannot write {error.filename}: {error.strerror}")) from None
     return Export(name, files, sizes, arguments, results, found.made)
 
 
@@ -175,7 +175,7 @@ def _described(x: Any) -> Aval | SizedAval | None:
             parse_aval(x)
     except ValueError as error:
         hint = "extents are numbers and names of sizes: f64[3], f64[batch,3], f64[4 * batch + 1]"
-        raise Error(f"export: {error}\n  called at {caller()}\n  {hint}") from None
+        raise Error(located(f"export: {error}", hint)) from None
     return found if found is None or found.names else found.at({})
 
 
@@ -183,11 +183,12 @@ def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:
     """The names of sizes, in the order in which they are met."""
     names = list(dict.fromkeys([name for a in given if isinstance(a, SizedAval) for name in a.names]))
     if len(names) > MOST_SIZES:
-        raise Error(f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}\n"
-                    f"  called at {caller()}")  # fmt: skip
+        raise Error(located(
+            f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}",
+        ))  # fmt: skip
     for name in names:
         if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or is_reserved(name):
-            raise Error(f"export: {name!r} cannot be the name of a size in C\n  called at {caller()}")
+            raise Error(located(f"export: {name!r} cannot be the name of a size in C"))
     return names
 
 
@@ -198,20 +199,20 @@ def _checked_name(f: Callable, name: str | None) -> str:
     """The name of the C function.  Raises Error for one that C cannot have."""
     found = getattr(f, "__name__", type(f).__name__) if name is None else name
     if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z_][0-9A-Za-z_]*", found) or is_reserved(found):
-        raise Error(
-            f"export: {found!r} cannot be the name of a C function\n  called at {caller()}\n"
-            '  give one: ad.export(f, ..., name="loss")'
-        )
+        raise Error(located(
+            f"export: {found!r} cannot be the name of a C function",
+            'give one: ad.export(f, ..., name="loss")',
+        ))
     return found
 
 
 def _checked_folder(out: Any) -> Path:
     """The folder.  Raises Error for one that is a file, or no path."""
     if not isinstance(out, (str, os.PathLike)):
-        raise Error(f"export: out is a folder's path, not {out!r}\n  called at {caller()}")
+        raise Error(located(f"export: out is a folder's path, not {out!r}"))
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
-        raise Error(f"export: {folder} is a file, and files are written into a folder\n  called at {caller()}")
+        raise Error(located(f"export: {folder} is a file, and files are written into a folder"))
     return folder
 
 
@@ -237,12 +238,12 @@ def _place(f: Callable) -> str:
 def _refused(name: str, error: NotExportable, sizes: Sequence[str]) -> DispatchError:
     if sizes and all([what.startswith(KNOWN_SIZES) for _, what in error.steps]):
         told = "".join([f"\n  {step} needs {plain_text(what, sizes)}" for step, what in error.steps])
-        return DispatchError(
-            f"export: {name} has no code for every {' and '.join(sizes)}{told}\n  called at {caller()}\n"
-            "  describe arguments of known extents: f64[64,3]"
-        )
+        return DispatchError(located(
+            f"export: {name} has no code for every {' and '.join(sizes)}{told}",
+            "describe arguments of known extents: f64[64,3]",
+        ))
     needs = "".join([f"\n  {step} needs {what}" for step, what in error.steps])
-    return DispatchError(
-        f"export: {name} cannot leave Python{needs}\n  called at {caller()}\n"
-        "  compute that part outside, and pass its result as an argument"
-    )
+    return DispatchError(located(
+        f"export: {name} cannot leave Python{needs}",
+        "compute that part outside, and pass its result as an argument",
+    ))

@@ -15,7 +15,7 @@ from codegen.runtime.launcher import raise_status
 from .. import tree
 from ..api import asarray
 from ..entry import present
-from ..errors import DispatchError, caller, check_callable
+from ..errors import DispatchError, check_callable, located
 from .program import LeafProgram
 
 __all__ = ["Entry", "c_entry", "can_enter", "entry"]
@@ -90,10 +90,10 @@ def entry(f: Callable, *args: Any) -> Entry:
     flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
     found = LeafProgram(flat).entry(avals)
     if not can_enter(found.executable):
-        raise DispatchError(
-            f"interop.entry: {flat.__name__} needs Python for {_in_python(found.graph)}\n  called at {caller()}\n"
-            "  a C entry is of machine code only: compute that part outside, and pass it as an argument"
-        )
+        raise DispatchError(located(
+            f"interop.entry: {flat.__name__} needs Python for {_in_python(found.graph)}",
+            "a C entry is of machine code only: compute that part outside, and pass it as an argument",
+        ))
     given, made = found.graph.inputs[: len(avals)], found.graph.outputs
     return Entry(c_entry(found), [n.aval for n in given], [n.aval for n in made], found.outputs)
 

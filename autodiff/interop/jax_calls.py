@@ -24,7 +24,7 @@ from codegen.runtime.segmented import Decided
 
 from .. import tree
 from ..api import asarray
-from ..errors import DispatchError, DTypeError, caller, check_callable
+from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
 from .entries import c_entry, can_enter
 from .foreign import Chain, Layout, exchanged, wrapped
@@ -96,15 +96,15 @@ def _leaf(x: Any) -> Any:
         if not isinstance(x, jax.Array):
             x = jax.numpy.asarray(x)
     except TypeError as error:
-        raise DispatchError(
-            f"a wrapped function got {x!r:.40} ({type(x).__name__})\n  called at {caller()}\n"
-            "  its arguments are arrays and numbers; anything else may be read from outside, as by functools.partial"
-        ) from error
+        raise DispatchError(located(
+            f"a wrapped function got {x!r:.40} ({type(x).__name__})",
+            "its arguments are arrays and numbers; anything else may be read from outside, as by functools.partial",
+        )) from error
     if x.dtype not in DTYPES.values():
-        raise DTypeError(
-            f"a wrapped function got an array of {x.dtype}, which ad does not have\n  called at {caller()}\n"
-            "  pass x.astype(int), or x.astype(float), through which gradients flow"
-        )
+        raise DTypeError(located(
+            f"a wrapped function got an array of {x.dtype}, which ad does not have",
+            "pass x.astype(int), or x.astype(float), through which gradients flow",
+        ))
     return x
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DispatchError, DTypeError, caller, check_callable
+from ..errors import DispatchError, DTypeError, check_callable, located
 from ..tensor import AbstractTensor
 from .foreign import Chain, Layout, wrapped
 from .program import LeafProgram, program_of
@@ -251,21 +251,20 @@ def _array(t: Tensor) -> np.ndarray:
 def _refusal(t: Tensor, error: Exception) -> Exception:
     """The error for a tensor that gives no array, with the way out."""
     if str(error).startswith("Batching rule"):
-        return DispatchError(
-            f"a wrapped function is mapped by PyTorch's older vmap (is_grads_batched, vectorize=True)\n"
-            f"  called at {caller()}\n  it knows no functions but PyTorch's own: use those of torch.func"
-        )
+        return DispatchError(located(
+            "a wrapped function is mapped by PyTorch's older vmap (is_grads_batched, vectorize=True)",
+            "it knows no functions but PyTorch's own: use those of torch.func",
+        ))
     what = f"a wrapped function got a tensor of {t.dtype} on {t.device}"
     if t.device.type != "cpu":
-        return DispatchError(
-            f"{what}\n  called at {caller()}\n  it computes in the memory of the CPU: pass t.cpu(), through which "
-            "gradients flow, and give the result .to(device)"
-        )
+        return DispatchError(located(
+            what,
+            "it computes in the memory of the CPU: pass t.cpu(), through which "
+            "gradients flow, and give the result .to(device)",
+        ))
     if t.layout is not torch.strided:
-        return DispatchError(f"{what}, of {t.layout}\n  called at {caller()}\n  pass t.to_dense()")
-    return DTypeError(
-        f"{what}: {error}\n  called at {caller()}\n  pass t.float() or t.double(), through which gradients flow"
-    )
+        return DispatchError(located(f"{what}, of {t.layout}", "pass t.to_dense()"))
+    return DTypeError(located(f"{what}: {error}", "pass t.float() or t.double(), through which gradients flow"))
 
 
 def _results(result: Any, nesting: _Levels) -> list[Tensor]:
@@ -285,11 +284,11 @@ def _tensor(x: Any) -> Tensor:
     if isinstance(x, (np.generic, bool, int, float, complex)):
         return torch.from_numpy(np.array(x))
     if isinstance(x, AbstractTensor):
-        raise DispatchError(
-            f"a wrapped function got or returned a tensor of ad, {x.aval}\n  called at {caller()}\n"
-            "  pass PyTorch's tensors: torch.from_dlpack(t) makes one of a value"
-        )
-    raise DispatchError(
-        f"a wrapped function returned {x!r:.40} ({type(x).__name__})\n  called at {caller()}\n"
-        "  return arrays and numbers, in tuples, lists, dicts and dataclasses"
-    )
+        raise DispatchError(located(
+            f"a wrapped function got or returned a tensor of ad, {x.aval}",
+            "pass PyTorch's tensors: torch.from_dlpack(t) makes one of a value",
+        ))
+    raise DispatchError(located(
+        f"a wrapped function returned {x!r:.40} ({type(x).__name__})",
+        "return arrays and numbers, in tuples, lists, dicts and dataclasses",
+    ))

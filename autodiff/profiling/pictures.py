@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import Error, caller
+from ..errors import Error, located
 from .clock import Clock
 from .limits import Limits
 
@@ -32,7 +32,7 @@ def trace(clock: Clock, path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(data, file)
     except OSError as error:
-        raise Error(f"profile: cannot write {os.fspath(path)}: {error.strerror}\n  called at {caller()}") from None
+        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error.strerror}")) from None
 
 
 def roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str]) -> None:
@@ -40,12 +40,10 @@ def roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise Error(
-            f"profile: a roofline needs matplotlib\n  called at {caller()}\n  pip install autodiff[viz]"
-        ) from None
+        raise Error(located("profile: a roofline needs matplotlib", "pip install autodiff[viz]")) from None
     shown = [k for k in kernels if k.operations and k.bytes and k.gflops]
     if not shown:
-        raise Error(f"profile: no kernel ran that takes 1 us and has operations to draw\n  called at {caller()}")
+        raise Error(located("profile: no kernel ran that takes 1 us and has operations to draw"))
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot(xscale="log", yscale="log")
     intensities = [k.operations / k.bytes for k in shown]
@@ -67,4 +65,4 @@ def roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
-        raise Error(f"profile: cannot write {os.fspath(path)}: {error}\n  called at {caller()}") from None
+        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error}")) from None

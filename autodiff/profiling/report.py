@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Never
 from codegen.program import observers
 
 from ..config import config
-from ..errors import Error, caller, check_nothing, check_path, in_short
+from ..errors import Error, check_nothing, check_path, in_short, located
 from .clock import PHASES, Clock
 from .limits import Limits, measured_limits
 from .pictures import roofline, trace
@@ -170,7 +170,7 @@ class Profile:
     def text(self, most: int = 12) -> str:
         """The tables, with so many rows each.  Raises Error for what is no number of rows."""
         if not isinstance(most, int) or most < 1:
-            raise Error(f"profile: the number of rows is 1 or more, not {in_short(most)}\n  called at {caller()}")
+            raise Error(located(f"profile: the number of rows is 1 or more, not {in_short(most)}"))
         limits, phases = self.limits, self.phases
         out = [f"{_time(self.seconds)} in all"]
         shown = [(phase, phases[phase]) for phase in (*PHASES, "Python") if phases[phase] > 0]
@@ -200,14 +200,14 @@ class Profile:
     def _over(self) -> Clock:
         if not self._is_over:
             told = "look at it after the block" if self._open else "write `with ad.profile() as p:` around what counts"
-            raise Error(f"profile: it is not complete\n  called at {caller()}\n  {told}")
+            raise Error(located("profile: it is not complete", told))
         return self._clock
 
     def __enter__(self) -> Profile:
         is_taken = any([type(o) is Steps for o in observers])
         if is_taken or self._is_over:
             told = "one is being taken, and profiles do not nest" if is_taken else "each block needs one of its own"
-            raise Error(f"profile: {told}\n  called at {caller()}")
+            raise Error(located(f"profile: {told}"))
         _forget()
         self._open = ExitStack()
         try:

@@ -17,7 +17,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from .. import tree
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
 from ..ops import as_tensor, cast_to, dense, matrix_transpose, transpose
 from ..ops.shaping import reshaped
@@ -130,9 +130,7 @@ def aval_of_one(x: Structured, held: Tensor, rank: int) -> Aval:
         mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"
     else:
         mend = f"ad.vmap maps over what a {cls} holds: in_axes=None shares it, ad.dense(x) is a tensor, which has rows"
-    raise ShapeError(
-        f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}\n  called at {caller()}\n  {mend}"
-    )
+    raise ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
 
 
 #: Words for a tensor of few axes.
@@ -143,7 +141,7 @@ def order_of(axes: Any) -> bool:
     """True if an `axes` argument of `transpose` exchanges the two axes of a matrix.  Raises ShapeError for no order."""
     places = (1, 0) if axes is None else tuple([a % 2 if -2 <= a < 2 else a for a in axes])
     if sorted(places) != [0, 1]:
-        raise ShapeError(f"transpose: {axes} are not the two axes of a matrix\n  called at {caller()}")
+        raise ShapeError(located(f"transpose: {axes} are not the two axes of a matrix"))
     return places == (1, 0)
 
 
@@ -151,7 +149,7 @@ def of_rank(name: str, x: Any, rank: int) -> Tensor:
     """An argument of a constructor as a tensor of this rank.  Raises ShapeError for another."""
     t = as_tensor(x, name)
     if t.ndim != rank:
-        raise ShapeError(f"{name} holds {_RANKS[rank]}, not {t.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name} holds {_RANKS[rank]}, not {t.aval}"))
     return t
 
 
@@ -159,7 +157,7 @@ def square(name: str, x: Any) -> Tensor:
     """An argument of a constructor as a square matrix.  Raises ShapeError for anything else."""
     t = of_rank(name, x, 2)
     if t.shape[0] != t.shape[1]:
-        raise ShapeError(f"{name} holds a square matrix, not {t.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{name} holds a square matrix, not {t.aval}"))
     return t
 
 
@@ -172,13 +170,13 @@ def check_inner(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
     """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
     a, b = _aval(x1).shape, _aval(x2).shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
-        raise ShapeError(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}"))
 
 
 def check_same(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
     """Raise ShapeError unless both have one shape."""
     if _aval(x1).shape != _aval(x2).shape:
-        raise ShapeError(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}\n  called at {caller()}")
+        raise ShapeError(located(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}"))
 
 
 def _aval(x: Any) -> Aval:
@@ -193,6 +191,6 @@ def cotangent_of(gradient: Any, like: Any) -> Tensor:
     """A gradient to project: a tensor of the aval of `like`.  Raises ShapeError for another shape."""
     g = dense(gradient)
     if g.shape != like.shape:
-        raise ShapeError(f"project: a {g.aval} is no gradient of a {_told(like)}\n  called at {caller()}")
+        raise ShapeError(located(f"project: a {g.aval} is no gradient of a {_told(like)}"))
     dtype = np.dtype(like.dtype)  # a user's type may say np.float64, which is none yet
     return cast_to(g, dtype) if dtype.kind in "fc" else g

@@ -9,7 +9,7 @@ from codegen.ir import Aval
 
 from .. import ops
 from ..custom import Function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
 from ..tensor import Tensor
@@ -71,7 +71,7 @@ class UniformScaling(StructuredMatrix):
         self.scale = of_rank("UniformScaling", scale, 0)
         self.n = operator.index(n)
         if self.n < 0:
-            raise ShapeError(f"UniformScaling: an identity of {n} rows\n  called at {caller()}")
+            raise ShapeError(located(f"UniformScaling: an identity of {n} rows"))
 
     @property
     def aval(self) -> Aval:

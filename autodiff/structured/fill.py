@@ -9,7 +9,7 @@ from codegen.ir import Aval
 
 from .. import ops
 from ..custom import Function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..named_types import Number
 from ..ops.arguments import axes_of, kept, reduced_shape, shape_of
 from ..ops.primitive import broadcast_avals
@@ -40,7 +40,7 @@ class Fill(Structured):
         self.value = of_rank("Fill", value, 0)
         self.extents = shape_of("Fill", shape)
         if any(n < 0 for n in self.extents):
-            raise ShapeError(f"Fill: extents are not negative: {self.extents}\n  called at {caller()}")
+            raise ShapeError(located(f"Fill: extents are not negative: {self.extents}"))
 
     @property
     def aval(self) -> Aval:

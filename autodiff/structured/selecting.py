@@ -14,7 +14,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from .. import ops
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, located
 from ..named_types import Matrix, Vector
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
@@ -72,9 +72,7 @@ class Permutation(StructuredMatrix):
         self.indices = index_tensor(indices, "Permutation")
         known = self.indices.node.value
         if self.indices.ndim != 1 or (known is not None and not np.array_equal(np.sort(known), np.arange(len(known)))):
-            raise ShapeError(
-                f"Permutation: {self.indices!r} does not name each of 0, ..., n - 1 once\n  called at {caller()}"
-            )
+            raise ShapeError(located(f"Permutation: {self.indices!r} does not name each of 0, ..., n - 1 once"))
 
     @property
     def aval(self) -> Aval:

@@ -16,7 +16,7 @@ from typing import Any
 
 from codegen.runtime.cache import LRU
 
-from ..errors import DispatchError, caller, check_callable
+from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
 from .serialized import Sent, sent
 from .task import ShardOrder, forget, forget_later, load_shard, physical_memory, work
@@ -81,10 +81,10 @@ class Shards:
             self._executor = self._make() if self._make else None
             if not hasattr(self._executor, "submit"):
                 given, self._executor = self._executor, None
-                raise DispatchError(
-                    f"shards: the function on= made {given!r:.40}, which has no submit\n  called at {caller()}\n"
-                    "  let it return an executor: on=lambda: ProcessPoolExecutor(4)"
-                )
+                raise DispatchError(located(
+                    f"shards: the function on= made {given!r:.40}, which has no submit",
+                    "let it return an executor: on=lambda: ProcessPoolExecutor(4)",
+                ))
         return self._executor
 
     @property
@@ -177,23 +177,23 @@ def shards(
     """
     check_callable(load, "shards (load)")
     if isinstance(keys, (str, bytes)):
-        raise DispatchError(f"shards: keys is a {type(keys).__name__}: put it into a list\n  called at {caller()}")
+        raise DispatchError(located(f"shards: keys is a {type(keys).__name__}: put it into a list"))
     try:
         keys = list(keys)
     except TypeError:
-        raise DispatchError(f"shards: keys is {keys!r:.40}, not a list of keys\n  called at {caller()}") from None
+        raise DispatchError(located(f"shards: keys is {keys!r:.40}, not a list of keys")) from None
     if not keys:
-        raise DispatchError(f"shards: there are no keys\n  called at {caller()}\n  a sum needs one shard at least")
+        raise DispatchError(located("shards: there are no keys", "a sum needs one shard at least"))
     _check_different(keys)
     if on is not None and not hasattr(on, "submit") and not callable(on):
-        raise DispatchError(
-            f"shards: on= is {on!r:.40}, which has no submit\n  called at {caller()}\n"
-            "  give an executor, a function that makes one, or None for this process"
-        )
+        raise DispatchError(located(
+            f"shards: on= is {on!r:.40}, which has no submit",
+            "give an executor, a function that makes one, or None for this process",
+        ))
     if not isinstance(retries, int) or retries < 0:
-        raise DispatchError(f"shards: retries is a number from 0 on, not {retries!r}\n  called at {caller()}")
+        raise DispatchError(located(f"shards: retries is a number from 0 on, not {retries!r}"))
     if memory is not None and not memory > 0:
-        raise DispatchError(f"shards: memory is a number of bytes, not {memory!r}\n  called at {caller()}")
+        raise DispatchError(located(f"shards: memory is a number of bytes, not {memory!r}"))
     here = on is None or isinstance(on, ThreadPoolExecutor)
     return Shards(load, keys, on, retries, progress, memory or (None if here else physical_memory() // 2))
 
@@ -205,10 +205,9 @@ def _check_different(keys: list) -> None:
             twice = key in seen
             seen.add(key)
         except TypeError:
-            raise DispatchError(
-                f"shards: the key {key!r:.60} has no hash\n  called at {caller()}\n  use tuples in the place of lists"
-            ) from None
+            raise DispatchError(located(
+                f"shards: the key {key!r:.60} has no hash",
+                "use tuples in the place of lists",
+            )) from None
         if twice:
-            raise DispatchError(
-                f"shards: the key {key!r:.60} is there twice, so its shard would count twice\n  called at {caller()}"
-            )
+            raise DispatchError(located(f"shards: the key {key!r:.60} is there twice, so its shard would count twice"))

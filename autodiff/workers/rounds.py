@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, ShapeError, WorkerError, caller
+from ..errors import DTypeError, ShapeError, WorkerError, located
 from .task import Done, Failed
 
 if TYPE_CHECKING:
@@ -78,12 +78,11 @@ class Sum:
         if structure == expected and mine == theirs:
             return
         kind = DTypeError if structure == expected and [s for _, s in mine] == [s for _, s in theirs] else ShapeError
-        raise kind(
+        raise kind(located(
             f"sum_over: f returned {_told(structure, mine)} for the key {self.keys[place]!r:.60}\n"
-            f"  and {_told(expected, theirs)} for the key {self.keys[other]!r:.60}: they cannot be added\n"
-            f"  called at {caller()}\n"
-            "  let load return every shard with the same dtypes, and f results of the same shapes"
-        )
+            f"  and {_told(expected, theirs)} for the key {self.keys[other]!r:.60}: they cannot be added",
+            "let load return every shard with the same dtypes, and f results of the same shapes",
+        ))
 
 
 def _told(structure: Any, avals: list) -> str:
@@ -95,7 +94,7 @@ def _told(structure: Any, avals: list) -> str:
 def _plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     total = np.asarray(a + b)
     if total.dtype.kind == "i" and np.any(((a ^ total) & (b ^ total)) < 0):
-        raise OverflowError(f"sum_over: a sum of integers does not fit {total.dtype}\n  called at {caller()}")
+        raise OverflowError(located(f"sum_over: a sum of integers does not fit {total.dtype}"))
     return total
 
 
@@ -178,11 +177,12 @@ def _lost(shards: Shards, keys: list, attempts: int, reason: BaseException | Non
         else "give on= a function that makes the executor, so that a broken one is made again:\n"
         "  on=lambda: ProcessPoolExecutor(4)"
     )
-    error = WorkerError(
+    error = WorkerError(located(
         f"sum_over: {len(keys)} of {len(shards.keys)} shards have no result after {attempts} "
         f"{'attempt' if attempts == 1 else 'attempts'}{why}\n"
-        f"  keys: {shown}\n  called at {caller()}\n  {advice}"
-    )
+        f"  keys: {shown}",
+        advice,
+    ))
     error.keys = tuple(keys)
     return error
 

@@ -6,7 +6,7 @@ import importlib
 import pickle
 from typing import Any
 
-from ..errors import DispatchError, Error, caller
+from ..errors import DispatchError, Error, located
 
 __all__ = ["Sent", "sent"]
 
@@ -56,6 +56,4 @@ def sent(value: Any, what: str, by_value: bool) -> Sent:
     advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
     if cloudpickle is None:
         advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
-    raise DispatchError(
-        f"sum_over: {what} cannot be sent to another process: {reason}\n  called at {caller()}\n  {advice}"
-    ) from reason
+    raise DispatchError(located(f"sum_over: {what} cannot be sent to another process: {reason}", advice)) from reason

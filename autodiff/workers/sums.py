@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import tree
 from ..custom.reads import held_by
-from ..errors import DispatchError, GradientError, caller, check_callable
+from ..errors import DispatchError, GradientError, check_callable, located
 from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
@@ -48,12 +48,11 @@ def _check_closed(f: Callable) -> None:
     """Raise GradientError where f reads a tensor that tracks, or that has no value: the workers have only a copy."""
     for path, t in held_by(f):
         if t.requires_grad or is_traced(t.node):
-            raise GradientError(
+            raise GradientError(located(
                 f"sum_over: f reads the tensor {path[-1]!r} ({t.aval}), which "
-                f"{'requires grad' if t.requires_grad else 'is being traced'}, without being given it\n"
-                f"  called at {caller()}\n"
-                "  the workers get a copy, so no gradient would flow: make it a parameter of f"
-            )
+                f"{'requires grad' if t.requires_grad else 'is being traced'}, without being given it",
+                "the workers get a copy, so no gradient would flow: make it a parameter of f",
+            ))
 
 
 def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
@@ -95,10 +94,10 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     """
     check_callable(f, "sum_over")
     if not isinstance(shards, Shards):
-        raise DispatchError(
-            f"sum_over: shards is {shards!r:.40} ({type(shards).__name__})\n  called at {caller()}\n"
-            "  make them by ad.shards(load, keys)"
-        )
+        raise DispatchError(located(
+            f"sum_over: shards is {shards!r:.40} ({type(shards).__name__})",
+            "make them by ad.shards(load, keys)",
+        ))
     _check_closed(f)
     known = shards.programs.get(id(f))
     if known is None:

@@ -1,4 +1,4 @@
-"""What the first call of a new function costs: its gradient is traced, compiled, and run on a thousand elements.
+"""The cost of the first call of a new function: its gradient is traced, compiled, and run on a thousand elements.
 Each call makes a function unlike all before."""
 
 import itertools

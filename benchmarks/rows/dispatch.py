@@ -1,4 +1,4 @@
-"""What choosing a method by types costs: a generic function with thirty methods, called a thousand times with two
+"""The cost of choosing a method by types: a generic function with thirty methods, called a thousand times with two
 tensors, beside libraries that do nothing else, and a plain function."""
 
 import numpy as np

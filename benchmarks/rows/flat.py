@@ -1,4 +1,4 @@
-"""What must not grow: memory while small calls, new graphs, or episodes go on and on.
+"""Things that must not grow: memory while small calls, new graphs, or episodes go on and on.
 
 Counted from when the tables are full.  `--full` does all that issue 4 asks for."""
 

@@ -1,4 +1,4 @@
-"""What planning a long program costs, an operation: passes, fusion, storage and the text of kernels, without LLVM.
+"""The cost of planning a long program, per operation: passes, fusion, storage and the text of kernels, without LLVM.
 
 Gradients of unrolled Python loops.  The last figure says how many times more an operation of the longest costs than one
 of the shortest: 1 where all of it is linear."""

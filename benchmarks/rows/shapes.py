@@ -1,4 +1,4 @@
-"""What is compiled when shapes change: mini-batches of an epoch, and many batch sizes through one step of a perceptron.
+"""Compiling when shapes change: mini-batches of an epoch, and many batch sizes through one step of a perceptron.
 
 `--full` tries ten thousand batch sizes."""
 

@@ -1,5 +1,5 @@
-"""What reads slices of one array: Rosenbrock's function of 1,000 numbers, a filter of 16 taps over 20,000, and a term
-for each of 60 rows, as a loop over them writes it."""
+"""Programs that read slices of one array: Rosenbrock's function of 1,000 numbers, a filter of 16 taps over 20,000, and
+a term for each of 60 rows, as a loop over them writes it."""
 
 import numpy as np
 from precision import wider

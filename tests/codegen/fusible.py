@@ -195,7 +195,7 @@ def check(graph, *, native=True, seed=0):
 
 
 def _is_decided_by_rounding(graph, arrays, expected):
-    """Whether the value itself jumps when inputs move by a rounding error: the argmin of equal sums, say."""
+    """True if the value itself jumps when inputs move by a rounding error: the argmin of equal sums, say."""
     rng = np.random.default_rng(1)
     for _ in range(16):
         moved = [_moved(a, rng) for a in arrays]

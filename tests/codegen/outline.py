@@ -31,7 +31,7 @@ def outline(program):
 
 
 def count(program, name):
-    """How often an operation stands in the kernels."""
+    """The number of times an operation stands in the kernels."""
     def within(block):
         return sum((o.name == name) + sum(map(within, o.regions)) for o in block.operations)
 

@@ -42,7 +42,7 @@ def check(function, features, arrays, extents=(), rtol=0.0):
 
 
 def is_vectorised(function):
-    """Whether the wide machine's text computes on vectors."""
+    """True if the wide machine's text computes on vectors."""
     return re.search(r"<\d+ x ", emit_module([function], MACHINES["widest"])) is not None
 
 

@@ -1,4 +1,4 @@
-"""When a process ends, its objects are left to the system where nobody can tell, and only there."""
+"""At the end of a process its objects are left to the system where nobody can tell, and only there."""
 
 import io
 import subprocess

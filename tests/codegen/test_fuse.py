@@ -141,7 +141,7 @@ def test_loops_over_tiles_are_right_where_the_last_tile_is_shorter():
 
 
 def scratch_of(graph):
-    """How many elements each value has that the only kernel of a graph keeps between its loops."""
+    """The number of elements of each value that the only kernel of a graph keeps between its loops."""
     (step,) = plan(graph).steps
     kept = [o.results[0].type for o in step.work.function.body.operations if o.name == "memref.alloca"]
     return [memory.shape[0] for memory in kept]

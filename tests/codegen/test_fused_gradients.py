@@ -1,4 +1,4 @@
-"""What becomes of the gradients people compute: as few loops and buffers as an expert would write by hand."""
+"""The kernels of the gradients that people compute: as few loops and buffers as an expert would write by hand."""
 
 import numpy as np
 import pytest

@@ -288,7 +288,7 @@ def test_values_are_dropped_after_their_last_reader():
 
     def step(x):
         gc.collect()
-        # What this reads lives, and nothing made before it.
+        # The values that this reads live, and nothing made before it.
         assert sum(ref() is not None for ref in alive) <= 1
         y = x + 1
         alive.append(weakref.ref(y))

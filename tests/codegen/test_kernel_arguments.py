@@ -44,7 +44,7 @@ def kernels(g):
 
 
 def text(g):
-    """What LLVM is given for a graph."""
+    """The text that LLVM is given for a graph."""
     functions = [work.function for work in kernels(g)]
     return emit_module(functions, engine.target_features())
 

@@ -50,7 +50,7 @@ def library(request, monkeypatch):
 
 
 def both(get):
-    """What the two say."""
+    """The words of the two."""
     from codegen.runtime.llvm_binding import Binding
 
     file = Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")

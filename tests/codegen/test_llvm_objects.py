@@ -1,4 +1,4 @@
-"""What is LLVM's goes when nothing needs it any more, in this order."""
+"""LLVM's objects go when nothing needs them any more, in this order."""
 
 import gc
 

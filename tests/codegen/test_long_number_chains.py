@@ -42,7 +42,7 @@ def value(program, n, x):
 
 @pytest.fixture
 def built(monkeypatch):
-    """How many elements kernels are built of, with limits so low that a short program passes them."""
+    """The number of elements that kernels are built of, with limits so low that a short program passes them."""
     seen, remember = [0], Scalar.remember
 
     def counted(self, *args):

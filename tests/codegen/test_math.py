@@ -264,7 +264,7 @@ def test_errors_of_angles_have_no_side(name, low, machine, rng):
 @pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("low", [0.0, 0.8, 1.6, 2.3, 3.2, 6.0, 1000.0])
 def test_errors_of_angles_of_floats_are_those_of_a_rounding(name, low, machine, rng):
-    """What rounding took from a reduced angle is the same for many: .13 last bits from 2.4 to 3, error .41."""
+    """The part that rounding took from a reduced angle is the same for many: .13 last bits from 2.4 to 3, error .41."""
     x = rng.uniform(low, low + 0.7, 50_000).astype(np.float32)
     exact = getattr(np, name)(x.astype(np.float64))
     errors = (run(name, F32, x, machine=machine) - exact) / np.spacing(exact.astype(np.float32)).astype(np.float64)

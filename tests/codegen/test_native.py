@@ -1,4 +1,4 @@
-"""Whether there is a native launcher: what it knows of Python is checked, and the environment decides."""
+"""The presence of a native launcher: what it knows of Python is checked, and the environment decides."""
 
 import os
 import subprocess

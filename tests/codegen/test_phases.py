@@ -1,4 +1,4 @@
-"""How many registers a value of a vector loop takes: several where one iteration's results come one after the other."""
+"""The registers that a value of a vector loop takes: several where an iteration's results come one after the other."""
 
 import re
 
@@ -38,7 +38,7 @@ def program(width, depth, type=F64):
 
 
 def registers(function, type=F64):
-    """How many a value takes in the loop of full vectors."""
+    """The number of registers that a value takes in the loop of full vectors."""
     features = engine.target_features()
     lanes = Target.of(features).vector_bytes * 8 // type.bits
     spelled = {F64: "double", F32: "float"}[type]

@@ -1,4 +1,4 @@
-"""What a slice gives back at a place that only the run knows: inside of it, at its edges, and beyond them."""
+"""The gradient of a slice at a place that only the run knows: inside of it, at its edges, and beyond them."""
 
 import itertools
 
@@ -17,7 +17,7 @@ DTYPES = {F64: np.float64, F32: np.float32}
 
 
 def within(nest, i, offset, length, is_turned):
-    """Whether i - offset is a place of a window, two from its ends, and the nearest that is in it."""
+    """True if i - offset is a place of a window, two from its ends, and the nearest that is in it."""
     zero, one, two = map(nest.constant, (0, 1, 2))
     place = nest.op("arith.subi", i, offset)
     last = nest.op("arith.subi", length, one)

@@ -1,4 +1,4 @@
-"""Which loops are shared among threads, and how they are cut."""
+"""The loops that are shared among threads, and the places where they are cut."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_what_looks_elements_up_is_shared_and_each_chunk_may_fail(any_threads, r
 
 
 def test_blocks_are_shared_evenly_for_any_number_of_them():
-    # What is known of where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
+    # Knowledge of the places where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
     nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
     length = nest.constant(4096)
     with nest.parallel(nest.n) as (i,):

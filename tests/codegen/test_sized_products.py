@@ -27,14 +27,14 @@ class Step:
         self.placed = self.product.place(self.table, STEP_WORDS, self.slots, self.extents)
 
     def write(self, *values):
-        """Whether formulas wrote it."""
+        """True if formulas wrote it."""
         by_formulas = self.placed.write(self.extents, *values)
         if not by_formulas:
             self.placed.again(*values)
         return by_formulas
 
     def says(self, gemm):
-        """Whether the step is what this product needs."""
+        """True if the step is the one that this product needs."""
         right = products.product_step(gemm)
         first = self.table[STEP_WORDS : 2 * STEP_WORDS]
         share = right.share

@@ -1,4 +1,4 @@
-"""What a checkpointed function may take and give: keywords, and leaves that are no tensors."""
+"""Arguments and results of a checkpointed function: keywords, and leaves that are no tensors."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a loop does apart: products of elements before it, sums of products after it, what no step changes once."""
+"""Work that a loop does apart: products of elements before it, sums of products after it, what no step changes once."""
 
 import numpy as np
 import pytest

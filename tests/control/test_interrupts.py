@@ -103,7 +103,7 @@ def test_ctrl_c_during_backward_leaves_gradients_as_they_were(interrupted):
     def loss(x, steps):
         return ad.while_loop(lambda v: v[1] < steps, lambda v: (v[0] * 0.9, v[1] + 1), (x, 0))[0]
 
-    # What the first backward of a process imports is there: an interrupt before it began would leave y to the next ask.
+    # The first backward of a process imports modules: after an interrupt before it began the next ask would compute y.
     loss(ad.tensor(1.0, requires_grad=True), steps).backward()
     y = loss(x, ad.tensor(10**9))
     with interrupted():

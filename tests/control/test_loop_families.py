@@ -14,7 +14,7 @@ from codegen.families import Families
 
 
 class Compiled:
-    """What the compiler does from now on: modules, and how many graphs needed no planning."""
+    """The work of the compiler from now on: modules, and how many graphs needed no planning."""
 
     def __init__(self, patch):
         ad.clear_cache()
@@ -222,7 +222,7 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_gradient_leaves_extents_that_are_plain_integers(name, monkeypatch):
-    """What is interned is found again by equality: where a number was a watched one all later graphs held it."""
+    """An interned value is found again by equality: where a number was a watched one all later graphs held it."""
     seen = []
     made = Kind.__init__
 

@@ -125,7 +125,7 @@ DX, DW = 0.5, np.array([0.3, 0.8, -0.2])
 
 
 def wrong(f, *, jitted):
-    """What of a program differs from the same in Python."""
+    """The differences of a program from the same in Python."""
     value, first, second = jet(f(InPython, Jet(X, DX), [Jet(a, d) for a, d in zip(W, DW, strict=True)])).parts
 
     def g(x, w):
@@ -143,7 +143,7 @@ def wrong(f, *, jitted):
 
 
 def check(kinds, draw):
-    # What the outermost does not change is what went wrong most.
+    # Values that the outermost does not change went wrong most.
     feeds = [draw.choice(FEEDS[1:]), *[draw.choice(FEEDS) for _ in kinds[1:]]]
     leaf, trips = draw.choice(LEAVES), draw.choice(TRIPS)
     levels = [*zip(kinds, feeds, [2] * (len(kinds) - 1) + [trips], strict=True)]

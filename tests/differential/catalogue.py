@@ -1,4 +1,4 @@
-"""What a line of a random program may be: one more value, in text, from those that are there.
+"""The lines that a random program may have: one more value, in text, from those that are there.
 
     a template  (p, x) -> Line, or None where x does not suit it
 

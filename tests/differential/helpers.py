@@ -1,4 +1,4 @@
-"""What programs may call besides `ad`: custom functions and small functions to differentiate inside.
+"""Functions that programs may call besides `ad`: custom functions and small functions to differentiate inside.
 
 Every custom rule is the true derivative, so differences of the value can judge it.
 """

@@ -71,7 +71,7 @@ class Program:
         return space["f"]
 
     def spoken(self, names: dict, values: dict) -> Program:
-        """What is left of it where `ad` is something else: the lines that run with these names and values."""
+        """The part of it that is left where `ad` is something else: the lines that run with these names and values."""
         space, lines = {"np": np, **names, **values}, []
         for line in self.lines:
             try:
@@ -93,7 +93,7 @@ class Program:
 
     @property
     def digits(self) -> int:
-        """How many decimal digits the ways to run it have in common."""
+        """The number of decimal digits that the ways to run it have in common."""
         return 9 if self.arguments[0].dtype == np.float64 else 3
 
     @property
@@ -114,7 +114,7 @@ def _shown(a: np.ndarray) -> str:
 
 
 class Programmer:
-    """What templates ask: the values so far, and choices."""
+    """The things that templates ask: the values so far, and choices."""
 
     def __init__(self, draw, dtype, inputs: dict[str, np.ndarray]) -> None:
         self._draw = draw

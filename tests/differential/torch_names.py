@@ -12,7 +12,7 @@ __all__ = ["NAMES"]
 
 
 class _Names(SimpleNamespace):
-    """What is written out below; all else as PyTorch has it."""
+    """A function written out below; all others as PyTorch has them."""
 
     def __getattr__(self, name: str):
         return getattr(torch, name)

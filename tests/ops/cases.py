@@ -1,4 +1,4 @@
-"""What the sweep runs over: for each operation, calls with the domains of their inputs.
+"""The cases of the sweep: for each operation, calls with the domains of their inputs.
 
 A case is a function of tensors, the same function of NumPy arrays, and the avals of its inputs.  Case
 lists stand in `cases_*.py`, one per room; `all_cases` gathers them.
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def size(self) -> int:
-        """How many elements the inputs have."""
+        """The number of elements of the inputs."""
         return sum(a.size for a in self.avals)
 
     def point(self, rng: np.random.Generator) -> list[np.ndarray]:
@@ -204,7 +204,7 @@ def law(cases: Sequence[Case]) -> Callable[[Callable[[Case], None]], Callable[[s
 
 
 def _failure(check: Callable[[Case], None], c: Case) -> Exception | None:
-    """What is wrong with a case, if anything is."""
+    """The fault of a case, if it has one."""
     try:
         check(c)
     except Exception as error:

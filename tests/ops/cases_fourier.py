@@ -10,7 +10,7 @@ SHAPES = ("[1]", "[2]", "[5]", "[6]", "[3,4]", "[2,3,5]", "[0,4]")
 
 
 def _parts(z):
-    """What is real of a complex result, so that it is differentiated like others."""
+    """The real and imaginary parts of a complex result, so that it is differentiated like others."""
     return ad.real(z) + 2 * ad.imag(z)
 
 

@@ -45,7 +45,7 @@ def _text(key):
 
 
 def _has_mask(key):
-    """Whether how many elements a key takes depends on values."""
+    """True if the number of elements that a key takes depends on values."""
     return any(np.asarray(k).dtype == bool for k in (key if isinstance(key, tuple) else (key,)) if k is not ...)
 
 

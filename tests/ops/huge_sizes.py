@@ -131,7 +131,7 @@ LATE_S = 5
 
 
 def ending(route, f, n):
-    """How a call ends, in a word or two."""
+    """The end of a call, in a word or two."""
     x, start = np.arange(1.0, 5.0), time.process_time()
     found = _ending(route, f, n, x)
     taken_s = time.process_time() - start

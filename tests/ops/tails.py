@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
     @property
     def arity(self) -> int:
-        """How many arguments it takes."""
+        """The number of its arguments."""
         return 2 if isinstance(self.points[0], tuple) else 1
 
 

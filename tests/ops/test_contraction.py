@@ -1,4 +1,4 @@
-"""What the sweep cannot see of products: refusals, specials, other ways to call them."""
+"""Laws of products that the sweep cannot see: refusals, specials, other ways to call them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the sweep does not see of Fourier transforms: complex gradients, NumPy's names, dtypes, errors."""
+"""Laws of Fourier transforms that the sweep does not see: complex gradients, NumPy's names, dtypes, errors."""
 
 import numpy as np
 import pytest

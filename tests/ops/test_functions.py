@@ -1,4 +1,4 @@
-"""What special functions, quantiles, searches and sequences do beyond the laws of the sweep: accuracy, ends, errors."""
+"""Special functions, quantiles, searches and sequences beyond the laws of the sweep: accuracy, ends, errors."""
 
 import subprocess
 import sys

@@ -24,7 +24,7 @@ ALLOWED = (2**33, 2**40, 2**56, 2**58)
 
 
 def endings(route, numbers, environment):
-    """How each call ended, and whether the process came to its end."""
+    """The end of each call, and True if the process came to its own."""
     environment = environment | {"PYTHONPATH": os.pathsep.join([str(Path(ad.__file__).parents[1]), *sys.path])}
     done = subprocess.run(
         [sys.executable, PROGRAM, route, *map(str, numbers)], env=environment, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""What the sweep cannot see of indexing: run-time bounds, shared graphs, masks, refusals."""
+"""Laws of indexing that the sweep cannot see: run-time bounds, shared graphs, masks, refusals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What linear algebra does beyond the laws of the sweep: errors, singular matrices, what is stored, symmetry."""
+"""Linear algebra beyond the laws of the sweep: errors, singular matrices, what is stored, symmetry."""
 
 import numpy as np
 import pytest

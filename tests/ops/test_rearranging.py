@@ -1,4 +1,4 @@
-"""What the sweep does not see of roll, tile, repeat, diff, meshgrid and sort: ties, errors, compiles, NumPy's names."""
+"""Roll, tile, repeat, diff, meshgrid and sort beyond the sweep: ties, errors, compiles, NumPy's names."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the sweep cannot see of reductions: kinks, specials, refusals."""
+"""Laws of reductions that the sweep cannot see: kinks, specials, refusals."""
 
 import math
 
@@ -169,7 +169,7 @@ def test_gradients_of_running_products_and_extremes_err_by_their_last_roundings(
     exact = x.astype(np.longdouble)
     expected = np.flip(np.cumsum(np.flip(g * np.cumprod(exact, axis), axis), axis), axis) / exact
     found = ad.grad(lambda t: (ad.cumprod(t, axis) * g).sum())(x)
-    # What is left are the roundings of the running product itself, which wander as far as n**.5 of them.
+    # The errors left are the roundings of the running product itself, which wander as far as n**.5 of them.
     assert np.max(np.abs(found - expected)) < 70 * np.finfo(dtype).eps * np.max(np.abs(expected))
 
 

@@ -73,7 +73,7 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
 
 
 def as_recorded(found):
-    """What results were recorded as."""
+    """The operations that results were recorded as."""
     ends = [None if t is None else t.node for t in found]
     there = [n for n in ends if n is not None]
     parts, number, _ = structure(needed(there), there)

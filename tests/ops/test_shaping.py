@@ -1,4 +1,4 @@
-"""What the sweep cannot see of moves: refusals, and other ways to call them."""
+"""Laws of moves that the sweep cannot see: refusals, and other ways to call them."""
 
 import numpy as np
 import pytest

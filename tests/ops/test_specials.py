@@ -81,7 +81,7 @@ def test_functions_of_two_numbers_know_the_specials(name, dtype):
     reference = by_reference(name, x, y)
     with np.errstate(all="ignore"):
         agree(reference, getattr(np, name)(x, y), 2)
-    # Which of 0.0 and -0.0 is the larger depends on the machine in NumPy.
+    # The larger of 0.0 and -0.0 depends on the machine in NumPy.
     agree(natively(name, x, y), reference, 4, signed=name not in ("maximum", "minimum"))
 
 

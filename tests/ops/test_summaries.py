@@ -1,4 +1,4 @@
-"""What the sweep does not see of stacks, splits, weighted means, counts, borders: gradients, errors, NumPy's names."""
+"""Stacks, splits, weighted means, counts, borders beyond the sweep: gradients, errors, NumPy's names."""
 
 import mpmath
 import numpy as np

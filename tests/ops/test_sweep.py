@@ -276,7 +276,7 @@ def test_float32_second_derivatives_are_those_of_float64(case: Case):
 
 
 def names_in(f):
-    """What a function of a case may call: names in its code, and texts in its defaults and cells."""
+    """The functions that a function of a case may call: names in its code, and texts in its defaults and cells."""
     if not hasattr(f, "__code__"):
         return set()
     kept = [*(f.__defaults__ or ()), *[cell.cell_contents for cell in f.__closure__ or ()]]

@@ -45,7 +45,7 @@ def derivatives(row):
 
 
 def ulps(found, true, dtype):
-    """How many units in the last place of the exact number lie between; what is no number of the dtype is not asked."""
+    """The error in units in the last place of the exact number; 0 for a number that the dtype does not have."""
     info, found = np.finfo(dtype), float(found)
     if abs(true) >= float(info.max):
         return np.inf if np.isfinite(found) else 0.0

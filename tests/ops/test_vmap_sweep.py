@@ -33,7 +33,7 @@ def rounding(dtype):
 
 
 def subsets(count):
-    """Which arguments are mapped: each by itself, and all of them."""
+    """The sets of mapped arguments: each by itself, and all of them."""
     single = [tuple(j == i for j in range(count)) for i in range(count)]
     return single if count == 1 else [*single, (True,) * count]
 

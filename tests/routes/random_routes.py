@@ -186,7 +186,7 @@ class Pair:
         self.value, self.fixed = value, fixed
 
     def with_mode(self, mode):
-        """What it is where it was computed in a mode, under `on` around it."""
+        """Its value where it was computed in a mode, under `on` around it."""
         return Pair(self.fixed, self.fixed) if mode == "off" else self
 
     def __add__(self, other):
@@ -250,7 +250,7 @@ class Oracle:
         return Pair(*found)
 
     def region(self, env, kind, start, body, out, on):
-        """What control flow does, step by step."""
+        """The steps of control flow, one by one."""
 
         def f(c):
             inner = {**env, "c": c}

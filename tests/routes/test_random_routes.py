@@ -74,7 +74,7 @@ def check_all(program, oracle):
 
 @pytest.fixture(autouse=True)
 def patient():
-    """What is met a few times is interpreted, what is met more often compiled, as users have it."""
+    """A program met a few times is interpreted, one met more often is compiled, as users have it."""
     before, ad.config.patience = ad.config.patience, 2
     yield
     ad.config.patience = before

@@ -1,4 +1,4 @@
-"""What `vmap` means: a Python loop over the examples, the results stacked."""
+"""The meaning of `vmap`: a Python loop over the examples, the results stacked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["assert_same", "looped"]
 
 
 def looped(f, in_axes=0):
-    """What `vmap(f, in_axes)` means: a call for each example, the results stacked."""
+    """The meaning of `vmap(f, in_axes)`: a call for each example, the results stacked."""
 
     def run(*args):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)

@@ -1,4 +1,4 @@
-"""What the rules of custom functions record inside of other transformations is put down again, as long as they would
+"""Recordings of custom functions' rules inside of other transformations are put down again, as long as they would
 record the same."""
 
 import numpy as np

@@ -192,7 +192,7 @@ CALLS = [(c, y) for c in ((2.0,), (), (None,), ("text",)) for y in (Y, X)]
 
 
 def both(make, monkeypatch, called=called):
-    """What calls are in straight-line code, and in general."""
+    """The calls in straight-line code, and in general."""
     f = make()
     straight = [called(f, X, y, c) for c, y in CALLS]
     monkeypatch.setattr(

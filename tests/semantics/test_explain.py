@@ -180,7 +180,7 @@ def asking(look):
 
 
 def told():
-    """What is explained, with the lines of this file counted away."""
+    """The explanation, with the lines of this file counted away."""
     return re.sub(r"(test_explain\.py):\d+", r"\1:N", str(ad.explain()))
 
 

@@ -52,7 +52,7 @@ PROGRAMS = {
 
 
 class Interrupt(BaseException):
-    """What a handler of signals raises."""
+    """The exception that a handler of signals raises."""
 
 
 class Interrupting:

@@ -32,7 +32,7 @@ twice = squared(lambda g, x: 2.0 * g * x)
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    """How each is done where passes are few."""
+    """The way of each where passes are few."""
 
     def run(f, *args):
         with monkeypatch.context() as patch:

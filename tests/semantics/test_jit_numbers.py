@@ -1,4 +1,4 @@
-"""What a trace takes for fixed: numbers of the program, and what tensors held that it made and changed."""
+"""Things that a trace takes for fixed: numbers of the program, and values of tensors that it made and changed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What was learnt stays right, and known, when tables are full: in processes that have seen thousands of things."""
+"""Things learnt stay right, and known, when tables are full: in processes that have seen thousands of things."""
 
 from __future__ import annotations
 

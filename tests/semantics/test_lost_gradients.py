@@ -1,4 +1,4 @@
-"""What a function of a tensor that it closes over gives for arrays has no history: a warning where that is recorded."""
+"""A function that closes over a tensor gives results without a history for arrays: a warning where that is recorded."""
 
 import subprocess
 import sys

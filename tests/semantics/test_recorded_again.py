@@ -1,4 +1,4 @@
-"""What rules record inside of other transformations is put down again where a recording repeats, and only there."""
+"""Recordings of rules inside of other transformations are put down again where a recording repeats, and only there."""
 
 import threading
 

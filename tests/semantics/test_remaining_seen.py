@@ -1,4 +1,4 @@
-"""What issue 3 asks to be seen: small programs whose figures are exact, run recorded and compiled."""
+"""Figures that issue 3 asks to be seen: small programs whose figures are exact, run recorded and compiled."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def made(body, oracle=False):
 
 
 class _Numpy:
-    """What the rules use of `ad`, by NumPy."""
+    """The functions of `ad` that the rules use, by NumPy."""
 
     sin, where, clip = np.sin, np.where, np.clip
 

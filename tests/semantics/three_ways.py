@@ -1,4 +1,4 @@
-"""How a law of SEMANTICS is proved: recorded, under jit, and both once more from the cache."""
+"""The proof of a law of SEMANTICS: recorded, under jit, and both once more from the cache."""
 
 from __future__ import annotations
 

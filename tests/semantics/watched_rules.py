@@ -34,7 +34,7 @@ def slope(f, *c, x=X):
 
 
 def runs_of(function, work):
-    """How often a Python function was entered while `work()` ran."""
+    """The number of times a Python function was entered while `work()` ran."""
     count = 0
 
     def profile(frame, event, argument):

@@ -1,4 +1,4 @@
-"""What the laws of structured types run over: the types, and programs of one of them and dense arrays."""
+"""The cases of the laws of structured types: the types, and programs of one of them and dense arrays."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

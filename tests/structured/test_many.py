@@ -96,7 +96,7 @@ def test_many_and_what_all_share(name):
 
 @each
 def test_outside_of_vmap_many_are_never_taken_for_one(kind, program):
-    """What one of them can do, many at once do each for itself, or it is an error that names the type."""
+    """Many at once do each for itself what one of them can do, or it is an error that names the type."""
     batch = many(kind)
     with eager():
         try:

@@ -1,4 +1,4 @@
-"""What structured types do beyond the laws: what stays structured, `.grad`, jit, a user's own type, errors."""
+"""Structured types beyond the laws: what stays structured, `.grad`, jit, a user's own type, errors."""
 
 import copy
 import pickle

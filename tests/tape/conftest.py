@@ -58,7 +58,7 @@ def _install():
 
 @pytest.fixture
 def spy(monkeypatch):
-    """What is compiled and run."""
+    """The programs that are compiled and run."""
     ad.clear_cache()
     found = Spy(tier.compile_graph)
     monkeypatch.setattr(tier, "compile_graph", found)
@@ -90,7 +90,7 @@ def steady_clock(monkeypatch, patience):
 
 @pytest.fixture
 def taken_apart(monkeypatch):
-    """How many parts the recordings had that were run in parts."""
+    """The number of parts of the recordings that were run in parts."""
     found = []
     commit = parts.commit
 

@@ -1,4 +1,4 @@
-"""What tests of the tape watch: rules that count their calls, and what was compiled and run."""
+"""Things that tests of the tape watch: rules that count their calls, and what was compiled and run."""
 
 from __future__ import annotations
 

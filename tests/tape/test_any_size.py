@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not native.is_native(), reason="no native launch
 
 @pytest.fixture
 def made(monkeypatch, patience):
-    """What was compiled for any size: at the first run, of every program that comes in two sizes."""
+    """The programs compiled for any size: at the first run, of every program that comes in two sizes."""
     found = []
     compile_sized = compiler.compile_sized
 

@@ -26,7 +26,7 @@ class Spied:
 
 @pytest.fixture
 def answers(native, monkeypatch):
-    """Whether each ask from now on was answered by machine code, in order."""
+    """True for each ask from now on that machine code answered, in order."""
     found = []
     ad.clear_cache()
     monkeypatch.setattr(machine, "_asks", Spied(machine._asks, found))

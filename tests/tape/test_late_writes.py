@@ -1,4 +1,4 @@
-"""What is written to memory after it was recorded, in whichever way, changes nothing; or NumPy refuses it."""
+"""A write to memory after it was recorded, in whichever way, changes nothing; or NumPy refuses it."""
 
 import ctypes
 import itertools

@@ -65,7 +65,7 @@ def two_lists(length):
 
 
 def beside_a_shared_one(length):
-    """What all steps read is made before them, and has a history of its own."""
+    """A value that all steps read is made before them, and has a history of its own."""
     w, v = weights(4)
     shared = ad.tanh(w) * 0.5
     losses = [ad.exp(ad.sin(v @ (shared @ np.full(4, 0.2 * t)))) for t in range(length)]
@@ -146,7 +146,7 @@ def test_what_the_list_holds_has_its_value_after_a_backward(taken_apart):
 
 
 def test_lists_that_are_kept_for_ever_keep_values_only():
-    """What a kept loss was computed from is let go of with the history."""
+    """The values that a kept loss was computed from are let go of with the history."""
     kept, graphs = [], []
     for length in range(20, 40):
         w, _ = weights(length)

@@ -11,7 +11,7 @@ RNG = np.random.default_rng(3)
 
 @pytest.fixture
 def accepted(monkeypatch, native):
-    """Whether each ask was answered by machine code, in order."""
+    """True for each ask that machine code answered, in order."""
     said, asks = [], machine._asks
 
     class Spied:

@@ -14,7 +14,7 @@ from autodiff.transforms.forward import Push
 
 
 def recorded(past, results, leaves, tracks):
-    """What a pass records, as a program of its own, and which results have tangents."""
+    """The recording of a pass, as a program of its own, and which results have tangents."""
     tangents = {n: ad.tensor(np.full(n.kind.out.shape, 0.5 + i)) for i, n in enumerate(leaves)}
     with recording_rules(tracks):
         dots = Push(past, tangents, results).results

@@ -236,7 +236,7 @@ def test_hashes_of_fifty_thousand_pairs(native):
 
 
 def test_programs_are_put_down_as_in_python(native):
-    """What machine code puts down of pending nodes is what `placed` says: kinds, wires, inputs, results."""
+    """Machine code puts down of pending nodes the same as `placed` says: kinds, wires, inputs, results."""
     different = set()
     for seed in range(300):
         program = Program(seed, MISSES[seed % len(MISSES)])

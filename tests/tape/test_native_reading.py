@@ -1,4 +1,4 @@
-"""What handles are asked natively is what Python says: see `codegen.runtime.recorder_reads`."""
+"""Handles answer natively as Python says: see `codegen.runtime.recorder_reads`."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""What is recorded natively is what Python records: see `ops.recorder`."""
+"""The native recording is the one that Python makes: see `ops.recorder`."""
 
 import asyncio
 import copy

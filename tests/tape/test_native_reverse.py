@@ -64,7 +64,7 @@ def recording(seed):
 
 
 def recorded(past, results, targets, masked, tracks):
-    """What a pass records, as a program of its own, and for which targets; masked or not; how many rules ran."""
+    """The recording of a pass, as a program of its own, and for which targets; masked or not; how many rules ran."""
     seeds = [data_node(ad.tensor(np.ones(n.kind.out.shape)).node.kind, np.ones(n.kind.out.shape)) for n in results]
     before = work().rules
     with recording_rules(tracks):
@@ -105,7 +105,7 @@ def test_histories_are_those_of_python(native, monkeypatch):
 
 
 def test_a_hook_that_asks_for_values_of_the_same_history_changes_nothing(native):
-    """What it asks for walks over the nodes that the pass has marked."""
+    """Each of its asks walks over the nodes that the pass has marked."""
     x = np.linspace(0.1, 1.0, 5)
     for _ in range(3):
         w = ad.tensor(x, requires_grad=True)

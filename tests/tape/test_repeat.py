@@ -36,7 +36,7 @@ WORDS = {
 
 
 def answered(monkeypatch):
-    """What is asked from now on, in order, and whether machine code answered it."""
+    """The asks from now on, in order, each with True if machine code answered it."""
     found, asks = [], machine._asks
 
     class Spied:

@@ -31,7 +31,7 @@ def hits(request, monkeypatch, patience):
 
 
 def _noted(monkeypatch, owner, name):
-    """Whether each call of a function found something."""
+    """True for each call of a function that found something."""
     found = []
     find = getattr(owner, name)
 

@@ -104,7 +104,7 @@ STEPS = (
 
 
 def random_results(np, cube, x, w, seed):
-    """What a random program makes of x and w."""
+    """The results of a random program for x and w."""
     choose = random.Random(seed)
     made = [x, w]
     for _ in range(choose.randrange(3, 12)):

@@ -1,4 +1,4 @@
-"""What a fresh process makes of what `sent_things.py` sent: a line for each thing that differs."""
+"""The things that a fresh process makes of those that `sent_things.py` sent: a line for each thing that differs."""
 
 import pickle
 import sys

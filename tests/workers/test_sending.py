@@ -1,4 +1,4 @@
-"""What people make arrives in other processes: by its name, or by value where cloudpickle sends it."""
+"""Things that people make arrive in other processes: by its name, or by value where cloudpickle sends it."""
 
 import decimal
 import os
@@ -168,7 +168,7 @@ def test_methods_of_a_class_arrive_once(cell):
 
 
 def received(code, x):
-    """What a fresh process prints that runs the code on the pickle of x."""
+    """The output of a fresh process that runs the code on the pickle of x."""
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         file.write(cloudpickle.dumps(x))
         file.flush()

@@ -17,7 +17,7 @@ ROOM = 512
 
 
 class Objects:
-    """What Python's own objects are for the stand-ins."""
+    """The stand-ins of Python's own objects."""
 
     none, true, false, plain, rich, leaf_op, op = (object() for _ in range(7))
 
