@@ -14,7 +14,7 @@ scoreboard = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(scoreboard)
 
 PLANTED = '''
-"""True if a module's docstring opens with a clause."""
+"""Whether a module's docstring opens with a clause."""
 from functools import cache
 
 IR = """
