@@ -24,8 +24,8 @@ tested against itself.  The language:
   Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
 - A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
   `a if c else b`, `and`, `or`, `not`, `assert`, `raise ValueError("text")`.  An `if` on constants of the module
-  compiles only the part that is taken.  `for a, b in PAIRS`, a tuple that is known while compiling, is written once for
-  each turn; a known range is a loop.  Generic functions are closures: a function of types that returns a native one.
+  compiles only the part that is taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for
+  each turn.  Generic functions are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
 - Objects: an `obj` that is read from memory or made by a call has a reference, which the compiler gives back on every
   way out.  A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the

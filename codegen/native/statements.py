@@ -216,17 +216,10 @@ class RoutineWriter(CallWriter):
         if isinstance(s.iter, ast.Name) and s.iter.id not in self.variables:
             self._unrolled(s)
             return
-        call = s.iter
-        if isinstance(call, ast.Name) and call.id not in self.variables:
-            known = self.evaluated(call)
-            if not isinstance(known, range):
-                self._unrolled(s)
-                return
-            call = ast.copy_location(ast.parse(repr(known), mode="eval").body, s)
-        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
+        is_range = isinstance(s.iter, ast.Call) and isinstance(s.iter.func, ast.Name) and s.iter.func.id == "range"
         if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
             raise self.refuse(s, "a loop is over a range, without else")
-        given = call.args  # type: ignore[attr-defined]  # a call: `is_range`
+        given = s.iter.args  # type: ignore[attr-defined]  # a call: `is_range`
         step = int(self.evaluated(given[2])) if len(given) > 2 else 1
         if not step:
             raise self.refuse(s, "a step of zero")
