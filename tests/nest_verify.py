@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from codegen.kernel.instructions import FLOATS, INSTRUCTIONS, INTEGERS
-from codegen.kernel.mlir_text import FASTMATH_FLAGS, generic_text, name_values
+from codegen.kernel.mlir_text import FASTMATH_FLAGS, name_values
 from codegen.kernel.nest import (
     F32,
     F64,
@@ -374,7 +374,23 @@ class _Verifier:
 
     def _message(self, operation: Operation, why: str) -> str:
         place = "".join(f", in {name}" for name in reversed(self.where))
-        return f"{self.function.name}{place}:\n  {generic_text(operation, self.names)}\n  {why}"
+        return f"{self.function.name}{place}:\n  {_generic_text(operation, self.names)}\n  {why}"
+
+
+def _generic_text(operation: Operation, names: dict[Value, str]) -> str:
+    """One operation in MLIR's generic form, its regions left out.  It prints what is wrong, too."""
+    operands = ", ".join(names.get(v, "%<unknown>") for v in operation.operands)
+    results = ", ".join(names.get(v, "%<unknown>") for v in operation.results)
+    attributes = ", ".join(
+        f"{k} = {sorted(v) if isinstance(v, frozenset | set) else v!r}" for k, v in sorted(operation.attributes.items())
+    )
+    return (
+        (f"{results} = " if results else "")
+        + f'"{operation.name}"({operands})'
+        + (f" {{{attributes}}}" if attributes else "")
+        + (" (" + ", ".join("{...}" for _ in operation.regions) + ")" if operation.regions else "")
+        + f" : ({_listed([v.type for v in operation.operands])}) -> ({_listed([v.type for v in operation.results])})"
+    )
 
 
 def _is_symbol(name: str) -> bool:

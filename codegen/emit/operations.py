@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..kernel.instructions import INSTRUCTIONS
-from ..kernel.nest import F64, I1, I32, Extent, MemRef, Operation, ScalarType, Value
+from ..kernel.nest import I1, Extent, MemRef, Operation, ScalarType, Value
 from .types import ALIGNMENT, LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
 __all__ = ["BEYOND", "SCALAR", "MemoryWriter", "Writer", "extreme", "fastmath_flags"]
@@ -165,47 +165,10 @@ def _select(w: Writer, operation: Operation, operands: list[str]) -> str:
     return w.value(f"select {w.spelled(I1)} {condition}, {type} {then}, {type} {otherwise}")
 
 
-def _is_divided_in_doubles(w: Writer, operation: Operation) -> bool:
-    """True if the quotients of a vector of integers are those of doubles, cut off.
-
-    No vector unit divides integers.  The double nearest to a / b is no integer unless a / b is one: that is at least
-    1 / |b| from the next, the double less than |a| / |b| * 2^-53 from a / b.  A quotient and a remainder of 1e6
-    elements by numbers: i32 3.3 ms by its own, .64 by doubles.  Numbers of 64 bits have more digits than doubles.
-    """
-    return w.lanes > 1 and _scalar_type(operation) is I32
-
-
-def _quotient_of_doubles(w: Writer, operands: list[str]) -> str:
-    integer, double = w.spelled(I32), w.spelled(F64)
-    a, b = [w.value(f"sitofp {integer} {x} to {double}") for x in operands]
-    return w.value(f"fdiv {double} {a}, {b}")
-
-
-def _divsi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    """The quotient towards zero."""
-    if not _is_divided_in_doubles(w, operation):
-        return _instruction("sdiv")(w, operation, operands)
-    return w.value(f"fptosi {w.spelled(F64)} {_quotient_of_doubles(w, operands)} to {w.spelled(I32)}")
-
-
-def _remsi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    """The remainder of the quotient towards zero."""
-    if not _is_divided_in_doubles(w, operation):
-        return _instruction("srem")(w, operation, operands)
-    type, (a, b) = w.spelled(I32), operands
-    product = w.value(f"mul {type} {_divsi(w, operation, operands)}, {b}")
-    return w.value(f"sub {type} {a}, {product}")
-
-
 def _floordivsi(w: Writer, operation: Operation, operands: list[str]) -> str:
     """The quotient towards zero, less one where a remainder has the other sign than the divisor."""
     type, zero, bit = _type(w, operation), w.literal(0, _scalar_type(operation)), w.spelled(I1)
     a, b = operands
-    if _is_divided_in_doubles(w, operation):
-        double = w.spelled(F64)
-        floor = w.declare(f"llvm.floor.{w.suffix(F64)}", double, (double,))
-        below = w.value(f"call {double} {floor}({double} {_quotient_of_doubles(w, operands)})")
-        return w.value(f"fptosi {double} {below} to {type}")
     quotient = w.value(f"sdiv {type} {a}, {b}")
     product = w.value(f"mul {type} {quotient}, {b}")
     rest = w.value(f"sub {type} {a}, {product}")
@@ -240,11 +203,9 @@ SCALAR: dict[str, Emit] = {
     "arith.cmpf": _compare("fcmp"),
     "arith.cmpi": _compare("icmp"),
     "arith.constant": _constant,
-    "arith.divsi": _divsi,
     "arith.floordivsi": _floordivsi,
     "arith.fptosi": _fptosi,
     "arith.index_cast": _index_cast,
-    "arith.remsi": _remsi,
     "arith.select": _select,
 }
 

@@ -36,7 +36,7 @@ from ..garbage import ignoring
 from .instructions import INSTRUCTIONS
 from .nest import F32, F64, I1, INDEX, Block, Extent, MemRef, NestFunction, Operation, ScalarType, Type, Value
 
-__all__ = ["constant_text", "declare", "generic_text", "name_values", "print_function"]
+__all__ = ["FASTMATH_FLAGS", "constant_text", "declare", "name_values", "print_function"]
 
 #: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
@@ -284,19 +284,3 @@ def _float_text(value: float, type: ScalarType) -> str:
     # MLIR wants a decimal point where Python drops it: 1e-05.
     digits, exponent = text.split("e")
     return f"{digits if '.' in digits else digits + '.0'}e{exponent}"
-
-
-def generic_text(operation: Operation, names: dict[Value, str]) -> str:
-    """One operation in MLIR's generic form, its regions left out.  It prints what is wrong, too."""
-    operands = ", ".join(names.get(v, "%<unknown>") for v in operation.operands)
-    results = ", ".join(names.get(v, "%<unknown>") for v in operation.results)
-    attributes = ", ".join(
-        f"{k} = {sorted(v) if isinstance(v, frozenset | set) else v!r}" for k, v in sorted(operation.attributes.items())
-    )
-    return (
-        (f"{results} = " if results else "")
-        + f'"{operation.name}"({operands})'
-        + (f" {{{attributes}}}" if attributes else "")
-        + (" (" + ", ".join("{...}" for _ in operation.regions) + ")" if operation.regions else "")
-        + f" : ({_types(v.type for v in operation.operands)}) -> ({_types(v.type for v in operation.results)})"
-    )

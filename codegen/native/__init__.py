@@ -24,15 +24,13 @@ tested against itself.  The language:
   Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
 - A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
   `a if c else b`, `and`, `or`, `not`, `assert`, `raise ValueError("text")`.  An `if` on constants of the module
-  compiles only the part that is taken.  `for a, b in PAIRS`, a tuple that is known while compiling, is written once for
-  each turn; a known range is a loop.  Generic functions are closures: a function of types that returns a native one.
+  compiles only the part that is taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for
+  each turn.  Generic functions are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
 - Objects: an `obj` that is read from memory or made by a call has a reference, which the compiler gives back on every
-  way out.  An `own[T]` is counted the same way in places, while a value that is read from one is a plain pointer.
-  A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the caller's.
-  In plain Python locals of type `own` are not counted, and memory is freed when the outermost function ends.
-- Words of `routines`: static, constants, local, put, take, likely, select, shuffle, masked_load, the atomic operations,
-  fence.
+  way out.  A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the
+  caller's.
+- Words of `routines`: static, constants, local, likely, select, shuffle, masked_load, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks).
@@ -44,14 +42,13 @@ an object shows source and instructions, and `add-symbol-file OBJECT START` name
 START is the address of a function in the process less that in the object.
 """
 
-from .exports import BuiltinLibrary, Translation, python_type
+from .exports import BuiltinLibrary, Translation
 from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
 from .routines import (
     atomic_add,
     atomic_load,
     atomic_max,
     atomic_store,
-    atomic_swap,
     bit_cast,
     compare_exchange,
     constants,
@@ -64,23 +61,20 @@ from .routines import (
     masked_load,
     masked_store,
     native,
-    put,
     select,
     shuffle,
     static,
     status,
-    take,
     unlikely,
     void,
 )  # fmt: skip
-from .structs import Struct, array, bit, borrowed, fn, given, obj, overlay, own, ptr
+from .structs import Struct, array, borrowed, fn, obj, overlay, ptr
 from .translation import NotNative
 
 __all__ = [
     "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
-    "atomic_store", "atomic_swap", "bit", "bit_cast", "borrowed", "compare_exchange", "constants", "extern",
-    "external", "f32", "f64", "fence", "fn", "given", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local",
-    "masked_load", "masked_store", "native", "obj", "overlay", "own", "ptr", "put", "python_type", "select",
-    "shuffle", "static", "status", "take",
-    "u8", "u16", "u32", "u64", "u128", "unlikely", "vector", "void",
+    "atomic_store", "bit_cast", "borrowed", "compare_exchange", "constants", "extern", "external", "f32", "f64",
+    "fence", "fn", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local", "masked_load", "masked_store", "native",
+    "obj", "overlay", "ptr", "select", "shuffle", "static", "status", "u8", "u16", "u32", "u64", "u128", "unlikely",
+    "vector", "void",
 ]  # fmt: skip

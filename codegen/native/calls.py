@@ -8,23 +8,13 @@ from typing import Any
 from .expressions import ExpressionWriter
 from .numbers import Float, Integer, Vector, i64, is_integer, u64, vector
 from .routines import INTRINSICS, Routine, status, void
-from .structs import (
-    Field,
-    FunctionPointer,
-    Reference,
-    borrowed,
-    is_counted,
-    is_pointer,
-    obj,
-    ptr,
-    size_of,
-)  # fmt: skip
+from .structs import Field, FunctionPointer, Reference, borrowed, is_pointer, obj, ptr, size_of
 from .translation import Computed, constant, spelled
 
 __all__ = ["CallWriter", "failure"]
 
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
-_CHANGES = {"atomic_add": "add", "atomic_max": "max", "atomic_swap": "xchg"}
+_CHANGES = {"atomic_add": "add", "atomic_max": "max"}
 
 
 class CallWriter(ExpressionWriter):
@@ -75,15 +65,10 @@ class CallWriter(ExpressionWriter):
         runs_python = self.module.runs_python(function)
         arguments = self._arguments(e, kinds, runs_python)
         self.line = e.lineno
-        for place, kind in enumerate(kinds):
-            if isinstance(kind, Reference) and kind.word == "given":
-                self.moved(arguments[place])
-                arguments[place] = Computed(arguments[place].text, obj)
         text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
-        given = [a for a, kind in zip(arguments, kinds, strict=True) if getattr(kind, "word", "") == "given"]
         spelling = f"call {spelled(result)} {target}({text})"
         if self.module.faults and fails and isinstance(function, Routine) and not function.is_native:
-            found = self._or_fault(function, spelling, given)
+            found = self._or_fault(function, spelling)
         elif result is void:
             self.emit(spelling)
             found = ""
@@ -97,8 +82,8 @@ class CallWriter(ExpressionWriter):
             self.fail_if(self._failed(found, result, fails))
         if result in (void, status):
             return Computed("", void)
-        is_new = is_counted(result) and (not is_known or function.new)  # type: ignore[union-attr]  # known: a function
-        return self.temporary(found, result) if is_new else Computed(found, borrowed if result == obj else result)
+        is_new = result == obj and (not is_known or function.new)  # type: ignore[union-attr]  # known: a function
+        return self.temporary(found) if is_new else Computed(found, borrowed if result == obj else result)
 
     def _arguments(self, e: ast.Call, kinds: list[Any], runs_python: bool) -> list[Computed]:
         """The arguments.  A borrowed one is held while Python code may run: in the call, or in arguments after it."""
@@ -110,8 +95,8 @@ class CallWriter(ExpressionWriter):
             is_parameter = isinstance(part, ast.Name) and part.id in self.params
             is_risky = runs_python or not all(isinstance(a, (ast.Name, ast.Constant)) for a in e.args[place + 1 :])
             if value.kind == borrowed and is_risky and not is_parameter and not self._is_constant(part):
-                self.hold(value.text, obj)
-                value = self.temporary(value.text, obj)
+                self.hold(value.text)
+                value = self.temporary(value.text)
             found.append(value)
         return found
 
@@ -137,7 +122,7 @@ class CallWriter(ExpressionWriter):
         self.begin(go)
         return self.let(f"load i1, ptr {cell}")
 
-    def _or_fault(self, function: Routine, spelling: str, given: list[Computed]) -> str:
+    def _or_fault(self, function: Routine, spelling: str) -> str:
         """A call in a build for tests: the one whose turn it is fails without being made."""
         kind = spelled(function.result)
         cell = self.cell(function.result)
@@ -147,8 +132,6 @@ class CallWriter(ExpressionWriter):
         self.branch(self.let(f"icmp eq i64 {left}, 0"), fault, go)
         self.begin(fault)
         self.raise_error("MemoryError", f"{function.name}, line {self.line}")
-        for value in given:
-            self.let_go(value.text, obj)
         self.emit(f"store {kind} {failure(function.result)}, ptr {cell}")
         self.jump(out)
         self.begin(go)
@@ -179,9 +162,7 @@ class CallWriter(ExpressionWriter):
                 return self.literal(value, kind, e)
             return Computed(self.let(f"inttoptr i64 {value.text} to ptr"), kind)
         if is_pointer(a) and is_pointer(kind):
-            if value.owned or not isinstance(kind, Reference) or kind.word != "own":
-                return Computed(value.text, a if value.owned else kind, value.owned)
-            return self.temporary(value.text, kind)  # the count that the pointer came with
+            return Computed(value.text, a if value.owned else kind, value.owned)
         if is_pointer(a) or is_pointer(kind):
             word = "ptrtoint" if is_pointer(a) else "inttoptr"
             return Computed(self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}"), kind)
@@ -214,24 +195,6 @@ class CallWriter(ExpressionWriter):
             named = ast.Attribute(owner, key.value, ast.Load())
         return self.place(ast.copy_location(named, e))
 
-    def word_take(self, e: ast.Call) -> Computed:
-        at, field = self.part(e)
-        if not is_counted(field.kind):
-            raise self.refuse(e, f"{field.kind.__name__} is not counted")
-        text = self.let(f"load ptr, ptr {at}")
-        self.emit(f"store ptr null, ptr {at}")
-        return self.temporary(text, field.kind)
-
-    def word_put(self, e: ast.Call) -> Computed:
-        value = self.expr(e.args[2])
-        at, field = self.part(e)
-        value = self.fit(value, field.kind, e)
-        if self.module.checks:
-            self.check(self.let(f"icmp eq ptr {self.let(f'load ptr, ptr {at}')}, null"), e, "put over a value")
-        self.moved(value)
-        self.emit(f"store ptr {value.text}, ptr {at}")
-        return Computed("", void)
-
     def word_likely(self, e: ast.Call, expected: int = 1) -> Computed:
         expect = self.module.declared("llvm.expect.i1", "i1", "i1", "i1")
         return Computed(self.let(f"call i1 {expect}(i1 {self.truth(e.args[0])}, i1 {expected})"), bool)
@@ -242,7 +205,7 @@ class CallWriter(ExpressionWriter):
     def word_select(self, e: ast.Call) -> Computed:
         mask, yes, no = [self.expr(a) for a in e.args]
         lanes = [getattr(value.kind, "lanes", 0) for value in (mask, yes)]
-        if yes.kind != no.kind or is_counted(yes.kind) or (mask.kind is not bool and lanes[0] != lanes[1]):
+        if yes.kind != no.kind or yes.kind == obj or (mask.kind is not bool and lanes[0] != lanes[1]):
             raise self.refuse(e, f"{mask.kind.__name__}, {yes.kind.__name__}, {no.kind.__name__} do not fit")
         kind = spelled(yes.kind)
         text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")
@@ -301,10 +264,12 @@ class CallWriter(ExpressionWriter):
     def word_local(self, e: ast.Call) -> Computed:
         """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
         kind = self.evaluated(e.args[0])
+        if kind == obj:
+            raise self.refuse(e, "an array of objects that hold references: take locals")
         name = self.fresh("%local")
         if any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1])):
-            if is_counted(kind) or self.loops or self.routine.inline:
-                raise self.refuse(e, "a number that is not known while compiling: not in loops, nor of counted values")
+            if self.loops or self.routine.inline:
+                raise self.refuse(e, "a number that is not known while compiling: not in loops")
             number = self.convert(self.expr(e.args[1], i64), i64, e).text
             bytes_ = self.let(f"mul i64 {number}, {size_of(kind)}")
             self.emit(f"{name} = alloca i8, i64 {bytes_}, align 64")
@@ -312,9 +277,6 @@ class CallWriter(ExpressionWriter):
         length = int(self.evaluated(e.args[1]))
         size = size_of(kind) * length
         self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
-        if is_counted(kind):
-            self.heads.append(f"  store [{length} x ptr] zeroinitializer, ptr {name}")
-            self.counted_arrays.append((name, kind, length))
         return Computed(name, ptr[kind], length=length)
 
     # ------------------------------------------------------------ atomic operations
@@ -331,7 +293,7 @@ class CallWriter(ExpressionWriter):
             self.emit(f"fence {ordering}")
             return Computed("", void)
         at, field = self.part(e)
-        if field.kind is bool or not (is_integer(field.kind) or is_pointer(field.kind)) or is_counted(field.kind):
+        if field.kind is bool or not (is_integer(field.kind) or is_pointer(field.kind)) or field.kind == obj:
             raise self.refuse(e, f"no atomic operation of {field.kind.__name__}")
         values = [self.fit(self.expr(a, field.kind), field.kind, a).text for a in e.args[2:count]]
         kind, align = spelled(field.kind), f"align {size_of(field.kind)}"

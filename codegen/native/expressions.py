@@ -19,7 +19,6 @@ from .structs import (
     FunctionPointer,
     Reference,
     borrowed,
-    is_counted,
     is_object,
     is_pointer,
     is_struct,
@@ -303,7 +302,7 @@ class ExpressionWriter(TextWriter):
         a = self.expr(e.body, want)
         if a.kind in _LITERALS:
             raise self.refuse(e, "which type? say i64(...)")
-        counts = a.owned or (is_counted(a.kind) and want != borrowed)
+        counts = a.owned or (a.kind == obj and want != borrowed)
         cell = self.cell(a.kind)
         self._choose(a, cell, counts)
         self.jump(out)
@@ -315,7 +314,7 @@ class ExpressionWriter(TextWriter):
         self.jump(out)
         self.begin(out)
         text = self.let(f"load {spelled(a.kind)}, ptr {cell}")
-        return self.temporary(text, a.kind) if counts else Computed(text, a.kind)
+        return self.temporary(text) if counts else Computed(text, a.kind)
 
     def _choose(self, value: Computed, cell: str, counts: bool) -> None:
         if counts:
@@ -350,22 +349,19 @@ class ExpressionWriter(TextWriter):
         return self.element(p.text, target, number.text), Field("", target, 0, "")
 
     def read(self, at: str, field: Field, want: Any) -> Computed:
-        """The value at a place: an object is held, unless it is only looked at; a struct's count is its owner's."""
+        """The value at a place: an object is held, unless it is only looked at."""
         kind = field.kind
         if isinstance(kind, Array):
             return Computed(at, ptr[kind.item], length=kind.length)
         if is_struct(kind):
             return Computed(at, ptr[kind])
-        if field.place is not None:
-            bits = self.let(f"and i8 {self.let(f'load i8, ptr {at}')}, {1 << field.place}")
-            return Computed(self.let(f"icmp ne i8 {bits}, 0"), bool)
         text = self.loaded(at, kind)
         if kind == obj:
             if want == borrowed:
                 return Computed(text, borrowed)
-            self.hold(text, obj)
-            return self.temporary(text, obj)
-        return Computed(text, ptr[kind.target] if is_counted(kind) else kind)
+            self.hold(text)
+            return self.temporary(text)
+        return Computed(text, kind)
 
     def on_Attribute(self, e: ast.Attribute, want: Any) -> Computed:
         if not self.is_in_memory(e):

@@ -3,7 +3,6 @@
     @native                     a function that is compiled from its own source; called, it runs in plain Python
     @native(inline=True)        the same, inlined wherever it is called; False: nowhere
     @native(contract=True)      a product and a sum of fractions may be one that rounds once
-    @native(frees=Node)         the function that frees a Node when its last holder is gone
     extern("Py_IncRef", ...)    a function of another library, by name
     static(Pool)                memory that exists once for each module of machine code, zero at the start
     external("_Py_NoneStruct")  an object of another library, by name
@@ -20,8 +19,6 @@ them.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
-    put(node, "value", x)       fill a counted place that is null: there is nothing to let go
-    take(node, "value")         move a value out of a counted place, which is null afterwards
     atomic_load(job, "next")    read, write and change a number that several threads use; the last argument may be the
                                 ordering in LLVM's word, else it is "seq_cst"
 """
@@ -39,14 +36,13 @@ from typing import Any
 
 from ..records import record
 from .numbers import Float, Vector, u64, vector
-from .structs import Pointer, array, evaluated, obj, running, zero
+from .structs import Pointer, array, evaluated, obj, zero
 
 __all__ = [
     "INTRINSICS", "External", "Routine", "are_constants", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
-    "atomic_swap", "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source",
-    "lane_bits", "likely", "local", "masked_load", "masked_store", "native", "of_static", "put", "select",
-    "shuffle", "static", "status", "take",
-    "unlikely", "void",
+    "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source", "lane_bits", "likely",
+    "local", "masked_load", "masked_store", "native", "of_static", "select", "shuffle", "static", "status", "unlikely",
+    "void",
 ]  # fmt: skip
 
 
@@ -102,12 +98,7 @@ class Routine:
         if self.plain is None:
             raise TypeError(f"{self.name} has no stand-in in plain Python")
         given = [_converted(kind, a) for a, (_, kind) in zip(arguments, self.params, strict=True)]
-        running(1)
-        try:
-            found = self.plain(*given)
-        finally:
-            running(-1)
-        return _converted(self.result, found)
+        return _converted(self.result, self.plain(*given))
 
 
 def _converted(kind: Any, value: Any) -> Any:
@@ -134,17 +125,13 @@ def extern(
     return found
 
 
-def native(
-    function: Any = None, *, inline: bool | None = None, contract: bool = False, frees: Any = None
-) -> Any:
+def native(function: Any = None, *, inline: bool | None = None, contract: bool = False) -> Any:
     """A function that is compiled from its own source."""
     around = sys._getframe(1)
 
     def of(f: Any) -> Routine:
         found = _routine(f, around)
         found.inline, found.contract = inline, contract
-        if frees is not None:
-            frees._free = found
         return found
 
     return of if function is None else of(function)
@@ -318,17 +305,6 @@ def _write(place: Any, key: Any, value: Any) -> None:
         place[key] = value
 
 
-def take(place: Any, key: Any) -> Any:
-    value = _read(place, key)
-    _write(place, key, None)  # a struct's count falls, as locals are not counted
-    return value
-
-
-def put(place: Any, key: Any, value: Any) -> None:
-    assert _read(place, key) is None, f"put over {_read(place, key)}"
-    _write(place, key, value)
-
-
 _atomic = threading.Lock()
 
 
@@ -357,11 +333,6 @@ def atomic_max(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> A
     return _changed(place, key, lambda old: max(old, value))
 
 
-def atomic_swap(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
-    """Write a number, and give the one before."""
-    return _changed(place, key, lambda old: value)
-
-
 def compare_exchange(place: Any, key: Any, expected: Any, value: Any, ordering: str = "seq_cst") -> bool:
     """Write a number if the expected one is there.  True if it was."""
     return bool(_changed(place, key, lambda old: value if old == expected else old) == expected)
@@ -374,7 +345,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, take, put,
-        fence, atomic_load, atomic_store, atomic_add, atomic_max, atomic_swap, compare_exchange,
+        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, fence,
+        atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Any
 from .calls import CallWriter, failure
 from .numbers import i64
 from .routines import status, void
-from .structs import Field, Reference, borrowed, evaluated, is_counted, is_object, obj, ptr
+from .structs import Field, borrowed, evaluated, is_object, obj
 from .translation import Computed, spelled
 
 __all__ = ["RoutineWriter", "refuse_wrong_uses"]
@@ -69,11 +69,8 @@ class RoutineWriter(CallWriter):
             self.jump("leave")
         self.begin("leave")
         for name, (at, kind) in self.variables.items():
-            if is_counted(kind) and name not in self.params:
-                self.let_go(self.let(f"load ptr, ptr {at}"), kind)
-        for array, kind, length in self.counted_arrays:
-            for number in range(length):
-                self.let_go(self.let(f"load ptr, ptr {self.element(array, kind, str(number))}"), kind)
+            if kind == obj and name not in self.params:
+                self.let_go(self.let(f"load ptr, ptr {at}"))
         text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
 
@@ -131,13 +128,11 @@ class RoutineWriter(CallWriter):
         else:
             raise self.refuse(s, f"{type(target).__name__} is no target")
         value = self.fit(value, kind, s)
-        if field.place is not None:
-            self._store_bit(value.text, at, field.place)
-        elif is_counted(kind):
+        if kind == obj:
             self.moved(value)
             old = self.let(f"load ptr, ptr {at}")
             self.emit(f"store ptr {value.text}, ptr {at}")
-            self.let_go(old, kind)
+            self.let_go(old)
         elif value.owned:
             raise self.refuse(s, "a new reference where it is not kept")
         elif isinstance(target, ast.Name):
@@ -150,7 +145,7 @@ class RoutineWriter(CallWriter):
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
         """The place of a local, which the first value gives its type."""
-        if target.id in self.params and is_counted(self.variables[target.id][1]):
+        if target.id in self.params and self.variables[target.id][1] == obj:
             raise self.refuse(s, "a parameter is the caller's: take a local")
         kind = value.kind
         if target.id not in self.variables:
@@ -160,18 +155,11 @@ class RoutineWriter(CallWriter):
                 raise self.refuse(s, "no value")
             if is_object(kind) and not value.owned:
                 kind = obj  # who wants it borrowed says so
-            elif isinstance(kind, Reference) and kind.word == "own" and not value.owned:
-                kind = ptr[kind.target]
         if value.length and self.given[target.id] == 1:
             self.lengths[target.id] = value.length
             if value.text.startswith(("%local", "@")):
                 self.values[target.id] = value.text
         return self.slot(target.id, kind)
-
-    def _store_bit(self, truth: str, at: str, place: int) -> None:
-        others = self.let(f"and i8 {self.let(f'load i8, ptr {at}')}, {~(1 << place) & 255}")
-        moved = self.let(f"shl i8 {self.let(f'zext i1 {truth} to i8')}, {place}")
-        self.emit(f"store i8 {self.let(f'or i8 {others}, {moved}')}, ptr {at}")
 
     # ------------------------------------------------------------ control flow
 
@@ -228,17 +216,10 @@ class RoutineWriter(CallWriter):
         if isinstance(s.iter, ast.Name) and s.iter.id not in self.variables:
             self._unrolled(s)
             return
-        call = s.iter
-        if isinstance(call, ast.Name) and call.id not in self.variables:
-            known = self.evaluated(call)
-            if not isinstance(known, range):
-                self._unrolled(s)
-                return
-            call = ast.copy_location(ast.parse(repr(known), mode="eval").body, s)
-        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
+        is_range = isinstance(s.iter, ast.Call) and isinstance(s.iter.func, ast.Name) and s.iter.func.id == "range"
         if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
             raise self.refuse(s, "a loop is over a range, without else")
-        given = call.args  # type: ignore[attr-defined]  # a call: `is_range`
+        given = s.iter.args  # type: ignore[attr-defined]  # a call: `is_range`
         step = int(self.evaluated(given[2])) if len(given) > 2 else 1
         if not step:
             raise self.refuse(s, "a step of zero")
@@ -306,7 +287,7 @@ class RoutineWriter(CallWriter):
         self.jump("failed")
 
     def _is_counted_local(self, name: str) -> bool:
-        return name in self.variables and name not in self.params and is_counted(self.variables[name][1])
+        return name in self.variables and name not in self.params and self.variables[name][1] == obj
 
     def on_Return(self, s: ast.Return) -> None:
         result, e = self.routine.result, s.value
@@ -315,14 +296,14 @@ class RoutineWriter(CallWriter):
                 raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
         elif isinstance(e, ast.Name) and self._is_counted_local(e.id):
             at, kind = self.variables[e.id]
-            if not is_counted(result):
+            if result != obj:
                 raise self.refuse(s, "a counted local that nothing would hold any more")
             text = self.fit(Computed(self.let(f"load ptr, ptr {at}"), kind), result, s).text
             self.emit(f"store ptr null, ptr {at}")
             self.emit(f"store ptr {text}, ptr %.result")
         else:
             value = self.fit(self.expr(e, result), result, s)
-            if is_counted(result):
+            if result == obj:
                 self.moved(value)
             elif value.owned:
                 raise self.refuse(s, "a new reference where it is not kept")

@@ -1,14 +1,13 @@
 """The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
 
     ptr[T]         a pointer that is not counted
-    own[T]         a counted pointer to a struct that has a field `refs` and a function that frees it
-    obj            a Python object with a reference of its own; `borrowed`: without one; `given`: the callee takes it
-    array[T, n]    n values in place            bit("flags", 3)          bit 3 of the field `flags`
+    obj            a Python object with a reference of its own; `borrowed`: without one
+    array[T, n]    n values in place
     fn[R, A, B]    a pointer to a function      overlay("number", T)     the bytes of the field `number`, as a T
 
     class Node(Struct):
-        refs: u32
-        inputs: array[own[Node], 2]
+        number: u32
+        inputs: array[ptr[Node], 2]
 
 Annotations are looked up when the layout is first asked for, so a struct may name itself.  Layouts are C's.
 """
@@ -16,7 +15,6 @@ Annotations are looked up when the layout is first asked for, so a struct may na
 from __future__ import annotations
 
 import sys
-import threading
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
@@ -25,15 +23,14 @@ from ..records import record
 from .numbers import Float, Vector, is_integer
 
 __all__ = [
-    "Array", "Bit", "Field", "FunctionPointer", "Overlay", "Pointer", "Reference", "Struct", "align_of", "array",
-    "bit", "borrowed", "drop", "evaluated", "fn", "given", "is_counted", "is_object", "is_pointer", "is_struct", "obj",
-    "overlay", "own", "ptr", "running", "size_of", "zero",
+    "Array", "Field", "FunctionPointer", "Overlay", "Pointer", "Reference", "Struct", "align_of", "array", "borrowed",
+    "evaluated", "fn", "is_object", "is_pointer", "is_struct", "obj", "overlay", "ptr", "size_of", "zero",
 ]  # fmt: skip
 
 
 @record(frozen=True)
 class Reference:
-    """`ptr`, `own`, `obj`, `borrowed` or `given`, and what it points to."""
+    """`ptr`, `obj` or `borrowed`, and what it points to."""
 
     word: str
     target: Any = None
@@ -43,8 +40,6 @@ class Reference:
 
     def __call__(self, value: Any) -> Any:
         """A conversion, in plain Python."""
-        if self.word == "own" and value is not None:
-            drop(value)  # the count that the pointer came with becomes the caller's
         if isinstance(value, Pointer) and isinstance(self.target, type) and issubclass(self.target, (Vector, Float)):
             return Pointer(value.items, value.start, self.target)
         return value
@@ -54,7 +49,7 @@ class Reference:
         return f"{self.word}[{self.target.__name__}]" if self.target else self.word
 
 
-ptr, own, obj, borrowed, given = (Reference(word) for word in ("ptr", "own", "obj", "borrowed", "given"))
+ptr, obj, borrowed = (Reference(word) for word in ("ptr", "obj", "borrowed"))
 
 
 @record(frozen=True)
@@ -77,12 +72,6 @@ class Overlay:
 
 
 @record(frozen=True)
-class Bit:
-    of: str
-    place: int
-
-
-@record(frozen=True)
 class FunctionPointer:
     """Its last part but for the parameters: the result."""
 
@@ -101,7 +90,7 @@ class FunctionPointer:
 
 
 array: Any = Array  # its brackets hold a number
-overlay, bit, fn = Overlay, Bit, FunctionPointer
+overlay, fn = Overlay, FunctionPointer
 
 
 def is_struct(kind: Any) -> bool:
@@ -114,12 +103,7 @@ def is_pointer(kind: Any) -> bool:
 
 def is_object(kind: Any) -> bool:
     """True for a pointer to a Python object."""
-    return isinstance(kind, Reference) and kind.word in ("obj", "borrowed", "given")
-
-
-def is_counted(kind: Any) -> bool:
-    """True if a place of this type holds a count."""
-    return isinstance(kind, Reference) and kind.word in ("obj", "own")
+    return kind in (obj, borrowed)
 
 
 def size_of(kind: Any) -> int:
@@ -153,26 +137,20 @@ def evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
 
 @record(frozen=True)
 class Field:
-    """The place of a value in a struct.
-
-    home     the name of the field whose bytes these are
-    place    of one bit: its number
-    """
+    """The place of a value in a struct; `home`: the name of the field whose bytes these are."""
 
     name: str
     kind: Any
     offset: int
     home: str
-    place: int | None = None
 
 
 class Struct:
     """Named values in memory.  In plain Python an instance stands for the memory: fields are zero until they are set,
-    hold what fits their type, and count what they own."""
+    and hold what fits their type."""
 
     _scope: Mapping[str, Any]
     _fields: dict[str, Field]
-    _free: Any = None
 
     def __init_subclass__(cls) -> None:
         around = sys._getframe(1)
@@ -186,10 +164,7 @@ class Struct:
             end = 0
             for name, annotation in cls.__annotations__.items():
                 kind = evaluated(annotation, cls._scope)
-                if isinstance(kind, Bit):
-                    below = found[kind.of]
-                    found[name] = Field(name, bool, below.offset, below.home, kind.place)
-                elif isinstance(kind, Overlay):
+                if isinstance(kind, Overlay):
                     below = found[kind.of]
                     found[name] = Field(name, kind.kind, below.offset, below.home)
                 else:
@@ -208,8 +183,6 @@ class Struct:
         field = type(self).fields().get(name)
         if field is None:
             raise AttributeError(name)
-        if field.place is not None:
-            return bool(getattr(self, field.home) >> field.place & 1)
         for other in self._overlaid(field):
             stored = self.__dict__.pop(other)
             if stored and not (isinstance(stored, Pointer) and not any(stored.items)):
@@ -222,14 +195,9 @@ class Struct:
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = type(self).fields()[name]
-        if field.place is not None:
-            word = getattr(self, field.home)
-            mask = type(word)(1 << field.place)
-            setattr(self, field.home, word | mask if value else word & ~mask)
-            return
         for other in self._overlaid(field):
             del self.__dict__[other]
-        self.__dict__[name] = stored(field.kind, value, self.__dict__.get(name))
+        self.__dict__[name] = stored(field.kind, value)
 
     def _overlaid(self, field: Field) -> list[str]:
         """The fields on the same bytes that hold something."""
@@ -237,14 +205,9 @@ class Struct:
         return [n for n in self.__dict__ if n != field.name and n in fields and fields[n].home == field.home]
 
 
-def stored(kind: Any, value: Any, old: Any) -> Any:
-    """The value that a place of this type keeps, in plain Python; counts go up and down."""
-    if isinstance(kind, Reference) and kind.word == "own":
-        if value is not None:
-            value.refs = value.refs + 1
-        if old is not None:
-            drop(old)
-    elif kind is not bool and is_integer(kind):
+def stored(kind: Any, value: Any) -> Any:
+    """The value that a place of this type keeps, in plain Python."""
+    if kind is not bool and is_integer(kind):
         if kind.wrapped(int(value)) != int(value):
             raise OverflowError(f"{value} does not fit into {kind.__name__}")
         value = kind(value)
@@ -277,7 +240,7 @@ class Pointer:
         if self.step > 1:
             self.items[place : place + self.step] = value.values
         else:
-            self.items[place] = stored(self.item, value, self.items[place])
+            self.items[place] = stored(self.item, value)
 
     def __add__(self, number: int) -> Pointer:
         return Pointer(self.items, self.start + int(number) * self.step, self.item)
@@ -291,38 +254,3 @@ class Pointer:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self[0], name)
-
-
-# ------------------------------------------------------------ counts in plain Python
-
-_released: dict[int, Any] = {}
-
-
-class _NativeDepth(threading.local):
-    """The number of native functions that run in plain Python, one within the other, in this thread."""
-
-    now = 0
-
-
-_depth = _NativeDepth()
-
-
-def drop(value: Any) -> None:
-    """Count one holder less.  Memory is freed when the outermost native function ends, as locals are not counted."""
-    value.refs = value.refs - 1
-    if not value.refs:
-        _released[id(value)] = value
-    if not _depth.now:
-        running(1)
-        running(-1)
-
-
-def running(change: int) -> None:
-    """Note that a native function begins (1) or ends (-1) in plain Python."""
-    if change < 0 and _depth.now == 1:
-        while _released:
-            value = _released.popitem()[1]
-            if not value.refs:
-                type(value)._free(value)
-    _depth.now += change
-

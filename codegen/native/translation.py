@@ -15,7 +15,7 @@ from typing import Any
 from ..records import record
 from .numbers import Float, Vector
 from .routines import Routine, are_constants, void
-from .structs import Array, is_object, is_pointer, is_struct, size_of
+from .structs import Array, is_pointer, is_struct, size_of
 
 __all__ = ["Computed", "ModuleText", "NotNative", "constant", "in_memory", "spelled"]
 
@@ -28,7 +28,7 @@ class NotNative(TypeError):
 class Computed:
     """A value in LLVM's text.
 
-    owned     a temporary that has a count of its own, to be moved or let go
+    owned     an object that has a reference of its own, to be moved or let go
     length    of the array that it points to, where that is known
     """
 
@@ -74,27 +74,15 @@ define i64 @faults_left() {
   ret i64 %k
 }"""
 
-_DROP = """define internal void {name}(ptr %x) alwaysinline {{
+_DROP = """define internal void @drop.object(ptr %x) alwaysinline {
   %is.null = icmp eq ptr %x, null
   br i1 %is.null, label %done, label %some
 some:
-{count}
+  call void @Py_DecRef(ptr %x)
+  br label %done
 done:
   ret void
-}}"""
-
-_DROP_OBJECT = """  call void {free}(ptr %x)
-  br label %done"""
-
-_DROP_STRUCT = """  %at = getelementptr i8, ptr %x, i64 {offset}
-  %old = load i32, ptr %at
-  %new = sub i32 %old, 1
-  store i32 %new, ptr %at
-  %is.last = icmp eq i32 %new, 0
-  br i1 %is.last, label %free, label %done
-free:
-  call void {free}(ptr %x)
-  br label %done"""
+}"""
 
 
 class ModuleText:
@@ -188,17 +176,10 @@ class ModuleText:
             self.texts.append(f'{self._known[text]} = private constant [{len(data)} x i8] c"{quoted}"')
         return self._known[text]
 
-    def dropper(self, kind: Any) -> str:
-        """The function that counts one holder less, of an object or a struct, or of null."""
-        name = "drop.object" if is_object(kind) else f"drop.{kind.target.__name__}"
-        if name in self._taken:
-            return f"@{name}"
-        if is_object(kind):
-            count = _DROP_OBJECT.format(free=self.declared("Py_DecRef", "void", "ptr"))
-        else:
-            refs = kind.target.fields()["refs"]
-            count = _DROP_STRUCT.format(offset=refs.offset, free=self.use(kind.target._free))
-        return self._once(name, _DROP.format(name=f"@{name}", count=count))
+    def dropper(self) -> str:
+        """The function that counts one holder of an object less, or of null."""
+        self.declared("Py_DecRef", "void", "ptr")
+        return self._once("drop.object", _DROP)
 
     # ------------------------------------------------------------ functions
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .routines import Routine
-from .structs import Reference, is_counted, is_object
+from .structs import obj
 from .translation import Computed, ModuleText, NotNative, in_memory, spelled
 
 __all__ = ["TextWriter"]
@@ -22,8 +22,7 @@ class TextWriter:
     """The text of a function in the making.
 
     variables   the address and type of each local and parameter
-    temporaries values with a count that nothing holds yet: a call that fails lets go of them
-    counted_arrays   arrays on the stack that hold counts: let go on every way out
+    temporaries objects with a reference that nothing holds yet: a call that fails lets go of them
     lengths     of the arrays that locals point to, where a local is given a value once
     values      of parameters that are given no other, and of locals that are an array: they need no place
     scope       names that are known while compiling, first of all those of unrolled loops
@@ -35,8 +34,7 @@ class TextWriter:
         self.module, self.routine, self.tree = module, routine, routine.tree
         self.params = {name for name, _ in routine.params}
         self.variables: dict[str, tuple[str, Any]] = {}
-        self.temporaries: dict[str, Any] = {}
-        self.counted_arrays: list[tuple[str, Any, int]] = []
+        self.temporaries: dict[str, None] = {}
         self.lengths: dict[str, int] = {}
         self.values: dict[str, str] = {}
         self.turn: dict[str, Any] = {}
@@ -128,10 +126,10 @@ class TextWriter:
     # ------------------------------------------------------------ locals
 
     def slot(self, name: str, kind: Any) -> tuple[str, Any]:
-        """The place of a local, null at first if it is counted."""
+        """The place of a local, null at first if it holds a reference."""
         if name not in self.variables:
             self.heads.append(f"  %{name}.at = alloca {spelled(kind)}")
-            if is_counted(kind):
+            if kind == obj:
                 self.heads.append(f"  store ptr null, ptr %{name}.at")
             self.variables[name] = (f"%{name}.at", kind)
         return self.variables[name]
@@ -151,48 +149,41 @@ class TextWriter:
 
     # ------------------------------------------------------------ counts
 
-    def hold(self, text: str, kind: Reference) -> None:
-        """Count one holder more, unless it is null."""
+    def hold(self, text: str) -> None:
+        """Count one holder of an object more, unless it is null."""
         if text == "null":
             return
         some, out = self.labels("some", "held")
         self.branch(self.let(f"icmp eq ptr {text}, null"), out, some)
         self.begin(some)
-        if is_object(kind):
-            self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {text})")
-        else:
-            at = self.let(f"getelementptr i8, ptr {text}, i64 {kind.target.fields()['refs'].offset}")
-            more = self.let(f"add i32 {self.let(f'load i32, ptr {at}')}, 1")
-            self.emit(f"store i32 {more}, ptr {at}")
+        self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {text})")
         self.jump(out)
         self.begin(out)
 
-    def let_go(self, text: str, kind: Reference) -> None:
-        """Count one holder less, unless it is null; the last one frees it."""
+    def let_go(self, text: str) -> None:
+        """Count one holder of an object less, unless it is null; the last one frees it."""
         if text == "null":
             return
-        dropper = self.module.dropper(kind)
-        self.emit(f"call void {dropper}(ptr {text})")
-        if is_object(kind) or self.module.runs_python(kind.target._free):
-            self.note("python", self.line)
+        self.emit(f"call void {self.module.dropper()}(ptr {text})")
+        self.note("python", self.line)
 
-    def temporary(self, text: str, kind: Any) -> Computed:
-        """A value with a count of its own."""
-        self.temporaries[text] = kind
-        return Computed(text, kind, owned=True)
+    def temporary(self, text: str) -> Computed:
+        """An object with a reference of its own."""
+        self.temporaries[text] = None
+        return Computed(text, obj, owned=True)
 
     def done(self, value: Computed) -> None:
         """The end of a value that was only read."""
         if value.owned:
             del self.temporaries[value.text]
-            self.let_go(value.text, value.kind)
+            self.let_go(value.text)
 
     def moved(self, value: Computed) -> None:
-        """The count of a value passes on; a value that has none gets one."""
+        """The reference of an object passes on; an object that has none gets one."""
         if value.owned:
             del self.temporaries[value.text]
         else:
-            self.hold(value.text, value.kind)
+            self.hold(value.text)
 
     def fail_if(self, bad: str) -> None:
         """Leave with the exception that is set; temporaries are let go."""
@@ -204,7 +195,7 @@ class TextWriter:
             fail = self.fresh("fail")
             self.branch(bad, fail, good, is_rare=True)
             self.begin(fail)
-            for text, kind in self.temporaries.items():
-                self.let_go(text, kind)
+            for text in self.temporaries:
+                self.let_go(text)
             self.jump("failed")
         self.begin(good)

@@ -43,7 +43,7 @@ Value = ComplexParts | Node
 _PART = Op(
     "part",
     infer=lambda x, *, which: x.with_shape(x.shape[:-1]),
-    reference=lambda x, *, which: x[..., which],
+    reference=None,
     lower=Move(lambda k, index, x, *, which: x(*index, k.index(which))),
     params=("which",),
     traits=frozenset(("move",)),
@@ -60,7 +60,7 @@ def _row_of(k: Any, index: Any, x: Any, y: Any) -> Any:
 _ROWS = Op(
     "rows",
     infer=lambda x, y: x.with_shape((*x.shape[:-1], 2, x.shape[-1])),
-    reference=lambda x, y: np.stack([x, y], axis=-2),
+    reference=None,
     lower=Move(_row_of, free=False),
 )
 

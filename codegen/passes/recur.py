@@ -166,7 +166,7 @@ _MOST = 4
 _NEXT = Op(
     "next",
     infer=lambda x: x,
-    reference=lambda x: x + 1,
+    reference=None,
     lower=Map(lambda k, x: k.add(x, k.constant(1, "i64"))),
     traits=frozenset(("elementwise",)),
 )

@@ -62,9 +62,9 @@ def dce(graph: Graph) -> Graph:
 def fold(graph: Graph) -> Graph:
     """Replace 0-d nodes that read nothing but constants by the constant that their reference gives.
 
-    Arrays are not folded: a broadcast number is cheaper to make in a loop than to load.  Host calls
-    are left to run time; so is what is made of a float that may be an extent, the count of a mean, say: kernels
-    take that as an argument (`kernel.arguments`), and are then the same for every count.
+    Arrays are not folded: a broadcast number is cheaper to make in a loop than to load.  Host calls,
+    and operations that passes made, are left to run time; so is what is made of a float that may be an extent, the
+    count of a mean, say: kernels take that as an argument (`kernel.arguments`), and are then the same for every count.
     """
     return rebuild(graph, _folded)
 
@@ -78,7 +78,7 @@ def _folded(node: Node) -> Node:
 
 
 def _is_foldable(node: Node) -> bool:
-    if node.aval.ndim or isinstance(node.op.lower, Call):
+    if node.aval.ndim or isinstance(node.op.lower, Call) or node.op.reference is None:
         return False
     return all([i.op is CONSTANT and not _may_be_extent(i) for i in node.inputs])
 

@@ -14,9 +14,6 @@ A machine that looks up in registers takes the mantissa's first bits instead, to
 
 No division; and the exponent and the mantissa of 0, inf, nan and negative numbers are such that they need no
 care.  The first two terms have a short first part each, whose sum is exact; c is 1 next to 1.
-
-Other machines have 1/c and log(c) of doubles in memory, for 128 mantissas, log(c) short and right to 68 bits:
-2.1 rather than 2.6 ns where an exp takes 1.5 (Zen 3, 8,192 elements).
 """
 
 from __future__ import annotations
@@ -27,8 +24,6 @@ import struct
 from .code import FunctionCode, Lane
 from .coefficients import LOG_F32, LOG_F64
 from .exp import LN2
-from .point_tables import LOG_AT_POINT, LOG_LOWEST_BITS, LOG_POINTS
-from .points import pair_at
 from .tables import (
     LOG_INVERSES_F32,
     LOG_INVERSES_F64,
@@ -78,25 +73,15 @@ def decompose(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
         whole, part = k.exponent(x), k.mantissa_of(x)
         is_upper = part >= math.sqrt(2.0)
         return k.select(is_upper, whole + 1.0, whole), k.select(is_upper, part * 0.5, part)
-    e, m, _ = _decomposed(k, x, _SQRT_HALF_BITS[k.suffix])
-    return e, m
-
-
-def _decomposed(k: FunctionCode, x: Lane, lowest: int) -> tuple[Lane, Lane, Lane]:
-    """(e, m, ...) with x = 2**e m, m from the float with the bits `lowest` to twice that; x positive and finite.
-
-    The low bits of the third say by how much m is above the lowest.
-    """
     smallest_normal, lift = 2.0 ** (1 - k.bias), k.mantissa + 2
     is_subnormal = x < smallest_normal
     bits = k.bits(k.select(is_subnormal, x * 2.0**lift, x))
-    biased = bits - (lowest - (k.bias << k.mantissa))
+    biased = bits - (_SQRT_HALF_BITS[k.suffix] - (k.bias << k.mantissa))
     # The exponent becomes a float as the low bits of 2**mantissa.
     shift = 2.0**k.mantissa
     e = k.from_bits((biased >> k.mantissa) | k.bits(k.constant(shift)))
     e = e - k.select(is_subnormal, k.constant(shift + k.bias + lift), shift + k.bias)
-    m = k.from_bits(bits - (biased & -(1 << k.mantissa)) + (k.bias << k.mantissa))
-    return e, m, biased
+    return e, k.from_bits(bits - (biased & -(1 << k.mantissa)) + (k.bias << k.mantissa))
 
 
 def _series(k: FunctionCode, f: Lane) -> tuple[Lane, Lane, Lane]:
@@ -148,33 +133,10 @@ def _by_tables(k: FunctionCode, x: Lane, base: int = 0, lost: Lane | None = None
     return high + k.mad(r, per[0], k.mad(r, per[1], k.mad(tail, per[0], low)))
 
 
-def _has_points(k: FunctionCode) -> bool:
-    """True if a table in memory pays: remainders must be exact."""
-    return k.double and k.has_fma
-
-
-def _by_points(k: FunctionCode, e: Lane, m: Lane, place: Lane, correction: Lane | None = None) -> Lane:
-    """e log(2) + log(m + correction) for what `_decomposed` gives of a double."""
-    high, low = LN2["f64"]
-    inverse, log_c = pair_at(k, "log.points", LOG_POINTS, (place >> 45) & 127)
-    r = k.fma(m, inverse, -1.0)
-    tail = k.polynomial(r, LOG_AT_POINT) * (r * r)
-    whole = k.fma(e, high, log_c)  # exactly
-    total = whole + r
-    rest = k.mad(e, low, (whole - total) + r)
-    if correction is not None:
-        # The derivative is 1/m = (1 - r) / c to some 16 bits.
-        lost = correction * inverse
-        rest = rest + k.mad(lost, -r, lost)
-    return total + (tail + rest)
-
-
 def log(k: FunctionCode, x: Lane) -> Lane:
     """The natural logarithm within 1 ulp."""
     if k.fills_registers:
         return _by_tables(k, x)
-    if _has_points(k):
-        return _edges(k, x, _by_points(k, *_decomposed(k, x, LOG_LOWEST_BITS)), 0.0)
     e, m = decompose(k, x)
     return _edges(k, x, _log(k, e, m - 1.0), 0.0)
 
@@ -187,12 +149,11 @@ def log1p(k: FunctionCode, x: Lane) -> Lane:
     lost = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:
         return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, lost=lost))
-    lowest = LOG_LOWEST_BITS if _has_points(k) else _SQRT_HALF_BITS[k.suffix]
-    e, m, place = _decomposed(k, u, lowest)
+    e, m = decompose(k, u)
     # 2**-e, of which only exponents up to the precision matter.
     scale = k.from_bits(k.bits(k.constant(1.0)) + k.bits(m) - k.bits(u))
     lost = lost * k.select(u < 2.0 ** (k.mantissa + 2), scale, 0.0)
-    result = _by_points(k, e, m, place, lost) if _has_points(k) else _log(k, e, m - 1.0, lost)
+    result = _log(k, e, m - 1.0, lost)
     result = k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, result)
     return _edges(k, x, result, -1.0)
 

@@ -14,8 +14,7 @@ from codegen.native import *
 
 class Memory(Struct):
     a: u8
-    bits: u8
-    is_set: bit("bits", 3)
+    is_set: bool
     b: i16
     c: u32
     d: i64

@@ -20,8 +20,6 @@ from codegen.native import (
     atomic_load,
     atomic_max,
     atomic_store,
-    atomic_swap,
-    bit,
     bit_cast,
     compare_exchange,
     constants,
@@ -40,13 +38,10 @@ from codegen.native import (
     masked_store,
     native,
     overlay,
-    own,
     ptr,
-    put,
     select,
     shuffle,
     static,
-    take,
     u8,
     u16,
     u32,
@@ -54,7 +49,6 @@ from codegen.native import (
     u128,
     unlikely,
     vector,
-    void,
 )
 from codegen.runtime import engine
 
@@ -145,12 +139,11 @@ def loops(n: u8, stop: i64) -> i64:
 
 
 class Cell(Struct):
-    """Bits, bytes that are read as another type, arrays, a struct within."""
+    """Bytes that are read as another type, arrays, a struct within."""
 
     flags: u8
-    is_hot: bit("flags", 0)
-    is_old: bit("flags", 5)
     count: u16
+    last: u16
     number: i64
     other: overlay("number", ptr[Cell])
     items: array[i32, 4]
@@ -168,17 +161,17 @@ table = static(array[u64, 16])
 
 @native
 def remembered(i: u8, number: i32, is_hot: bool) -> i64:
-    """Fields, bits and elements of memory that exists once."""
+    """Fields and elements of memory that exists once."""
     cell = state.cells[i % 3]
-    cell.is_hot = is_hot
-    cell.is_old = number > 0
+    cell.flags = u8(is_hot) | u8(number > 0) << 5
     cell.count = u16((i64(cell.count) + 1) & 0xFFF)
+    cell.last = u16(i)
     cell.number = number
     cell.items[i % 4] = number
     cell.items[1] ^= 5
     state.last.number += cell.number
     table[i % 16] += u64(cell.flags)
-    return i64(cell.flags) + i64(cell.items[i % 4]) * 8 + state.last.number + i64(table[3])
+    return i64(cell.flags) + i64(cell.count) + i64(cell.items[i % 4]) * 8 + state.last.number + i64(table[3])
 
 
 @native
@@ -255,80 +248,6 @@ def stacked(n: u8, a: i64) -> i64:
     return middle[0] - (middle - 1)[0 if count < 2 else 1] if count > 1 else room[0]
 
 
-class Node(Struct):
-    """A counted struct: a list that is freed when its last holder lets go of it."""
-
-    refs: u32
-    number: i64
-    next: own[Node]
-    free: ptr[Node]
-
-
-class Nodes(Struct):
-    room: array[Node, 64]
-    used: i64
-    free: ptr[Node]
-    in_use: i64
-    pushed: i64
-    top: own[Node]
-    shared: own[Node]
-
-
-nodes = static(Nodes)
-
-
-@native(inline=False)
-def new_node(number: i64) -> own[Node]:
-    """A node that nobody holds yet but the caller."""
-    node = nodes.free
-    if node is None:
-        node = nodes.room[nodes.used]
-        nodes.used += 1
-    else:
-        nodes.free = node.free
-    nodes.in_use += 1
-    node.refs = 1
-    node.number = number
-    return own[Node](node)
-
-
-@native(frees=Node)
-def free_node(node: ptr[Node]) -> void:
-    """Back into the list of free ones; the one behind it loses a holder."""
-    node.next = None
-    node.free = nodes.free
-    nodes.free = node
-    nodes.in_use -= 1
-
-
-@native
-def pushed(number: i64, times_: u8) -> i64:
-    """Nodes that are made, moved, shared and let go.  Counts are looked at between calls: plain Python counts no
-    locals, and frees when the outermost function ends."""
-    nodes.pushed += i64(times_ % 4)
-    for _ in range(times_ % 4):
-        node = new_node(number)
-        if nodes.top is not None:
-            put(node, "next", take(nodes, "top"))
-        nodes.top = node
-    if number > 0 and nodes.top is not None:
-        nodes.shared = nodes.top
-        if nodes.pushed > 12:
-            nodes.top = None
-            nodes.pushed = 0
-    elif nodes.top is not None:
-        nodes.top = nodes.top.next
-    if times_ > 250:
-        nodes.shared = None
-    unkept = new_node(number)
-    return unkept.number
-
-
-@native
-def counted() -> i64:
-    return nodes.in_use * 1000 + i64(nodes.top.refs if nodes.top is not None else u32(0))
-
-
 four, wide, mask_of = vector[f64, 4], vector[f32, 8], vector[i32, 8]
 PRIMES = constants(i32, [2, 3, 5, 7, 11, 13, 17, -19])
 TURNS = [(0, 1, [(3, 7)]), (2, 5, [(1, 0), (6, 2)])]
@@ -390,8 +309,7 @@ def together(a: u32, b: i64) -> i64:
     fence("acq_rel")
     swapped = compare_exchange(cell, "number", cell.number, b)
     failed = compare_exchange(cell, "number", cell.number + 1, b, "acq_rel")
-    old = atomic_swap(table, 2, u64(a), "release")
-    return i64(before) + i64(atomic_load(state, "low", "acquire")) + i64(swapped) + 2 * i64(failed) + i64(old)
+    return i64(before) + i64(atomic_load(state, "low", "acquire")) + i64(swapped) + 2 * i64(failed)
 
 
 @native
@@ -436,23 +354,23 @@ FUNCTIONS = [
     under_a_mask,
     with_the_writers_names,
     widths, unsigned, signed, hashed, fractions, whole, truths, loops, remembered, overlaid, generics, pointed,
-    factorial, stacked, pushed, counted, side_by_side, unrolled, known, together,
+    factorial, stacked, side_by_side, unrolled, known, together,
     expected,
 ]  # fmt: skip
 
 
 def forget() -> None:
     """Memory of plain Python as it is at the start: another library begins with zeros, too."""
-    for memory in (state, chosen, nodes):
+    for memory in (state, chosen):
         memory.__dict__.clear()
     table.items[:] = [None] * len(table.items)
 
 
-def compiled(functions: list[Any], types: Any = (), **options: bool) -> Any:
+def compiled(functions: list[Any], **options: bool) -> Any:
     """The machine code of functions as builtins: a library with its text and code."""
-    text = Translation(**options).text([], builtins=functions, types=types)
+    text = Translation(**options).text([], builtins=functions)
     code = engine.compile(text)
-    library = BuiltinLibrary(code, functions, types)
+    library = BuiltinLibrary(code, functions)
     library.text, library.code = text, code
     return library
 
