@@ -14,7 +14,7 @@ from codegen.ir import DTYPES
 from codegen.records import NamedTuple
 
 from .config import config
-from .errors import DispatchError, Error, caller, check_not_masked
+from .errors import DispatchError, Error, caller, check_not_masked, located
 from .ops import as_tensor, astype, dtype_of
 from .ops.conversion import numpys
 from .ops.forms import check_without_effect
@@ -71,7 +71,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     try:
         array = np.array(data, dtype=wanted, order="C")
     except (ValueError, TypeError) as error:
-        raise DispatchError(f"tensor: the data is no array: {error}\n  called at {caller()}") from None
+        raise DispatchError(located(f"tensor: the data is no array: {error}")) from None
     if dtype is None:
         array.flags.writeable = False  # so it is not copied
         array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
@@ -129,22 +129,22 @@ def asarray(
     if order is not None or device is not None or like is not None:
         check_without_effect("asarray", order=order, device=device, like=like)
     if (data is _NOTHING) == (a is _NOTHING):
-        raise TypeError(f"asarray: takes one array, as data or as a\n  called at {caller()}")
+        raise TypeError(located("asarray: takes one array, as data or as a"))
     data = a if data is _NOTHING else data
     if isinstance(data, Tensor):
         t = data
     elif copy is False:
         if not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous:
-            raise ValueError(
-                f"asarray: this data has to be copied\n  called at {caller()}\n"
-                "  only a read-only C-contiguous array can be shared: a tensor's value never changes"
-            )
+            raise ValueError(located(
+                "asarray: this data has to be copied",
+                "only a read-only C-contiguous array can be shared: a tensor's value never changes",
+            ))
         t = as_tensor(data, "asarray", "data")
     else:
         t = as_tensor(data, "asarray", "data")
     if dtype is not None and t.dtype != (wanted := dtype_of(dtype, "asarray")):
         if copy is False:
-            raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
+            raise ValueError(located(f"asarray: {t.aval} has to be copied to become {wanted}"))
         return astype(t, wanted)
     return another(t) if copy and t is data else t
 
@@ -163,10 +163,10 @@ def _array_namespace(t: AbstractTensor, *, api_version: str | None = None) -> Mo
     True
     """
     if api_version is not None and api_version not in _STANDARDS:
-        raise ValueError(
-            f"__array_namespace__: no version {api_version!r} of the standard\n  called at {caller()}\n"
-            f"  it is one of {', '.join(_STANDARDS)}, or left out"
-        )
+        raise ValueError(located(
+            f"__array_namespace__: no version {api_version!r} of the standard",
+            f"it is one of {', '.join(_STANDARDS)}, or left out",
+        ))
     return sys.modules["autodiff"]
 
 
@@ -258,7 +258,7 @@ def max_compiles(n: int):
     ...         _ = (ad.tensor([1.0]) * learning_rate).numpy()
     """
     if not isinstance(n, int) or n < 0:
-        raise ValueError(f"max_compiles takes a number of graphs, from 0 on, not {n!r:.40}\n  called at {caller()}")
+        raise ValueError(located(f"max_compiles takes a number of graphs, from 0 on, not {n!r:.40}"))
     before, late = compiler.counts().compiles, Late()
     LATE.append(late)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.ir import DTYPES
 
-from .errors import DispatchError, DTypeError, caller
+from .errors import DispatchError, DTypeError, located
 from .ops import as_tensor, dtype_of
 from .ops.conversion import WEAK, foreign_array
 from .tensor import AbstractTensor, Tensor
@@ -34,11 +34,10 @@ def _dtype(x: Any, function: str) -> np.dtype:
     try:
         return np.dtype(x if x is not None else "")  # NumPy takes None for float64
     except TypeError:
-        raise DTypeError(
-            f"{function}: {x!r} is not a dtype\n"
-            f"  called at {caller()}\n"
-            "  ad.float32, np.uint8 and t.dtype are dtypes; arrays and tensors have one"
-        ) from None
+        raise DTypeError(located(
+            f"{function}: {x!r} is not a dtype",
+            "ad.float32, np.uint8 and t.dtype are dtypes; arrays and tensors have one",
+        )) from None
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
@@ -53,7 +52,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     dtype('float32')
     """
     if not arrays_and_dtypes:
-        raise DispatchError(f"result_type: takes one array or dtype at least\n  called at {caller()}")
+        raise DispatchError(located("result_type: takes one array or dtype at least"))
     # The dtype of a Python number depends on what it meets.
     found = [x if type(x) in WEAK else _dtype(x, "result_type") for x in arrays_and_dtypes]
     return dtype_of(np.result_type(*found), "result_type")
@@ -69,9 +68,7 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     (True, False)
     """
     if casting not in _CASTING:
-        raise ValueError(
-            f"can_cast: there is no rule {casting!r}\n  called at {caller()}\n  it is one of {', '.join(_CASTING)}"
-        )
+        raise ValueError(located(f"can_cast: there is no rule {casting!r}", f"it is one of {', '.join(_CASTING)}"))
     return bool(np.can_cast(_dtype(from_, "can_cast"), dtype_of(to, "can_cast"), casting))
 
 
@@ -94,11 +91,10 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         return any([isdtype(dtype, k) for k in kind])
     if isinstance(kind, str):
         if kind not in _KINDS:
-            raise ValueError(
-                f"isdtype: {kind!r} is not the name of a kind\n"
-                f"  called at {caller()}\n"
-                f"  it is one of {', '.join(map(repr, _KINDS))}, a dtype, or a tuple of these"
-            )
+            raise ValueError(located(
+                f"isdtype: {kind!r} is not the name of a kind",
+                f"it is one of {', '.join(map(repr, _KINDS))}, a dtype, or a tuple of these",
+            ))
         return _dtype(dtype, "isdtype").kind in _KINDS[kind]
     return bool(_dtype(dtype, "isdtype") == _dtype(kind, "isdtype"))
 
@@ -119,7 +115,7 @@ def finfo(dtype: Any) -> np.finfo:
     """
     found = _dtype(dtype, "finfo")
     if found.kind not in "fc":
-        raise DTypeError(f"finfo: {found} has no floating point\n  called at {caller()}\n  ad.iinfo is for integers")
+        raise DTypeError(located(f"finfo: {found} has no floating point", "ad.iinfo is for integers"))
     return np.finfo(found)
 
 
@@ -132,7 +128,7 @@ def iinfo(dtype: Any) -> np.iinfo:
     """
     found = _dtype(dtype, "iinfo")
     if found.kind not in "iu":
-        raise DTypeError(f"iinfo: {found} is no integer dtype\n  called at {caller()}\n  ad.finfo is for floats")
+        raise DTypeError(located(f"iinfo: {found} is no integer dtype", "ad.finfo is for floats"))
     return np.iinfo(found)
 
 
@@ -150,24 +146,20 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     _check_device("from_dlpack", device)
     if copy is False:
-        raise ValueError(
-            f"from_dlpack: the array has to be copied, for its owner may write to it\n  called at {caller()}"
-        )
+        raise ValueError(located("from_dlpack: the array has to be copied, for its owner may write to it"))
     if isinstance(x, AbstractTensor):
         return as_tensor(x)
     if not hasattr(type(x), "__dlpack__"):
-        raise DispatchError(
-            f"from_dlpack: a {type(x).__name__} has no __dlpack__\n  called at {caller()}\n"
-            "  ad.asarray takes lists, numbers, and objects with __array__"
-        )
+        raise DispatchError(located(
+            f"from_dlpack: a {type(x).__name__} has no __dlpack__",
+            "ad.asarray takes lists, numbers, and objects with __array__",
+        ))
     return as_tensor(x if isinstance(x, np.ndarray) else foreign_array(x, "from_dlpack: ", "x"), "from_dlpack", "x")
 
 
 def _check_device(function: str, device: Any) -> None:
     if device not in (None, "cpu"):
-        raise ValueError(
-            f"{function}: there is no device {device!r}\n  called at {caller()}\n  tensors are on the 'cpu'"
-        )
+        raise ValueError(located(f"{function}: there is no device {device!r}", "tensors are on the 'cpu'"))
 
 
 class NamespaceInfo:

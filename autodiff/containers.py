@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from codegen.records import NamedTuple
 
 from .along import PARTS, take_along
-from .errors import DispatchError, caller, check_callable, in_short
+from .errors import DispatchError, check_callable, in_short, located
 
 __all__ = ["CONTAINERS", "Container", "container_of", "register", "registration", "unregistered"]
 
@@ -121,7 +121,7 @@ def register(
     [2.0, 1.0]
     """
     if not isinstance(cls, type):
-        raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
+        raise DispatchError(located(f"tree.register takes a class, not {cls!r}"))
     check_callable(flatten, "tree.register (flatten)")
     check_callable(unflatten, "tree.register (unflatten)")
     _check_takes(flatten, "flatten", 1, "an instance")
@@ -141,10 +141,10 @@ def _check_takes(function: Callable, name: str, count: int, what: str) -> None:
     try:
         parameters.bind(*(None,) * count)
     except TypeError:
-        raise DispatchError(
-            f"tree.register: {name} is called with {what}, and this one takes {parameters}\n  called at {caller()}\n"
-            "  first flatten, then unflatten: lambda x: ((x.a, x.b), None), lambda rest, children: Class(*children)"
-        ) from None
+        raise DispatchError(located(
+            f"tree.register: {name} is called with {what}, and this one takes {parameters}",
+            "first flatten, then unflatten: lambda x: ((x.a, x.b), None), lambda rest, children: Class(*children)",
+        )) from None
 
 
 _NOT_OF_USERS = ("autodiff", "builtins", "numpy")
@@ -190,16 +190,16 @@ def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> 
             try:
                 hash(found[1])
             except TypeError:
-                raise DispatchError(
-                    f"tree.register: flatten of {cls.__name__} returned {in_short(found[1])} beside the children, which"
-                    f" has no hash\n  called at {caller()}\n  give a tuple in place of a list or dict"
-                ) from None
+                raise DispatchError(located(
+                    f"tree.register: flatten of {cls.__name__} returned {in_short(found[1])} beside the children, "
+                    "which has no hash",
+                    "give a tuple in place of a list or dict",
+                )) from None
             return found
         given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
-        raise DispatchError(
-            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)\n"
-            f"  called at {caller()}\n"
-            "  children is a tuple or list, of one child too: return (x.value,), x.unit"
-        )
+        raise DispatchError(located(
+            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)",
+            "children is a tuple or list, of one child too: return (x.value,), x.unit",
+        ))
 
     return split

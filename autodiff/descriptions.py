@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen.ir import DTYPES, Aval, parse_aval
 
-from .errors import Error, caller
+from .errors import Error, located
 from .tensor import Tensor
 
 __all__ = ["aval_of"]
@@ -27,7 +27,7 @@ def aval_of(x: Any, taker: str) -> Aval | None:
             return parse_aval(x)
         except ValueError as error:
             if _LIKE_AN_AVAL.fullmatch(x):
-                raise Error(f"{taker}: {error}\n  called at {caller()}") from None
+                raise Error(located(f"{taker}: {error}")) from None
             return None
     if isinstance(x, (np.ndarray, np.generic)):
         return Aval(x.shape, x.dtype)

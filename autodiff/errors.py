@@ -228,20 +228,20 @@ def in_short(x: object) -> str:
 def check_callable(f: object, taker: str) -> None:
     """Raise DispatchError unless f can be called: what `taker` was given in place of a function."""
     if not callable(f):
-        raise DispatchError(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})\n  called at {caller()}")
+        raise DispatchError(located(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})"))
 
 
 def check_nothing(taker: str, advice: str, *given: object, **named: object) -> None:
     """Raise DispatchError where a function that takes no arguments was given some."""
     told = [*map(in_short, given), *[f"{name}={in_short(x)}" for name, x in named.items()]]
     if told:
-        raise DispatchError(f"{taker}: takes no arguments, got {', '.join(told)}\n  called at {caller()}\n  {advice}")
+        raise DispatchError(located(f"{taker}: takes no arguments, got {', '.join(told)}", advice))
 
 
 def check_path(path: object, taker: str, name: str = "path") -> None:
     """Raise Error for what is no path of a file to write."""
     if not isinstance(path, (str, os.PathLike)):
-        raise Error(f"{taker}: {name} is a file to write, not {in_short(path)}\n  called at {caller()}")
+        raise Error(located(f"{taker}: {name} is a file to write, not {in_short(path)}"))
 
 
 def check_numbers(numbers: object, names: str, taker: str) -> None:

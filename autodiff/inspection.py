@@ -26,7 +26,7 @@ from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
 from .descriptions import aval_of
-from .errors import DispatchError, Error, caller, check_callable, check_path, in_short
+from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame, user_line
 from .inspected import GraphText, inspected, lines_of_step
 from .ops import as_tensor
@@ -314,10 +314,10 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     """
     if isinstance(f, Tensor):
         if args or kwargs or backward:
-            raise DispatchError(
-                f"inspect: a recorded tensor is looked at as it is, and takes nothing more\n  called at {caller()}\n"
-                "  for other arguments, or the gradient, give the function: ad.inspect(f, x, backward=True)"
-            )
+            raise DispatchError(located(
+                "inspect: a recorded tensor is looked at as it is, and takes nothing more",
+                "for other arguments, or the gradient, give the function: ad.inspect(f, x, backward=True)",
+            ))
         return Inspection("f", [f.node], lines=_variables_of(f.node))
     check_callable(f, "inspect")
     arguments: list[Node] = []
@@ -394,7 +394,6 @@ def _backward(
 def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
     """Raise Error for a function that returned no tensor."""
     if not found:
-        raise Error(
-            f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at\n"
-            f"  called at {caller()}"
-        )
+        raise Error(located(
+            f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at"
+        ))

@@ -29,7 +29,7 @@ from .custom.keys import is_object, static_key
 from .custom.reads import is_fixed
 from .dispatch import Choices
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short
+from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
 from .ops import as_tensor
 from .stand_ins import StandsForArray, standing
 from .tape.misses import changed_axes
@@ -82,9 +82,7 @@ class Statics(NamedTuple):
         check_numbers(numbers, "static_argnums", "jit")
         numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
         if not isinstance(names, (str, tuple, list, frozenset, set)):
-            raise DispatchError(
-                f"jit: static_argnames is a name or several, not {in_short(names)}\n  called at {caller()}"
-            )
+            raise DispatchError(located(f"jit: static_argnames is a name or several, not {in_short(names)}"))
         names = (names,) if isinstance(names, str) else tuple(names)
         if not numbers and not names:
             return cls(frozenset(), frozenset())
@@ -118,7 +116,7 @@ class Statics(NamedTuple):
 
 def _no_parameter(f: Callable, wish: str) -> DispatchError:
     name = getattr(f, "__name__", "f")
-    return DispatchError(f"jit: {wish}, but {name}{inspect.signature(f)} has no such parameter\n  called at {caller()}")
+    return DispatchError(located(f"jit: {wish}, but {name}{inspect.signature(f)} has no such parameter"))
 
 
 def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> list[ArgumentLeaf]:
@@ -169,11 +167,10 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
         value = np.asarray(x)  # of np.memmap and np.matrix the array alone
         dtype = value.dtype.newbyteorder("=")
         if dtype not in _KNOWN:
-            raise DTypeError(
-                f"jit: an argument has dtype {value.dtype}, which this library does not have\n"
-                f"  called at {caller()}\n"
-                f"  dtypes are {', '.join(d.name for d in _KNOWN)}"
-            )
+            raise DTypeError(located(
+                f"jit: an argument has dtype {value.dtype}, which this library does not have",
+                f"dtypes are {', '.join(d.name for d in _KNOWN)}",
+            ))
         return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out

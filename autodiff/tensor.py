@@ -26,7 +26,7 @@ from codegen.ir import DTYPES, Aval
 
 from .dispatch import complete, is_own
 from .elsewhere import OF_TENSORS, Missing
-from .errors import caller
+from .errors import located
 
 __all__ = ["AbstractTensor", "Tensor", "handle", "tensor_class"]
 
@@ -41,15 +41,13 @@ class _Lattice(type):
         dtype, rank = key if isinstance(key, tuple) else (key, ...)
         if cls not in (Tensor, AbstractTensor):
             told = f"{cls.__name__} takes no [dtype, rank]; only Tensor and AbstractTensor do"
-            raise TypeError(f"{told}\n  called at {caller()}")
+            raise TypeError(located(told))
         if dtype is not ...:
             if cls is AbstractTensor:
-                raise TypeError(
-                    f"AbstractTensor is refined by rank only: AbstractTensor[..., 2]\n  called at {caller()}"
-                )
+                raise TypeError(located("AbstractTensor is refined by rank only: AbstractTensor[..., 2]"))
             dtype = _dtype_class(dtype)
         if rank is not ... and not (type(rank) is int and 0 <= rank <= 64):
-            raise TypeError(f"a rank is a number from 0 to 64 or '...', not {rank!r}\n  called at {caller()}")
+            raise TypeError(located(f"a rank is a number from 0 to 64 or '...', not {rank!r}"))
         return _class_of(cls, dtype, rank)
 
     def __meet__(cls, other: type) -> type | None:
@@ -84,9 +82,7 @@ def _dtype_class(dtype: Any) -> type:
     except TypeError:
         kind = None
     if dtype is None or kind is None or kind not in DTYPES.values():  # None equals NumPy's float64
-        raise TypeError(
-            f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})\n  called at {caller()}"
-        )
+        raise TypeError(located(f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})"))
     return kind.type
 
 
@@ -312,9 +308,7 @@ class Tensor(AbstractTensor):
         f64[2] [1. 1.]
         """
         if device != "cpu":
-            raise ValueError(
-                f"to_device: there is no device {device!r}\n  called at {caller()}\n  tensors are on the 'cpu'"
-            )
+            raise ValueError(located(f"to_device: there is no device {device!r}", "tensors are on the 'cpu'"))
         return self
 
     @property

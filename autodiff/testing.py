@@ -22,7 +22,7 @@ import numpy as np
 from . import tree
 from .containers import unregistered
 from .custom.boundary import HistorylessError
-from .errors import DTypeError, GradientError, caller, check_callable
+from .errors import DTypeError, GradientError, check_callable, located
 from .ops import as_tensor
 from .tangents import tangents
 from .tape.ask import evaluate
@@ -96,7 +96,7 @@ def check_gradients(
     try:
         _check(case, np.random.default_rng(0), 1)
     except CheckFailed as error:
-        raise CheckFailed(f"{error}\n  {_suspect(case)}\n  called at {caller()}") from None
+        raise CheckFailed(located(f"{error}\n  {_suspect(case)}")) from None
 
 
 # ---------------------------------------------------------------- a function of arrays
@@ -110,11 +110,10 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
     labels = [n for root, arg in zip(roots, args, strict=True) for n in tree.names(tree.flatten(arg)[1], root)]
     moved = _moved(leaves, args, argnums)
     if not moved:
-        raise DTypeError(
-            f"check_gradients of {name}: no argument is a float array\n"
-            f"  called at {caller()}\n"
-            f"  pass float arrays or tensors, or name a number by argnums{unregistered(leaves)}"
-        )
+        raise DTypeError(located(
+            f"check_gradients of {name}: no argument is a float array",
+            f"pass float arrays or tensors, or name a number by argnums{unregistered(leaves)}",
+        ))
 
     def function(*arrays: Any) -> list:
         given = list(leaves)
@@ -168,7 +167,7 @@ def _float_leaves(result: Any, name: str) -> list:
             if t.dtype.kind in "fc":
                 found.append(t)
     if not found:
-        raise GradientError(f"check_gradients: {name} returned no float array\n  called at {caller()}")
+        raise GradientError(located(f"check_gradients: {name} returned no float array"))
     return found
 
 

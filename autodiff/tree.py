@@ -23,7 +23,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from .containers import CONTAINERS, container_of, register
-from .errors import DispatchError, ShapeError, caller, check_callable, with_article
+from .errors import DispatchError, ShapeError, check_callable, located, with_article
 from .tracebacks import shorten
 
 __all__ = [
@@ -204,14 +204,12 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
         fits = len(leaves) == structure.size
     except (AttributeError, TypeError):
         given = ", ".join([with_article(type(x).__name__) for x in (structure, leaves)])
-        raise DispatchError(
-            f"tree.unflatten: takes a structure and a list of its leaves, not {given}\n  called at {caller()}\n"
-            "  both come from leaves, structure = ad.tree.flatten(tree)"
-        ) from None
+        raise DispatchError(located(
+            f"tree.unflatten: takes a structure and a list of its leaves, not {given}",
+            "both come from leaves, structure = ad.tree.flatten(tree)",
+        )) from None
     if not fits:
-        raise ShapeError(
-            f"tree.unflatten: {structure} takes {structure.size} leaves, not {len(leaves)}\n  called at {caller()}"
-        )
+        raise ShapeError(located(f"tree.unflatten: {structure} takes {structure.size} leaves, not {len(leaves)}"))
     return leaves[0] if structure.cls is None else _unflatten(structure, iter(leaves))
 
 
@@ -319,19 +317,15 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
         return [None] * structure.size
     container: Any = CONTAINERS[structure.cls]
     if type(tree) is not structure.cls:
-        raise ShapeError(
-            f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}"))
     children, rest = container.split(tree)
     own = _labels(structure)
     labels = container.labels(rest) if container.labels else [f"[{i}]" for i in range(len(children))]
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
-        raise ShapeError(
+        raise ShapeError(located(
             f"the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
-            f"\n  called at {caller()}"
-        )
+        ))
     labelled = zip(own, structure.children, strict=True)
     return [
         leaf

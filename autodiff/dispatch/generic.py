@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from codegen.lazily import later
 
 from ..along import PARTS
-from ..errors import AmbiguityError, DispatchError, caller, in_short
+from ..errors import AmbiguityError, DispatchError, caller, in_short, located
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
@@ -88,10 +88,9 @@ class GenericFunction(Converting):
     def declare(cls, function: Callable, **options: Any) -> Any:
         """The generic function that a Python function declares; its body, if it has one, takes anything."""
         if not isinstance(function, FunctionType):
-            raise DispatchError(
-                f"function: declares a function by a `def` with its parameters, got {function!r:.40}\n"
-                f"  called at {caller()}"
-            )
+            raise DispatchError(located(
+                f"function: declares a function by a `def` with its parameters, got {function!r:.40}"
+            ))
         body = function if has_body(function) else None
         return cls(function.__name__, function, body, function, **options)
 
@@ -279,18 +278,17 @@ class GenericFunction(Converting):
         try:
             args, keywords = self.declaration.bind(args, keywords)
             if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
-                raise DispatchError(
-                    f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}\n"
-                    f"  called at {caller()}"
-                )
+                raise DispatchError(located(
+                    f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}"
+                ))
             classes = tuple([type(None) if t is None else t for t in types])
             args = self.adopt_all(args)
             classes += tuple(map(type, args[len(classes) :]))
             if len(classes) != len(args) or not all(map(_fits, args, classes)):
-                raise DispatchError(
-                    f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)})"
-                    f" are not of the types ({', '.join(map(type_name, classes))})\n  called at {caller()}"
-                )
+                raise DispatchError(located(
+                    f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)}) are not "
+                    f"of the types ({', '.join(map(type_name, classes))})",
+                ))
             note(self, "method", classes)
             method = self.find(classes)
             if method is None:

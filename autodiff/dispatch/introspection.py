@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import DispatchError, caller, in_short
+from ..errors import DispatchError, in_short, located
 from .generic import GenericFunction, all_functions
 from .method import RULES, Method, complete
 from .resolution import Ambiguity, MethodTable, not_found
@@ -62,9 +62,7 @@ class Gap(NamedTuple):
 
 def _generic(function: Any) -> GenericFunction:
     if not isinstance(function, GenericFunction):
-        raise DispatchError(
-            f"{in_short(function)} is not a generic function\n  called at {caller()}\n  declare it with @ad.function"
-        )
+        raise DispatchError(located(f"{in_short(function)} is not a generic function", "declare it with @ad.function"))
     return function
 
 

@@ -28,8 +28,6 @@ __all__ = [
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
-# ---------------------------------------------------------------- exponentials and logarithms
-
 exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the power x.   f[...]  →  f[...]
 
     >>> ad.exp([0.0, -ad.inf])

@@ -31,8 +31,6 @@ __all__ = [
 
 # ---------------------------------------------------------------- roots, powers, steps
 
-# ---------------------------------------------------------------- elements
-
 
 def _sinc(k: Any, x: Any) -> Any:
     one, zero = k.constant(1.0, like=x), k.constant(0.0, like=x)

@@ -63,9 +63,15 @@ def test_constructors_are_compiled_once_for_all_of_as_many_fields_and_have_names
         Mark(start=1)
     with pytest.raises(TypeError, match=r"__new__\(\) missing 1 required positional argument: 'other'"):
         Couple(1)
-    monkeypatch.setattr("builtins.exec", lambda *_: pytest.fail("something is compiled"))
+    for name in ("exec", "compile"):
+        monkeypatch.setattr(f"builtins.{name}", lambda *_: pytest.fail("something is compiled"))
     Third = record()(type("Third", (), {"__annotations__": {"a": int, "b": int}}))
     assert Third(b=1, a=2).a == 2
+
+
+def test_constructors_stand_in_the_file_of_their_class():
+    made = Point(1).__init__.__code__
+    assert (made.co_filename, made.co_qualname) == (__file__, "Point.__init__")
 
 
 def test_a_default_stands_behind_what_has_none():
