@@ -7,6 +7,8 @@ and tensors it meets become hidden inputs, whose present contents count at every
 plain code gives the arguments straight to the native launcher of the last entry, which checks them
 itself; a miss comes back here.
 
+A size that is expected not to come again is not traced: the function runs as it is recorded (`once`).
+
 A call with tensors that track, or inside another trace, replays the traced nodes onto the tape, so
 gradients flow through and the whole is still one graph.
 """

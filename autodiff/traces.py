@@ -22,6 +22,7 @@ from codegen.runtime.cache import LRU
 from codegen.symbols import typical
 
 from . import tree
+from .calling import MISS
 from .config import config
 from .dispatch import include, observed
 from .mode import MODE
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from codegen.runtime.entered import EnteredCall as Native
 
     from . import entry as entries
+    from . import once, tensor_calls
     from . import signature as signatures
-    from . import tensor_calls
     from .custom import host
     from .entry import SignatureEntry
     from .signature import ArgumentLeaf, Statics
@@ -51,6 +52,7 @@ else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
+    once = later("autodiff.once")
     signatures = later("autodiff.signature")
     tensor_calls = later("autodiff.tensor_calls")
 
@@ -90,6 +92,8 @@ class Traces:
     """The entries of one function, by call signature.
 
     function  a weak reference to what `jit` gave for it
+    latest    the signatures that were traced last, and what is left of them without extents
+    met       those that ran as they were recorded
     front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
     callers   of these, for plain code: see `autodiff.calling`
     natives   of these the ones for machine code: see `autodiff.entering`
@@ -104,6 +108,8 @@ class Traces:
         self.statics = statics
         self.entries = LRU(ENTRIES)
         self.function: Callable[[], Any] = lambda: None
+        self.latest: list[tuple[tuple, tuple]] = []
+        self.met = LRU(ENTRIES)
         self.front: dict[Any, SignatureEntry] = {}
         self.callers: tuple[Callable, ...] = ()
         self.natives: tuple[Native, ...] = ()
@@ -117,7 +123,14 @@ class Traces:
         """Find or make the entry of this call, and run it."""
         if runs_as_written():
             return _eagerly(self.f, args, kwargs)
-        entry, values = self.entry(args, kwargs)
+        signed = self._signed(args, kwargs)
+        if state.now.unseen:
+            return once.run_inside(self.f, signed)
+        if once.comes_once(signed, self.entries, self.latest, self.met):
+            result = once.run_unseen(self.f, signed)
+            if result is not MISS:
+                return result
+        entry, values = self._found(signed)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
@@ -137,11 +150,19 @@ class Traces:
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
+        return self._found(self._signed(args, kwargs))
+
+    def _signed(self, args: tuple, kwargs: dict[str, Any]) -> once.Signed:
+        """A call taken apart."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         leaves = [numpys(x) for x in leaves]
         parts = signatures.leaves_of(self.f, leaves, structure)
-        key = self._key(structure, parts, leaves)
+        return once.Signed(self._key(structure, parts, leaves), structure, parts, leaves)
+
+    def _found(self, signed: once.Signed) -> tuple[SignatureEntry, list[Any]]:
+        """The entry of a call that was taken apart, and the values of its run-time leaves."""
+        key, structure, parts, leaves = signed
         values = [p.value for p in parts if p.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
@@ -160,6 +181,7 @@ class Traces:
                         self.tells_arrays = True
                         key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
+                    self.latest = [*self.latest, (key, signed.without_extents())][-once.TRACES :]
                     why = signatures.why_traced(self.f, key, self.traced_last)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
                     self.traced_last = key

@@ -80,13 +80,14 @@ class Recording:
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
     lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
+    unseen    while a function of `jit` runs as it is recorded: nobody sees nodes from this number on (0: there is none)
     updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
         "lines", "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start",
-        "tracing", "transforming", "updated",
+        "tracing", "transforming", "unseen", "updated",
     )
 
     def __init__(self) -> None:
@@ -111,6 +112,7 @@ class Recording:
         self.fixed: dict[Node, Any] = {}
         self.outside: float = 0
         self.inside: float = 0
+        self.unseen: float = 0
         self.updated: dict[int, weakref.ref] = {}
         self.most_updated = 256
 

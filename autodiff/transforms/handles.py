@@ -22,7 +22,8 @@ from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, IDENTITY, another, state
+from ..tape.record import ARGUMENT, IDENTITY, another
+from ..tape.unseen import is_tracing
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from . import hooks
@@ -52,7 +53,7 @@ def _warn_not_kept() -> None:
 
 def _set_grad(t: Tensor, value: Any) -> None:
     identity = t.node.leaf or t.node.retained
-    if state.now.tracing:
+    if is_tracing():
         raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
     if identity is None:
         raise GradientError(

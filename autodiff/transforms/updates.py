@@ -20,6 +20,7 @@ from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
 from ..tape.record import SAME, another, identity_of, record, state
+from ..tape.unseen import see
 from ..tape.walk import history
 from ..tensor import Tensor
 from .modes import enable_grad
@@ -44,6 +45,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     outside of no_grad, DTypeError or ShapeError when the new value has another aval.
     """
     node, now = t.node, state.now
+    if now.unseen and node.number < now.unseen:
+        see(now)
     if now.tracing and node.number < now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
