@@ -31,7 +31,6 @@ from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import Answer, size_of
-from .unseen import see
 from .walk import Said, needed, said, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "exact_key", "live_small", "stored_along", "value_of"]
@@ -45,7 +44,7 @@ def value_of(node: Node) -> np.ndarray:
     """
     now = state.now
     if now.unseen and node.number >= now.unseen:
-        see(now)
+        now.see()
     now.asked += 1
     if node.kind.out.flows:
         now.looked += 1

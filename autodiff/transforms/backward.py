@@ -23,7 +23,6 @@ from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant_kind
 from ..tape.node import Kind, Leaf, Node, data_node
 from ..tape.record import Recording, state
-from ..tape.unseen import is_tracing
 from ..tape.walk import by_number, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -63,7 +62,7 @@ def backward(
     """
     try:
         now = state.now
-        if is_tracing():
+        if now.is_traced():
             _refuse_in_trace()
         ask: Ask | None = None
         is_plain = inputs is None and not create_graph and not is_watching()

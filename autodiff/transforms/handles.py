@@ -22,8 +22,7 @@ from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, IDENTITY, another
-from ..tape.unseen import is_tracing
+from ..tape.record import ARGUMENT, IDENTITY, another, state
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from . import hooks
@@ -53,7 +52,7 @@ def _warn_not_kept() -> None:
 
 def _set_grad(t: Tensor, value: Any) -> None:
     identity = t.node.leaf or t.node.retained
-    if is_tracing():
+    if state.now.is_traced():
         raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
     if identity is None:
         raise GradientError(

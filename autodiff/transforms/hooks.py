@@ -29,7 +29,6 @@ from ..mode import MODE
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
 from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
-from ..tape.unseen import is_tracing
 from ..tensor import Tensor, handle
 
 __all__ = [
@@ -140,7 +139,7 @@ def retain_grad(t: Tensor) -> None:
             f"retain_grad needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
         )
     if node.leaf is None:
-        if is_tracing():
+        if state.now.is_traced():
             raise GradientError(
                 "retain_grad() inside a traced function (jit, vmap, checkpoint, a loop): .grad belongs to no trace\n"
                 f"  called at {caller()}\n"

@@ -20,7 +20,6 @@ from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
 from ..tape.record import SAME, another, identity_of, record, state
-from ..tape.unseen import see
 from ..tape.walk import history
 from ..tensor import Tensor
 from .modes import enable_grad
@@ -46,7 +45,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     """
     node, now = t.node, state.now
     if now.unseen and node.number < now.unseen:
-        see(now)
+        now.see()
     if now.tracing and node.number < now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
