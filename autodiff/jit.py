@@ -54,6 +54,8 @@ def jit(
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
+    Where three sizes were not called again, a further one runs as it is recorded, and is traced if it comes again.
+
     static_argnums, static_argnames   arguments that stay Python values in f, however they are passed;
                                       f is traced for each value of them
 

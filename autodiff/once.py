@@ -28,11 +28,11 @@ from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .entry import Signed
 
-__all__ = ["run_as_written", "run_unseen"]
+__all__ = ["run_as_written", "run_inside", "run_unseen"]
 
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
@@ -44,8 +44,9 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
         leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
         leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
         nodes = [x.node for x in leaves if isinstance(x, Tensor)]
-        if now.unseen == math.inf or not all([isinstance(x, (Tensor, *BARE)) for x in leaves]):
-            return MISS  # it caught what was to leave it, or returns what a trace has to look at
+        _check(leaves)
+        if now.unseen == math.inf:
+            return MISS  # it caught what was to leave it
         if is_plain:
             if any([n.kind.out.requires_grad for n in nodes]):
                 return MISS  # an entry says whose gradient is lost
@@ -57,6 +58,19 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
         return MISS
     finally:
         now.unseen, now.lends = 0, lends
+
+
+def run_inside(f: Callable, signed: Signed) -> Any:
+    """The result of another function of `jit`, called by one that runs as it is recorded."""
+    result = run_as_written(f, signed)
+    _check(tree.leaves(result))
+    return result
+
+
+def _check(leaves: Sequence[Any]) -> None:
+    """Leave the function if some leaf of a result is an object, of which a trace says if it may be one."""
+    if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
+        state.now.see()
 
 
 def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:

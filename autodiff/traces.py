@@ -127,7 +127,7 @@ class Traces:
             return _eagerly(self.f, args, kwargs)
         signed = self._signed(args, kwargs)
         if state.now.unseen:
-            return once.run_as_written(self.f, signed)
+            return once.run_inside(self.f, signed)
         if self._comes_once(signed):
             self.entries.put(signed.key, None)
             signatures.watch(signed.key[1], signed.key, self.gone)
