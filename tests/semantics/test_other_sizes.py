@@ -1,5 +1,8 @@
 """`jit` at sizes that do not come again: the function runs as it is recorded, and nobody can tell (`autodiff.once`)."""
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 
@@ -299,3 +302,94 @@ def test_a_recording_around_it_goes_on():
     at(f, 35)
     (y * 2).backward()
     assert w.grad.item() == 12.0
+
+
+def test_an_inner_function_returns_what_a_trace_lets_it_return():
+    inner = ad.jit(lambda x: {x})
+
+    @ad.jit
+    def f(v, x):
+        return len(inner(x)) * loss(v, x) if x.shape[0] > 30 else loss(v, x)
+
+    known(f, at)
+    with pytest.raises(ad.DispatchError, match="a set that holds a tensor of the trace"):
+        at(f, 35)
+
+
+def test_no_gradient_of_tensors_is_computed_inside():
+    p = ad.tensor(V, requires_grad=True)
+    f = known(ad.jit(lambda v, x: ad.grad((x @ p).sum(), p) if x.shape[0] > 30 else loss(v, x)), at)
+    with pytest.raises(ad.ConcretizationError):
+        at(f, 35)
+
+
+def test_a_function_that_was_left_is_traced_from_then_on():
+    sizes = []
+
+    @ad.jit
+    def f(v, x):
+        sizes.append(x.shape[0])
+        try:
+            return x.sum() * float(v.sum())
+        except ad.ConcretizationError:
+            return loss(v, x)
+
+    for n in range(10, 30):
+        np.testing.assert_allclose(at(f, n), expected(V, X[:n])[0])
+    assert sizes == [10, 11, 12, 13, 13, *range(14, 30)]
+
+
+def test_bits_do_not_change_when_a_size_has_machine_code():
+    first, second = [ad.jit(ad.value_and_grad(loss)) for _ in range(2)]
+    known(first, at, range(2, 5))
+    early = [at(first, n) for n in range(20, 30)]
+    known(second, at, range(2, 5))
+    for n, (value, g) in zip(range(20, 30), early, strict=True):
+        value_2, g_2 = at(second, n)
+        assert value == value_2 and np.array_equal(g, g_2)
+
+
+def test_a_deterministic_size_is_traced(monkeypatch):
+    monkeypatch.setattr(ad.config, "deterministic", True)
+    sizes = []
+
+    @ad.jit
+    def f(v, x):
+        sizes.append(x.shape[0])
+        return loss(v, x)
+
+    for n in (20, 21, 22, 23, 24, 23, 24):
+        at(f, n)
+    assert sizes == [20, 21, 22, 23, 24]
+
+
+def test_threads_with_sizes_of_their_own():
+    f, wrong = ad.jit(ad.value_and_grad(loss)), []
+
+    def work(seed):
+        for n in np.random.default_rng(seed).integers(2, 40, size=60):
+            found, want = at(f, n), expected(V, X[:n])
+            if not all([np.allclose(a, b, rtol=1e-10, atol=1e-14) for a, b in zip(found, want, strict=True)]):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_a_size_whose_static_object_is_gone_is_forgotten():
+    class Scale:
+        by = 2.0
+
+    f = ad.jit(lambda x, s: x * s.by, static_argnames="s")
+    scale = Scale()
+    for n in range(20, 30):
+        f(X[:n], s=scale)
+    del scale
+    gc.collect()
+    f(X[:3], s=Scale())
+    f(X[:4], s=Scale())
+    assert len(f.traced.entries) <= 2
