@@ -167,7 +167,9 @@ class Traces:
 
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
-        if len(self.latest) < SIZES or self.is_left or not config.patience or state.now.tracing:
+        now = state.now
+        is_recorded = now.start and not now.body  # in no trace, rule or custom forward
+        if len(self.latest) < SIZES or self.is_left or not (is_recorded and config.patience):
             return False
         if signed.key in self.entries or signed.key in self.front:
             return False

@@ -1,7 +1,9 @@
 """`jit` at sizes that do not come again: the function runs as it is recorded, and nobody can tell (`autodiff.once`)."""
 
+import contextlib
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -378,6 +380,36 @@ def test_threads_with_sizes_of_their_own():
     for t in threads:
         t.join()
     assert wrong == []
+
+
+def test_a_call_holds_no_argument_also_where_it_fails():
+    f = known(ad.jit(lambda v, x: loss(v, x) if x.shape[0] < 30 else x @ x), at)
+    gc.disable()
+    try:
+        for n in (*range(2, 8), *range(31, 36)):
+            x = X[:n].copy()
+            given = weakref.ref(x)
+            with contextlib.suppress(ad.ShapeError):
+                f(V, x)
+            assert x.flags.writeable
+            del x
+            assert given() is None
+    finally:
+        gc.enable()
+
+
+def test_inside_of_a_custom_forward_a_closure_is_noticed():
+    w = ad.tensor(V, requires_grad=True)
+    inner = ad.jit(lambda x: x * w)
+
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor)(lambda ctx, x: inner(x))
+    f.backward(ad.Tensor)(lambda ctx, g: g)
+    for n in range(20, 30):
+        with pytest.raises(ad.GradientError, match="f: a gradient is wanted through"):
+            f(ad.tensor(X[:n], requires_grad=True)).sum().backward()
 
 
 def test_a_size_whose_static_object_is_gone_is_forgotten():
