@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codegen.garbage import set_in_context
+
 from . import tree
 from .calling import MISS
+from .mode import MODE
 from .ops import as_tensor
 from .signature import as_value
 from .tape.ask import evaluate
@@ -36,10 +39,11 @@ __all__ = ["run_as_written", "run_inside", "run_unseen"]
 
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
-    now = state.now
+    now, mode = state.now, MODE.get()
     is_plain = not now.transforming and not any([isinstance(x, AbstractTensor) for x in signed.leaves])
     lends = now.lends
     try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("lightly"))
         now.unseen, now.lends = new_number(), lends or is_plain
         leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
         leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
@@ -58,6 +62,7 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
         return MISS
     finally:
         now.unseen, now.lends = 0, lends
+        set_in_context(MODE, mode)
 
 
 def run_inside(f: Callable, signed: Signed) -> Any:

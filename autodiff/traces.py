@@ -168,7 +168,7 @@ class Traces:
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
         now = state.now
-        is_recorded = now.start and not now.body  # in no trace, rule or custom forward
+        is_recorded = now.start and not (now.body or MODE.get().careful)  # in no trace, rule or custom forward
         if len(self.latest) < SIZES or self.is_left or not (is_recorded and config.patience):
             return False
         if signed.key in self.entries or signed.key in self.front:
@@ -226,35 +226,26 @@ class Traces:
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into the launcher.
 
-        Whether its callers are new, or to be put first again.
+        True if its callers are new, or are not tried any more and would have served several calls by now.
         """
-        if any([isinstance(x, AbstractTensor) for x in signed.leaves]):
-            return self._repeat_tensors(entry, signed)  # calls from plain code may follow
+        are_tensors = any([isinstance(x, AbstractTensor) for x in signed.leaves])
         with self.lock:
-            if entry.is_repeated:
-                return entry.caller is not None and self._is_missed(entry, entry.caller)
-            entry.is_repeated = True
-            entry.caller = entries.caller_of(entry, signed)
-            if entry.caller is not None and self.enters():
-                entry.native = entries.native_of(entry, signed)
-            return entry.caller is not None
-
-    def _repeat_tensors(self, entry: SignatureEntry, signed: Signed) -> bool:
-        """Another call of an entry, with tensors."""
-        with self.lock:
-            if entry.of_tensors is not None:
-                return bool(entry.of_tensors) and self._is_missed(entry, entry.of_tensors)
-            if MODE.get().careful:
+            if not are_tensors and not entry.is_repeated:
+                entry.is_repeated = True
+                entry.caller = entries.caller_of(entry, signed)
+                if entry.caller is not None and self.enters():
+                    entry.native = entries.native_of(entry, signed)
+                return entry.caller is not None
+            if are_tensors and entry.of_tensors is None:
+                if MODE.get().careful:
+                    return False  # calls from plain code may follow
+                entry.of_tensors = tensor_calls.tensor_caller(entry, signed) or False
+                return bool(entry.of_tensors)
+            caller = entry.of_tensors if are_tensors else entry.caller
+            if not caller or caller in self.callers:
                 return False
-            entry.of_tensors = tensor_calls.tensor_caller(entry, signed) or False
-            return bool(entry.of_tensors)
-
-    def _is_missed(self, entry: SignatureEntry, caller: Callable) -> bool:
-        """True if a caller that is not tried any more would have served several calls by now."""
-        if caller in self.callers:
-            return False
-        entry.missed = (entry.missed + 1) % MISSED
-        return not entry.missed
+            entry.missed = (entry.missed + 1) % MISSED
+            return not entry.missed
 
     def _put_first(self, key: Any, entry: SignatureEntry) -> None:
         """Try the callers of an entry before all others."""

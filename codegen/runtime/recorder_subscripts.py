@@ -280,7 +280,7 @@ def subscript(x: ptr, key: ptr) -> ptr:
 def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> ptr:
     """The result of `x[key] = value`, as `recorded`.  A leaf that wants gradients is for Python."""
     r.now = recording_now(r.mode)
-    if not begin_reading(r, x) or r.now.unseen is not tape.zero:
+    if not begin_reading(r, x):
         return ptr(CIRCUMSTANCE)
     if r.nodes[0].type is not tape.plain_type or is_captured(r.nodes[0], r.now):
         return ptr(CIRCUMSTANCE)

@@ -71,8 +71,6 @@ def leaf_contents(n: ptr[RawRich], y: ptr[RawNode], mode: ptr) -> ptr:
 @native
 def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
     """The node that a handle gets for what the operator gave, a new reference; null with an exception, or PYTHON."""
-    if now.unseen is not tape.zero:
-        return ptr(PYTHON)
     found = local(ptr[RawNode], 2)
     y_key = key_of(y, now, found)
     t_key = key_of(t, now, found + 1)

@@ -210,6 +210,23 @@ def test_a_function_inside_that_closes_over_an_argument():
     np.testing.assert_array_equal(inner(V), 7 * V)
 
 
+def test_a_known_function_inside_gives_tensors_as_in_a_trace():
+    inner = ad.jit(lambda a: a * 2)
+    for _ in range(4):
+        inner(np.ones(3))
+    kinds = set()
+
+    @ad.jit
+    def f(v, x):
+        y = inner(np.ones(3))
+        kinds.add(type(y))
+        return loss(v, x) * y.sum()
+
+    for n in range(20, 30):
+        np.testing.assert_allclose(at(f, n), 6 * expected(V, X[:n])[0])
+    assert len(kinds) == 1 and issubclass(*kinds, ad.Tensor)
+
+
 def test_branches_on_sizes():
     f = known(ad.jit(lambda v, x: loss(v, x) if x.shape[0] < 30 else (x @ v).sum()), at)
     np.testing.assert_allclose(at(f, 35), (X[:35] @ V).sum())
