@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_as_written", "run_inside", "run_unseen"]
 
+
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
     now, mode = state.now, MODE.get()
