@@ -16,6 +16,7 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
+from codegen.records import NamedTuple
 from codegen.runtime.entered import EnteredCall as Native
 
 from . import tree
@@ -36,7 +37,16 @@ from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
-__all__ = ["SignatureEntry", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
+__all__ = ["SignatureEntry", "Signed", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
+
+
+class Signed(NamedTuple):
+    """A call taken apart: its signature, and the leaves of its arguments."""
+
+    key: tuple
+    structure: tree.Structure
+    parts: list[ArgumentLeaf]
+    leaves: list[Any]
 
 
 class SignatureEntry:
@@ -195,31 +205,29 @@ def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
     return wanted, places
 
 
-def caller_of(entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> Callable | None:
+def caller_of(entry: SignatureEntry, signed: Signed) -> Callable | None:
     """The function that plain code calls for this entry, if its arguments are of classes that can be written out."""
-    if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
+    if entry.executable is None or any(isinstance(x, AbstractTensor) for x in signed.leaves):
         return None
     launch = entry.executable.launcher(_miss)
     if launch is None:
         return None
     avals = [n.aval for n in entry.graph.outputs]
-    return write_caller(launch, *_written(entry, structure, parts, leaves), avals, entry.tensors != [], entry.has_fixed)
+    return write_caller(launch, *_written(entry, signed), avals, entry.tensors != [], entry.has_fixed)
 
 
-def native_of(entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> Native | None:
+def native_of(entry: SignatureEntry, signed: Signed) -> Native | None:
     """The machine code of a call, for an entry that has a caller."""
     if entry.has_fixed is not None or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
         return None  # it takes the values of all that count, and looks at none; some only have a history
-    return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
+    return native_entry(entry.executable, *_written(entry, signed))
 
 
-def _written(
-    entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]
-) -> tuple[Any, Any, Any, Any, Any]:
+def _written(entry: SignatureEntry, signed: Signed) -> tuple[Any, Any, Any, Any, Any]:
     """Properties of a call for the functions that write it out."""
-    kinds = [kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
+    kinds = [kind_of(part, x) for part, x in zip(signed.parts, signed.leaves, strict=True)]
     results = list(zip(entry.outputs, entry.leaves, strict=True))
-    return structure, kinds, entry.hidden, entry.structure, results
+    return signed.structure, kinds, entry.hidden, entry.structure, results
 
 
 def _miss(*_args: Any) -> None:

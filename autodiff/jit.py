@@ -7,6 +7,8 @@ and tensors it meets become hidden inputs, whose present contents count at every
 plain code gives the arguments straight to the native launcher of the last entry, which checks them
 itself; a miss comes back here.
 
+A size that is expected not to come again is not traced: the function runs as it is recorded (`once`).
+
 A call with tensors that track, or inside another trace, replays the traced nodes onto the tape, so
 gradients flow through and the whole is still one graph.
 """
@@ -51,6 +53,8 @@ def jit(
     f: Callable | None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
+
+    Where three sizes were not called again, a further one runs as it is recorded, and is traced if it comes again.
 
     static_argnums, static_argnames   arguments that stay Python values in f, however they are passed;
                                       f is traced for each value of them

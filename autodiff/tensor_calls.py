@@ -19,7 +19,7 @@ from typing import Any
 from . import tree
 from .calling import CallerWriter
 from .dispatch import include
-from .entry import SignatureEntry
+from .entry import SignatureEntry, Signed
 from .mode import MODE
 from .ops.template import Template
 from .signature import ArgumentLeaf, kind_of
@@ -30,10 +30,9 @@ from .tensor import AbstractTensor, Tensor, handle
 __all__ = ["tensor_caller"]
 
 
-def tensor_caller(
-    entry: SignatureEntry, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]
-) -> Callable | None:
+def tensor_caller(entry: SignatureEntry, signed: Signed) -> Callable | None:
     """The caller for tensors like these; None where only the general way will do."""
+    _, structure, parts, leaves = signed
     given = [x for x in leaves if isinstance(x, AbstractTensor)]
     if not all([type(x) is x.node.kind.out.cls and not x.masked for x in given if isinstance(x, Tensor)]):
         return None

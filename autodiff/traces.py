@@ -22,6 +22,7 @@ from codegen.runtime.cache import LRU
 from codegen.symbols import typical
 
 from . import tree
+from .calling import MISS
 from .config import config
 from .dispatch import include, observed
 from .mode import MODE
@@ -42,15 +43,16 @@ if TYPE_CHECKING:
     from codegen.runtime.entered import EnteredCall as Native
 
     from . import entry as entries
+    from . import once, tensor_calls
     from . import signature as signatures
-    from . import tensor_calls
     from .custom import host
-    from .entry import SignatureEntry
+    from .entry import SignatureEntry, Signed
     from .signature import ArgumentLeaf, Statics
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
+    once = later("autodiff.once")
     signatures = later("autodiff.signature")
     tensor_calls = later("autodiff.tensor_calls")
 
@@ -58,6 +60,8 @@ __all__ = ["Traces"]
 
 #: Entries kept per function.
 ENTRIES = 256
+#: The number of sizes that were not called again, after which others are expected not to come again.
+SIZES = 3
 #: Entries whose callers are tried one after the other: each costs .04 µs natively, .15 for tensors, that are lost when
 #: another fits; a call that none of them fits takes 12, for tensors 27.
 CALLERS = 16
@@ -90,6 +94,9 @@ class Traces:
     """The entries of one function, by call signature.
 
     function  a weak reference to what `jit` gave for it
+    entries   None for a signature that ran as it was recorded
+    latest    the signatures that were traced last
+    is_left   the function was left once while it ran as it is recorded: all its sizes are traced
     front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
     callers   of these, for plain code: see `autodiff.calling`
     natives   of these the ones for machine code: see `autodiff.entering`
@@ -104,11 +111,12 @@ class Traces:
         self.statics = statics
         self.entries = LRU(ENTRIES)
         self.function: Callable[[], Any] = lambda: None
+        self.latest: list[tuple] = []
+        self.is_left = False
         self.front: dict[Any, SignatureEntry] = {}
         self.callers: tuple[Callable, ...] = ()
         self.natives: tuple[Native, ...] = ()
         self.gone: list[signatures.StaticReference] = []
-        self.traced_last: tuple | None = None
         self.tells_arrays = False
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
@@ -117,7 +125,17 @@ class Traces:
         """Find or make the entry of this call, and run it."""
         if runs_as_written():
             return _eagerly(self.f, args, kwargs)
-        entry, values = self.entry(args, kwargs)
+        signed = self._signed(args, kwargs)
+        if state.now.unseen:
+            return once.run_inside(self.f, signed)
+        if self._comes_once(signed):
+            self.entries.put(signed.key, None)
+            signatures.watch(signed.key[1], signed.key, self.gone)
+            result = once.run_unseen(self.f, signed)
+            if result is not MISS:
+                return result
+            self.is_left = True
+        entry, values = self._found(signed)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
@@ -137,11 +155,33 @@ class Traces:
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
+        return self._found(self._signed(args, kwargs))
+
+    def _signed(self, args: tuple, kwargs: dict[str, Any]) -> Signed:
+        """A call taken apart."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         leaves = [numpys(x) for x in leaves]
         parts = signatures.leaves_of(self.f, leaves, structure)
-        key = self._key(structure, parts, leaves)
+        return entries.Signed(self._key(structure, parts, leaves), structure, parts, leaves)
+
+    def _comes_once(self, signed: Signed) -> bool:
+        """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
+        now = state.now
+        is_recorded = now.start and not (now.body or MODE.get().careful)  # in no trace, rule or custom forward
+        if len(self.latest) < SIZES or self.is_left or not (is_recorded and config.patience):
+            return False
+        if signed.key in self.entries or signed.key in self.front:
+            return False
+        latest = [self.entries.get(key) for key in self.latest]
+        if any([e is None or e.is_repeated or e.of_tensors is not None for e in latest]):
+            return False
+        form = _without_extents(signed.key)
+        return all([_without_extents(key) == form for key in self.latest])
+
+    def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
+        """The entry of a call that was taken apart, and the values of its run-time leaves."""
+        key, structure, parts, leaves = signed
         values = [p.value for p in parts if p.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
@@ -153,21 +193,21 @@ class Traces:
             with self.lock:
                 entry = self.entries.get(key)
                 if entry is None:
-                    entry = self._trace(parts, leaves, structure)
+                    entry = self._trace(signed)
                     if entry.enclosing:
                         return entry, values
                     if not self.tells_arrays and signatures.tells_arrays(entry.choices):
                         self.tells_arrays = True
                         key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
-                    why = signatures.why_traced(self.f, key, self.traced_last)
+                    why = signatures.why_traced(self.f, key, self.latest[-1] if self.latest else None)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
-                    self.traced_last = key
+                    self.latest = [*self.latest, key][-SIZES:]
                     entry.choices.on_change(lambda: self._drop(key))
                     signatures.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
-            if self._repeat(entry, structure, parts, leaves):
+            if self._repeat(entry, signed):
                 self._put_first(key, entry)
         return entry, values
 
@@ -183,40 +223,29 @@ class Traces:
             self.entries.put(key, entry)
         return entry
 
-    def _repeat(self, entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]) -> bool:
+    def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into the launcher.
 
-        Whether its callers are new, or to be put first again.
+        True if its callers are new, or are not tried any more and would have served several calls by now.
         """
-        if any([isinstance(x, AbstractTensor) for x in leaves]):
-            return self._repeat_tensors(entry, structure, parts, leaves)  # calls from plain code may follow
+        are_tensors = any([isinstance(x, AbstractTensor) for x in signed.leaves])
         with self.lock:
-            if entry.is_repeated:
-                return entry.caller is not None and self._is_missed(entry, entry.caller)
-            entry.is_repeated = True
-            entry.caller = entries.caller_of(entry, structure, parts, leaves)
-            if entry.caller is not None and self.enters():
-                entry.native = entries.native_of(entry, structure, parts, leaves)
-            return entry.caller is not None
-
-    def _repeat_tensors(
-        self, entry: SignatureEntry, structure: Any, parts: list[ArgumentLeaf], leaves: list[Any]
-    ) -> bool:
-        """Another call of an entry, with tensors."""
-        with self.lock:
-            if entry.of_tensors is not None:
-                return bool(entry.of_tensors) and self._is_missed(entry, entry.of_tensors)
-            if MODE.get().careful:
+            if not are_tensors and not entry.is_repeated:
+                entry.is_repeated = True
+                entry.caller = entries.caller_of(entry, signed)
+                if entry.caller is not None and self.enters():
+                    entry.native = entries.native_of(entry, signed)
+                return entry.caller is not None
+            if are_tensors and entry.of_tensors is None:
+                if MODE.get().careful:
+                    return False  # calls from plain code may follow
+                entry.of_tensors = tensor_calls.tensor_caller(entry, signed) or False
+                return bool(entry.of_tensors)
+            caller = entry.of_tensors if are_tensors else entry.caller
+            if not caller or caller in self.callers:
                 return False
-            entry.of_tensors = tensor_calls.tensor_caller(entry, structure, parts, leaves) or False
-            return bool(entry.of_tensors)
-
-    def _is_missed(self, entry: SignatureEntry, caller: Callable) -> bool:
-        """True if a caller that is not tried any more would have served several calls by now."""
-        if caller in self.callers:
-            return False
-        entry.missed = (entry.missed + 1) % MISSED
-        return not entry.missed
+            entry.missed = (entry.missed + 1) % MISSED
+            return not entry.missed
 
     def _put_first(self, key: Any, entry: SignatureEntry) -> None:
         """Try the callers of an entry before all others."""
@@ -251,19 +280,15 @@ class Traces:
         elif function is not None and hasattr(function, "site"):
             del function.site
 
-    def _trace(
-        self, parts: list[ArgumentLeaf], leaves: list[Any], structure: Any, compiles: bool = True
-    ) -> SignatureEntry:
+    def _trace(self, signed: Signed, compiles: bool = True) -> SignatureEntry:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""
         try:
-            return self._traced(parts, leaves, structure, compiles)
+            return self._traced(signed, compiles)
         except host.Unlearnt:
             if state.now.tracing:
                 raise  # the outermost trace has values
-        values = [signatures.as_value(p, x) for p, x in zip(parts, leaves, strict=True)]
-        args, kwargs = tree.unflatten(structure, values)
-        applied(self.f, args, kwargs)
-        return self._traced(parts, leaves, structure, compiles)
+        once.run_as_written(self.f, signed)
+        return self._traced(signed, compiles)
 
     def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:
         """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
@@ -271,12 +296,12 @@ class Traces:
         parts = [
             signatures.ArgumentLeaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)
         ]
-        return self._trace(parts, leaves, tree.flatten((tuple(leaves), {}))[1], compiles=False)
+        return self._trace(entries.Signed((), tree.flatten((tuple(leaves), {}))[1], parts, leaves), compiles=False)
 
-    def _traced(self, parts: list[ArgumentLeaf], leaves: list[Any], structure: Any, compiles: bool) -> SignatureEntry:
+    def _traced(self, signed: Signed, compiles: bool) -> SignatureEntry:
         """Run the function once on arguments without values."""
         now = state.now
-        before = new_number()
+        before, (_, structure, parts, leaves) = new_number(), signed
         arguments: list[Node] = []
         given = []
         for part, x in zip(parts, leaves, strict=True):
@@ -314,6 +339,12 @@ class Traces:
             # A tensor that a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small, now.lines = depth, start, small, lines
             set_in_context(MODE, mode)
+
+
+def _without_extents(key: tuple) -> tuple:
+    """A signature without extents: equal for calls that differ in these alone."""
+    structure, parts, *rest = key
+    return structure, [p if p[0] == "static" else (p[0], len(p[1]), *p[2:]) for p in parts], *rest
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -43,6 +43,8 @@ def value_of(node: Node) -> np.ndarray:
     next may depend on it.
     """
     now = state.now
+    if now.unseen and node.number >= now.unseen:
+        now.see()
     now.asked += 1
     if node.kind.out.flows:
         now.looked += 1

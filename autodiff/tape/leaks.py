@@ -33,15 +33,15 @@ from .node import Node
 from .record import ARGUMENT, state
 from .walk import reached
 
-__all__ = ["LOST", "check_leaves", "is_traced", "note_lost", "warn_of_lost"]
+__all__ = ["BARE", "LOST", "check_leaves", "is_traced", "note_lost", "warn_of_lost"]
 
 #: The most objects behind a leaf that are looked through.
 _LIMIT = 10_000
 #: Leaves that hold nothing.
-_BARE = (type(None), bool, int, float, complex, str, bytes)
+BARE = (type(None), bool, int, float, complex, str, bytes)
 #: Classes of objects that any object leads to, and that are not its own.
 _SHARED = (type, ModuleType)
-_NOTHING_OF_A_TRACE = (*_BARE, *_SHARED, Tensor)
+_NOTHING_OF_A_TRACE = (*BARE, *_SHARED, Tensor)
 
 
 def is_traced(node: Node, since: float = 0) -> bool:

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from .node import (
 from .walk import pending_size
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "Seen", "another",
     "argument", "asking", "force", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
     "of_its_own", "record", "record_again", "state", "use",
 ]
@@ -53,6 +54,10 @@ SMALL_LIMIT = 256
 
 _new = object.__new__
 _ref = weakref.ref
+
+
+class Seen(BaseException):
+    """A function of `jit` that runs as it is recorded has to be traced."""
 
 
 class Recording:
@@ -80,13 +85,14 @@ class Recording:
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
     lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
+    unseen    while a function of `jit` runs as it is recorded (`once`): nobody sees values of nodes from this number on
     updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
         "lines", "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start",
-        "tracing", "transforming", "updated",
+        "tracing", "transforming", "unseen", "updated",
     )
 
     def __init__(self) -> None:
@@ -111,6 +117,7 @@ class Recording:
         self.fixed: dict[Node, Any] = {}
         self.outside: float = 0
         self.inside: float = 0
+        self.unseen: float = 0
         self.updated: dict[int, weakref.ref] = {}
         self.most_updated = 256
 
@@ -121,6 +128,17 @@ class Recording:
             force(node)
         if node.value is not None and self.captures is not None:
             self.captures.setdefault(node, t)
+
+    def is_traced(self) -> bool:
+        """True in a trace.  A function that runs in the place of one is left: what is asked for differs there."""
+        if self.unseen:
+            self.see()
+        return self.tracing > 0
+
+    def see(self) -> NoReturn:
+        """Leave the function that runs as it is recorded; it may catch this, so that it is noted as well."""
+        self.unseen = math.inf
+        raise Seen
 
     def note_small(self, t: Tensor) -> None:
         """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""

@@ -31,6 +31,7 @@ from ..session import owned, tiers
 from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
+from .record import state
 
 if TYPE_CHECKING:
     from .program import Program
@@ -98,6 +99,11 @@ class Late:
 LATE: list[Late] = []
 
 
+def _patience() -> int:
+    """As configured; 0 in a function of `jit`, which compiles at once."""
+    return 0 if state.now.unseen else config.patience
+
+
 class Account:
     """The runs of a program or of parts without machine code of their own: how many, of how many operations, and their
     seconds."""
@@ -111,9 +117,9 @@ class Account:
 
     def why_now(self, ran: Sequence[Any]) -> str:
         """Why compiling pays by now; empty where it does not.   ran: what was run last"""
-        price, patience = prices.of(self.operations), config.patience
+        price, patience = prices.of(self.operations), _patience()
         if not patience:
-            return "patience was set to 0"
+            return "jit compiles at once" if config.patience else "patience was set to 0"
         if self.seconds >= price:
             return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
         pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
@@ -256,7 +262,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     since, found.known = max(0, known - found.known), known
     found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
     place, looks = int.from_bytes(program[:2], "little") % _MET, int.from_bytes(program[2:6], "little")
-    if found.met[place] == looks or not config.patience:
+    if found.met[place] == looks or not _patience():
         return False
     found.met[place] = looks
     return found.new > MANY
@@ -278,7 +284,7 @@ def tier_of(program: Program) -> Tier:
 def is_evaluated(program: Program) -> bool:
     """True if evaluating a program once is expected to take less than compiling it does."""
     is_small = prices.ELEMENT_S * program.size < prices.of(len(program.equations))
-    return config.patience != 0 and not program.has_regions and is_small
+    return _patience() != 0 and not program.has_regions and is_small
 
 
 def executable_of(program: Program) -> Any:

@@ -52,7 +52,8 @@ _KNOWN = frozenset(DTYPES.values())
 def is_plain(leaves: Sequence[Any]) -> bool:
     """True if a call comes from plain code: it then gets finished NumPy arrays."""
     now = state.now
-    return not now.tracing and not now.transforming and not any(isinstance(x, AbstractTensor) for x in leaves)
+    is_inside = now.tracing or now.unseen or now.transforming
+    return not is_inside and not any(isinstance(x, AbstractTensor) for x in leaves)
 
 
 def array_of(x: Any) -> np.ndarray:

@@ -62,8 +62,8 @@ def backward(
     """
     try:
         now = state.now
-        if now.tracing:
-            _refuse_in_trace()
+        if now.tracing or now.unseen:
+            _refuse_in_trace(now)
         ask: Ask | None = None
         is_plain = inputs is None and not create_graph and not is_watching()
         if isinstance(tensors, Tensor):
@@ -143,7 +143,9 @@ def cotangents_for(results: Sequence[Tensor], given: Any, name: str, parameter: 
     return found
 
 
-def _refuse_in_trace() -> None:
+def _refuse_in_trace(now: Recording) -> None:
+    if now.unseen:
+        now.see()
     raise GradientError(
         "backward() inside a traced function: .grad belongs to no trace\n"
         f"  called at {caller()}\n"

@@ -58,6 +58,8 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     targets, structure = tree.flatten(xs)
     live = []
     if not create_graph:
+        if state.now.unseen:
+            state.now.see()  # a trace has no values to compute with
         if grad_outputs is not None:
             given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
         if all([isinstance(x, Tensor) for x in targets]):

@@ -21,8 +21,9 @@ from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
 from ..tape.known import NODES, Ask
-from ..tape.leaves import constant
+from ..tape.leaves import constant, leaf
 from ..tape.node import Node
+from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
@@ -67,6 +68,9 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
                 gradients = _computed(value, seed, a.leaves, aux_leaves)
                 out = plain(value)
                 aux_leaves = plain_results(aux_leaves)
+            elif state.now.unseen and _is_of_its_own(value, a.leaves):
+                gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
+                out = leaf(data(value.node))
             else:
                 gradients, out = _recorded(value, seed, a.leaves)
             if has_aux:
@@ -77,6 +81,11 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
             raise
 
     return value_and_gradient
+
+
+def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
+    """True if nothing outside of the function that made a value can be differentiated through it."""
+    return not state.now.transforming and not tracks_outside(history([value.node]), {t.node for t in leaves})
 
 
 def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:

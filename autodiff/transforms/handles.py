@@ -52,7 +52,7 @@ def _warn_not_kept() -> None:
 
 def _set_grad(t: Tensor, value: Any) -> None:
     identity = t.node.leaf or t.node.retained
-    if state.now.tracing:
+    if state.now.is_traced():
         raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
     if identity is None:
         raise GradientError(

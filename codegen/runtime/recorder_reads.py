@@ -110,7 +110,7 @@ def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
 def value_here(x: ptr, refuses_gradients: bool) -> ptr:
     """The array of a computed value, counted as an ask, borrowed; null with an exception, or PYTHON."""
     now = recording_here()
-    if now is None:
+    if now is None or now.unseen is not tape.zero:
         return ptr(PYTHON)
     was_asked = False
     was_given = False
@@ -305,7 +305,7 @@ def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
     if value is tape.none:
         now = recording_here()
         leaf = leaf_of(x)
-        if leaf is not None and now is not None and now.tracing is tape.zero:
+        if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
             inc(value)
             exchange(ptr[ptr](leaf) + GRAD, value)
             return 0

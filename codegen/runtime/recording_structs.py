@@ -130,6 +130,7 @@ class RawRecording(Struct):
     start: ptr
     tracing: ptr
     transforming: ptr
+    unseen: ptr
 
 
 class RawMode(Struct):
