@@ -139,7 +139,7 @@ def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(mo
     import autodiff as ad
 
     began, begun = [], set()
-    for room, make in ((orders, "orders_of"), (fourier, "fourier_of")):
+    for room, make in ((orders, "order_of"), (fourier, "fourier_of")):
         monkeypatch.setattr(room, "begin", lambda node, begin=room.begin: (began.append(node), begin(node))[1])
         made = getattr(room, make)
 
