@@ -10,7 +10,6 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import record
 from . import engine, objects
-from .ahead import Ahead
 from .cost import ORDERED
 from .engine import MachineCode
 from .launcher import Share
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 else:
     order_rows = later("codegen.runtime.order_rows")
 
-__all__ = ["OrderStep", "begin", "is_native", "order_of", "text_of"]
+__all__ = ["OrderStep", "is_native", "order_of", "text_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -50,7 +49,7 @@ def order_of(node: Node) -> OrderStep:
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows, flip = (x.aval.size // n if n else 0), -1 if falls else 0
-    code = _code(dtype_name(x.aval.dtype), node.op.lower.of_elements).result()["order"]
+    code = _code(dtype_name(x.aval.dtype), node.op.lower.of_elements)
     extents = (n, inner, flip)
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
         least = lowering.COLUMNS if inner > 1 else 1
@@ -59,14 +58,9 @@ def order_of(node: Node) -> OrderStep:
     return OrderStep(code, (*extents, 0, rows), None)
 
 
-def begin(node: Node) -> None:
-    """Have its code made beside the caller."""
-    _code(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
-
-
-def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, MachineCode]]:
+def _code(dtype: str, of_elements: bool) -> MachineCode:
     words = {"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}
-    return objects.begun(words, lambda _: _text(dtype, of_elements, objects.native_module()))
+    return objects.named(words, lambda _: _text(dtype, of_elements, objects.native_module()))["order"]
 
 
 def text_of(node: Node, module: Translation) -> str:
