@@ -99,7 +99,6 @@ def inspected(inspection: Any) -> dict[str, Any]:
     stages = inspection.stages
     recorded: Graph = stages.recorded
     program = stages.program
-    stages.begin()
     sources = _Sources([recorded, *_bodies(recorded)])
     names = by_origin(recorded)
     nodes = graph_data(recorded, sources.told)

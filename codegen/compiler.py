@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from .runtime.kernels import KernelTable
 
 if TYPE_CHECKING:
     from .families import Families
-    from .program import BufferProgram, Gemm, HostCall
+    from .program import BufferProgram
     from .runtime.executable import Executable
     from .runtime.stages import Stages
     from .sized import SizedGraph
@@ -139,7 +139,6 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     if modes.debug_info:  # it has no lines
         return None
     with lock, Paused():
-        engine.begin()
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
         store.compiles += made is not None
     return made
@@ -177,9 +176,8 @@ def _made(graph: Graph, name: str) -> Executable:
             if found:
                 return executable.of(found)
         if is_first:
-            engine.begin()
             store.first.append(graph)
-        program, loaded = known or (make_program(graph, _begin), None)
+        program, loaded = known or (make_program(graph), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
     return executable(program, _kernels, loaded, keep)
@@ -195,19 +193,10 @@ def is_known(graph: Graph) -> bool:
     return _key_of(graph) in store.executables
 
 
-def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> BufferProgram:
-    """The program of a graph, as data: the passes, then fusion and storage.
-
-    begin   is given the products, orders and transforms among its steps, as soon as they are known
-    """
-    made: BufferProgram = _making("passes.plan").plan(_making("passes").optimize(graph), begin=begin)
+def make_program(graph: Graph) -> BufferProgram:
+    """The program of a graph, as data: the passes, then fusion and storage."""
+    made: BufferProgram = _making("passes.plan").plan(_making("passes").optimize(graph))
     return made
-
-
-def _begin(works: list[Gemm | HostCall]) -> None:
-    """Have LLVM make what such steps need while Python goes on planning."""
-    if works:
-        _making("runtime.executable").begin(works)
 
 
 def stages(graph: Graph) -> Stages:

@@ -191,20 +191,6 @@ def test_a_first_large_product_makes_no_launcher():
     assert "codegen.runtime.early" in modules_after(program)
 
 
-def test_llvm_begins_with_products_before_what_builds_loops_is_imported():
-    program = (
-        "import sys, autodiff as ad, numpy as np\n"
-        "from codegen.runtime import products\n"
-        "begin, seen = products.begin, []\n"
-        "products.begin = lambda gemms: (seen.append(set(sys.modules)), begin(gemms))\n"
-        "x = np.ones((20, 20))\n"
-        "assert ad.grad(lambda x: ad.sum(ad.tanh(x @ x)))(x).shape == x.shape\n"
-        "later = {'codegen.passes.drafts', 'codegen.kernel.build', 'codegen.runtime.share', 'codegen.emit.tiles'}\n"
-        "assert not later & seen[0] and later <= set(sys.modules)\n"
-    )
-    assert "codegen.passes.drafts" in modules_after(program)
-
-
 def test_an_index_outside_is_found_at_the_first_call_too():
     program = (
         "import autodiff as ad, numpy as np\n"

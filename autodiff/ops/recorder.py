@@ -100,12 +100,12 @@ class Front:
     def _replace_operators(self) -> None:
         recorder, known = self.recorder, self.operators
         for word, function in BINARY.items():
-            make = recorder.power if word == "pow" else recorder.binary
+            sort = "power" if word == "pow" else "binary"
             name, mirrored = f"__{word}__", f"__r{word}__"
             if word not in known:
                 either, wanted = _either(name, mirrored), None if word == "pow" else ALL
                 learner = self._learner(function, _table(function), either, wanted)
-                known[word] = make(learner.table, learner.slow, learner.unknown)
+                known[word] = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             for one in (name, mirrored):
                 self._replace(AbstractTensor, one, _example(one), known[word])
             update = f"__i{word}__"
@@ -113,12 +113,12 @@ class Front:
                 python = vars(Tensor)[update]
                 known[update] = 0 if word == "pow" else recorder.in_place(known[word], python, python.rebound)
             self._replace(Tensor, update, _example(update), known[update])
-        for number, (word, function) in enumerate((COMPARISONS | PREFIX).items()):
+        for word, function in (COMPARISONS | PREFIX).items():
             name = f"__{word}__"
             if word not in known:
                 learner = self._learner(function, _table(function), AbstractTensor.__dict__[name])
-                told = learner.table, learner.slow, learner.unknown
-                known[word] = recorder.comparison(number, *told) if word in COMPARISONS else recorder.unary(*told)
+                sort = "compare" if word in COMPARISONS else "unary"
+                known[word] = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             self._replace(AbstractTensor, name, _example(name), known[word])
 
     def _replace_calls(self) -> None:
@@ -179,7 +179,8 @@ class Front:
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
         example = vars(MappingProxyType)["__getitem__"]
-        return native.wrapper(AbstractTensor, example, "__getitem__", self.recorder.subscript(table, slow, unknown))
+        address = self.recorder.site("subscript", table, slow, unknown)
+        return native.wrapper(AbstractTensor, example, "__getitem__", address)
 
     def _assignment(self) -> Any:
         """`x[key] = value`, in the same way."""
@@ -201,7 +202,7 @@ class Front:
                 if found is not None and _runs_own(index_update, (old, key, value)):
                     _learn_pattern(table, age, *found)
 
-        address = self.recorder.assignment(table, slow, unknown)
+        address = self.recorder.site("assign", table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
 
     def _replace_reads(self) -> None:

@@ -59,7 +59,7 @@ class Profile:
     seconds     of the whole block
     phases      seconds by phase, of the thread that took the profile: tracing, rules, passes, writing LLVM, LLVM,
                 linking, NumPy (programs that are evaluated at first), running, and "Python", which is all else
-    others      the same of threads beside it, which compile ahead
+    others      the same of threads beside it
     kernels     `KernelTime` each, the longest first
     lines       seconds of running by line of the user's program;  rules: by derivative rule
     limits      measured limits of this machine

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ..ir import Aval, Graph, Node, inherit
 from ..kernel.edges import Axes, Probed
 from ..lazily import later
-from ..lowering import Fourier, Order
-from ..program import BufferProgram, Gemm, HostCall, Step
+from ..program import BufferProgram, Step
 from ..records import record
 from ..symbols import is_watched
 from .pipeline import optimize
-from .prepare import computed_by, gemm_of, prepare
+from .prepare import prepare
 from .recur import separate
 from .rewrites import choose, inner, sorts
 from .storage import Pack, place_buffers
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from .in_place import Draft
 else:
     complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
-    drafts = later("codegen.passes.drafts")  # when there is work for LLVM, it is begun before
+    drafts = later("codegen.passes.drafts")
 
 __all__ = ["REWRITES", "Planned", "place", "plan", "planned", "rewritten"]
 
@@ -75,22 +74,16 @@ class Planned:
     shares: dict[Node, Node]
 
 
-#: Called with the products, orders and transforms that will be steps as soon as they are known.
-Begin = Callable[[list[Gemm | HostCall]], None]
-
-
 def plan(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
-    bodies: dict[Any, BufferProgram] | None = None,
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None
 ) -> BufferProgram:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
-    begin     is told what there is besides kernels, for this graph and for each of those bodies
     bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
     """
-    return place(planned(graph, prefix, is_body=is_body, begin=begin, bodies=bodies))
+    return place(planned(graph, prefix, is_body=is_body, bodies=bodies))
 
 
 def place(found: Planned, pack: Pack | None = None) -> BufferProgram:
@@ -116,8 +109,7 @@ def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]
 
 
 def planned(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None,
-    bodies: dict[Any, BufferProgram] | None = None,
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None
 ) -> Planned:
     """The steps of the program that computes a graph."""
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
@@ -125,11 +117,7 @@ def planned(
         graph = rewrite(graph)
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
-    if begin is not None:
-        gemms = [gemm_of(node, product) for node, product in prepared.products.items() if product.is_step(node)]
-        others = [n for n in prepared.graph.nodes if isinstance(n.op.lower, Fourier | Order)]
-        begin([*gemms, *[HostCall(computed_by(node)) for node in others]])
-    planner = functools.partial(_body_planner, begin, {} if bodies is None else bodies)
+    planner = functools.partial(_body_planner, {} if bodies is None else bodies)
     steps, shares = drafts.drafted(prepared, probed, prefix, planner)
     if is_body:
         from .nests import merged  # bodies of loops only
@@ -140,14 +128,14 @@ def planned(
     return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals, shares)
 
 
-def _body_planner(begin: Begin | None, bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:
+def _body_planner(bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:
     """A function that makes the programs of a loop or branch, with names of their own for kernels."""
 
     def planner(body: Graph, letter: str) -> BufferProgram:
         key = None if is_watched() or any([n.origins for n in body.nodes]) else body.key
         found = bodies.get(key)
         if found is None:
-            found = plan(optimize(body), prefix + letter, is_body=True, begin=begin, bodies=bodies)
+            found = plan(optimize(body), prefix + letter, is_body=True, bodies=bodies)
             if key is not None:
                 bodies[key] = found
         return found

@@ -6,8 +6,8 @@
 and `compile` is both.  A `MachineCode` owns what it linked: whoever may still call an address of it must hold
 it, because unloading code that somebody calls ends the process.
 
-LLVM is loaded when it is first needed.  It is thread safe where threads have nothing in common: each takes a
-`_Compiler` of its own.  So modules can be compiled beside each other (`ahead`).
+LLVM is loaded when it is first needed, and works on one module at a time (`_Compiler`): on a stack that is deep enough
+(`deeply`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
-from ..forks import held_over_fork
+from ..forks import held_over_fork, renewed_in_child
 from ..garbage import Paused
 from ..lazily import imported
 from ..modes import modes
 from . import elf, machine
-from .ahead import Ahead, deeply
 from .disk import FORMAT, blake2b, default
 from .llvm import is_loaded, library, library_file, version
 
 __all__ = [
-    "CompileError", "MachineCode", "Passes", "assembly_text", "begin", "compile", "exported_names", "joined", "link",
+    "CompileError", "MachineCode", "Passes", "assembly_text", "compile", "deeply", "exported_names", "joined", "link",
     "object_of", "optimized_text", "target_features", "target_key",
 ]  # fmt: skip
 
@@ -135,9 +134,9 @@ def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[
 
 
 def _object_of(text: str, passes: Passes) -> tuple[bytes, tuple[str, ...]]:
-    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
+    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
         try:
-            found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
+            found = library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
     return found, exported_names(text)
@@ -195,14 +194,14 @@ def joined(
 
 def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's LLVM text after the passes."""
-    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
+    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
         return library().text(module)
 
 
 def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's assembly for this machine."""
-    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
-        return library().emitted(compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
+    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
+        return library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
 
 
 def target_key() -> tuple[str, ...]:
@@ -265,7 +264,7 @@ def _spared(text: str) -> list[str]:
 
 
 class _Compiler:
-    """A compiler of one module at a time: machines and passes are for one thread."""
+    """A compiler of one module at a time: machines and passes are for one thread, which holds the lock."""
 
     def __init__(self) -> None:
         self.lock = held_over_fork(threading.RLock())
@@ -290,10 +289,6 @@ class _Compiler:
         library().spare(module, _spared(text))
         return module
 
-    def set_up(self) -> None:
-        """Make now what kernels need."""
-        self._pipeline(_VECTORS)
-
     def _pipeline(self, passes: tuple[str, ...]) -> Any:
         """Made once: llvmlite never frees 10 KB of each."""
         if passes not in self._pipelines:
@@ -301,35 +296,7 @@ class _Compiler:
         return self._pipelines[passes]
 
 
-#: As many modules can be compiled at once.
-_compilers = [_Compiler() for _ in range(4)]
-
-
-_begun: list[Ahead[None]] = []
-
-
-def begin() -> None:
-    """Load LLVM beside what the caller does next: it takes some 8 ms, hardly any of them Python's."""
-    if not _begun:
-        _begun.append(Ahead(_set_up))
-
-
-def _set_up() -> None:
-    with _compiler() as compiler:
-        compiler.set_up()
-
-
-@contextmanager
-def _compiler() -> Iterator[_Compiler]:
-    """A compiler that nobody else uses meanwhile."""
-    found = next((c for c in _compilers if c.lock.acquire(blocking=False)), None)
-    if found is None:
-        found = _compilers[0]
-        found.lock.acquire()
-    try:
-        yield found
-    finally:
-        found.lock.release()
+_compiler = _Compiler()
 
 
 #: Modules that share a linker.
@@ -347,6 +314,55 @@ def _present_linker() -> Any:
     holds its linker, which goes with the last of them.
     """
     if next(_linked) % _PER_LINKER == 0:
-        machine = _compilers[0].machine(2)  # asked for its target only, which may be done while it is in use
+        machine = _compiler.machine(2)  # asked for its target only, which may be done while it is in use
         _linkers[:] = [library().linker(machine, is_near=_IS_NEAR)]
     return _linkers[0]
+
+
+# ------------------------------------------------------------ threads with small stacks
+
+#: LLVM needs between 64 and 96 KB of stack for a sort of rows (Zen 4), and more for what is nested more deeply.  A
+#: program of many threads may say (`threading.stack_size`) that each has less than the system's 8 MB.
+_ENOUGH, _DEEP = 1 << 20, 8 << 20
+
+_Made = TypeVar("_Made")
+_starting = renewed_in_child(globals(), "_starting")
+
+
+class _Deep(threading.Thread):
+    """A thread with a deep stack, whatever new threads have."""
+
+    def start(self) -> None:
+        with _starting:
+            before = threading.stack_size(_DEEP)  # it gives what was said before
+            try:
+                if before == 0 or before >= _ENOUGH:
+                    threading.stack_size(before)
+                super().start()
+            finally:
+                threading.stack_size(before)
+
+
+def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """`make(*arguments)`, in another thread, which is waited for, where the stack of this one may be small."""
+    me = threading.current_thread()
+    if isinstance(me, _Deep) or me is threading.main_thread():
+        return make(*arguments)
+    made: list[_Made] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            made.append(make(*arguments))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = _Deep(target=work, name="autodiff compiles")
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads
+        return make(*arguments)
+    thread.join()
+    if raised:
+        raise raised.pop()
+    return made[0]

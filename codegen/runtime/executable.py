@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -70,20 +70,7 @@ else:
     segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
 
-__all__ = ["Executable", "Pieces", "SlotLayout", "begin", "step_times"]
-
-
-def begin(works: Iterable[Gemm | HostCall]) -> None:
-    """Make the code that these need besides kernels, and that is not there, beside what the caller does next if there
-    is a second processor: it is the same for many programs."""
-    works = list(works)
-    if gemms := [work for work in works if isinstance(work, Gemm)]:
-        products.begin(gemms)
-    for work in works:
-        if isinstance(work, HostCall):
-            for room in (orders, fourier):
-                if room.is_native(work.node):
-                    room.begin(work.node)
+__all__ = ["Executable", "Pieces", "SlotLayout", "step_times"]
 
 
 class Executable:
@@ -108,9 +95,6 @@ class Executable:
     ) -> None:
         """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        works = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm | HostCall)]
-        if works:
-            begin(works)
         found = loaded or _loaded(program, kernels)
         layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Owning)])
@@ -271,20 +255,15 @@ def _loaded(program: BufferProgram, kernels: KernelTable) -> Pieces:
     """All machine code of a program."""
     parts: dict[int, list[KernelPiece]] = {}
     nests: dict[int, NestText] = {}
-    in_parts = _gather(program, parts, nests)
-    if in_parts:
-        loops.begin(in_parts)
+    _gather(program, parts, nests)
     functions = [part.function for found in parts.values() for part in found]
     native = kernels.load([*functions, *[nest.emitted for nest in nests.values()]])
     native.update({number: native[id(nest.emitted)] for number, nest in nests.items()})
     return Pieces(parts, native, {number: nest.numbers for number, nest in nests.items()})
 
 
-def _gather(
-    program: BufferProgram, parts: dict[int, list[KernelPiece]], nests: dict[int, NestText]
-) -> list[Loop | Branch | While]:
-    """Collect what is compiled for a program and what runs inside of it; gives the nests that are not one function."""
-    in_parts: list[Loop | Branch | While] = []
+def _gather(program: BufferProgram, parts: dict[int, list[KernelPiece]], nests: dict[int, NestText]) -> None:
+    """Collect what is compiled for a program and what runs inside of it."""
     for step in program.steps:
         if isinstance(step.work, Kernel):
             parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
@@ -294,10 +273,8 @@ def _gather(
             if nest is not None:
                 nests[id(step.work)] = nest
                 continue
-            in_parts.append(step.work)
             for _, body, _ in bodies(step.work):
-                in_parts += _gather(body, parts, nests)
-    return in_parts
+                _gather(body, parts, nests)
 
 
 class _Code(NamedTuple):
@@ -336,10 +313,9 @@ def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Owning | segme
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
-                return [
-                    _Owning(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
-                    for order in orders.orders_of(node, len(slots))
-                ]
+                order = orders.order_of(node)
+                address = order.code.address("order")
+                return [_Owning(NativeStep(address, slots, order.extents, order.share), (order,))]
             if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
                 found, address = lapack.decomposition_of(node)
                 return [_Owning(NativeStep(address, slots, found.extents), (found,))]

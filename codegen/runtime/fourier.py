@@ -17,7 +17,6 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import NamedTuple, record
 from . import fourier_numbers, memory, objects
-from .ahead import Ahead
 from .cost import transformed
 from .engine import MachineCode
 from .fourier_numbers import LANES, PRIMES, parts, radices
@@ -30,7 +29,7 @@ else:
     fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-__all__ = ["FourierStep", "begin", "fourier_of", "is_native"]
+__all__ = ["FourierStep", "fourier_of", "is_native"]
 
 #: From so many operations on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -121,7 +120,7 @@ class _RowsPlan:
     def _passes(self, n: int, dtype: np.dtype) -> int:
         words, s = [], 1
         for radix in radices(n) or ():
-            m, code = n // (s * radix), _pass(dtype, radix).result()["fourier_pass"]
+            m, code = n // (s * radix), _pass(dtype, radix)
             words += [code.address("fourier_pass"), m, s, self._placed(fourier_numbers.factors(radix, m, dtype))]
             self.passes.append(code)
             s *= radix
@@ -163,7 +162,7 @@ def fourier_of(node: Node) -> FourierStep:
     memory.new(node.aval)
     shape, kind = _shape(node), node.op.lower.kind
     plan = _RowsPlan(shape, kind == "whole" or (kind == "complex" and node.keywords["inverse"]))
-    code, words = _code(shape).result()["fourier"], memory.address_of(plan.words)
+    code, words = _code(shape), memory.address_of(plan.words)
     rows, work = shape.rows, transformed(max(shape.n, shape.length), 1)
     if rows > 1 and work * rows >= _SHARED:
         chunk = max(1, min(_CHUNK // work, rows // 2))
@@ -173,26 +172,17 @@ def fourier_of(node: Node) -> FourierStep:
     return FourierStep(code, (words, 0, rows), None, plan)
 
 
-def begin(node: Node) -> None:
-    """Have its code made beside the caller."""
-    shape = _shape(node)
-    _code(shape)
-    for n in shape.extents:
-        for radix in radices(n) or ():
-            _pass(shape.dtype, radix)
-
-
-def _code(shape: _Shape) -> Ahead[dict[str, MachineCode]]:
+def _code(shape: _Shape) -> MachineCode:
     name = dtype_name(shape.dtype)
     if shape.length:
-        return _begun("fourier", f"transforms of rows, one by one, of {name}", lambda: fourier_rows.rows_of(name, 1))
-    return _begun("fourier", f"transforms of rows side by side of {name}", lambda: fourier_rows.rows_of(name, LANES))
+        return _made("fourier", f"transforms of rows, one by one, of {name}", lambda: fourier_rows.rows_of(name, 1))
+    return _made("fourier", f"transforms of rows side by side of {name}", lambda: fourier_rows.rows_of(name, LANES))
 
 
-def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, MachineCode]]:
+def _pass(dtype: np.dtype, radix: int) -> MachineCode:
     name = dtype_name(dtype)
-    return _begun("fourier_pass", f"pass {radix} of {name}", lambda: fourier_passes.pass_of(name, radix))
+    return _made("fourier_pass", f"pass {radix} of {name}", lambda: fourier_passes.pass_of(name, radix))
 
 
-def _begun(name: str, said: str, function: Callable[[], Routine]) -> Ahead[dict[str, MachineCode]]:
-    return objects.begun({name: said}, lambda _: objects.native_module().text([function()]))
+def _made(name: str, said: str, function: Callable[[], Routine]) -> MachineCode:
+    return objects.named({name: said}, lambda _: objects.native_module().text([function()]))[name]

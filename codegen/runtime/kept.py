@@ -140,9 +140,6 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
     if entry is None:
         return None
     inputs, outputs, offsets, workspace, steps, is_long, operations = marshal.loads(entry.object_bytes)
-    gemms = [Gemm(*fields) for kind, fields, *_ in steps if kind == "product"]
-    if gemms:
-        products.begin(gemms)
     found = kernels.kept([name for kind, name, *_ in steps if kind == "kernel"], disk)
     if found is None:
         return None

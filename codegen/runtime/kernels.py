@@ -2,8 +2,7 @@
 
 A kernel's text without its name is its identity, so graphs share kernels, and another graph of the
 same shape of loops costs no LLVM.  What a graph misses is looked for on disk; what is not there either
-is compiled as one module, because a module costs a link and three memory maps however small it is; or, where
-that takes long, as two beside each other.
+is compiled as one module, because a module costs a link and three memory maps however small it is.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from ..lazily import imported, later
 from ..modes import modes
 from ..records import record
 from . import engine, objects
-from .ahead import Ahead, gains
 from .cache import LRU
 from .disk import DiskCache
 from .engine import Passes
@@ -100,9 +98,9 @@ class KernelTable:
         if disk:
             self._from_disk(disk, missing, found)
         if missing:
-            for code in _compiled([dict(part) for part in _parts(missing)], disk, features):
-                self.compiled_modules += 1
-                self._keep(code, found)
+            text = emit.module_of(list(missing.values()), features)
+            self._keep(objects.made(list(missing), text, disk, None, Passes.VECTORS), found)
+            self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
 
     def _known(self, key: str) -> NativeKernel | None:
@@ -175,34 +173,6 @@ def _outline(function: NestFunction | Emitted) -> Hashable:
     if isinstance(function, emit.Emitted):
         return function.text
     return len(function.arguments), len(function.body.operations), len(function.writes)
-
-
-#: Kernels of so many characters take LLVM some 20 ms.
-_LONG = 40_000
-
-
-def _parts(missing: dict[str, Emitted]) -> list[list[tuple[str, Emitted]]]:
-    """The kernels by module: all in one, or in two of about the same length."""
-    parts: list[list[tuple[str, Emitted]]] = [[]]
-    if len(missing) > 1 and sum([len(e.text) for e in missing.values()]) >= _LONG and gains():
-        parts.append([])
-    lengths = [0, 0]
-    for key, emitted in sorted(missing.items(), key=lambda pair: -len(pair[1].text)):
-        shortest = min(range(len(parts)), key=lengths.__getitem__)
-        parts[shortest].append((key, emitted))
-        lengths[shortest] += len(emitted.text)
-    return parts
-
-
-def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features: str) -> list[engine.MachineCode]:
-    """Code of each part; the last is made here, the others beside it."""
-
-    def made(part: dict[str, Emitted]) -> engine.MachineCode:
-        text = emit.module_of(list(part.values()), features)
-        return objects.made(list(part), text, disk, None, Passes.VECTORS)
-
-    others = [Ahead(functools.partial(made, part)) for part in parts[:-1]]
-    return [made(parts[-1]), *[other.result() for other in others]]
 
 
 def text_of(function: NestFunction) -> str:

@@ -92,8 +92,8 @@ def decomposition_of(node: Node) -> tuple[Decomposition, int]:
 
 
 def _code(routine: str, dtype: str) -> MachineCode:
-    return objects.begun(
+    return objects.named(
         {routine: f"{routine} {dtype}"},
         lambda _: decompositions.text(objects.native_module(), routine, dtype),
         imports={FLUSHING: modes.flushing_at},
-    ).result()[routine]
+    )[routine]

@@ -14,7 +14,7 @@ loops handle signals.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..emit.debug import PlaceOf
@@ -23,10 +23,9 @@ from ..ir import Aval
 from ..kernel.nest import Operation, Value
 from ..lazily import later
 from ..modes import FLUSHING, modes
-from ..program import Branch, BufferProgram, HostCall, Kernel, Loop, Place, While, aligned, bodies, every_step
+from ..program import Branch, BufferProgram, Kernel, Loop, Place, While, aligned
 from ..symbols import typical
 from . import engine, objects
-from .ahead import Ahead, gains
 from .cost import work_of
 from .launcher import NativeStep, StepTable
 from .memory import words
@@ -38,7 +37,7 @@ else:
     loop_runs = later("codegen.runtime.loop_runs")
     run_steps = later("codegen.runtime.run_steps")
 
-__all__ = ["LoopTable", "NativeBody", "begin", "blocks_of", "table_of", "whole"]
+__all__ = ["LoopTable", "NativeBody", "blocks_of", "table_of", "whole"]
 
 #: Kernels of one function: LLVM's time grows with it.
 _MOST = 64
@@ -123,10 +122,9 @@ def _imports() -> dict[str, int]:
 _FUNCTIONS = {Loop: "run_loop", Branch: "run_branch", While: "run_while"}
 
 
-def _code(name: str) -> Ahead[dict[str, engine.MachineCode]]:
-    """The code of `i32 name(ptr pointers, ptr numbers)`, made beside the caller."""
-    said = f"{name} in native Python"
-    return objects.begun({name: said}, lambda _: loop_runs.text(objects.native_module(), name), imports=_imports())
+def _code(name: str) -> engine.MachineCode:
+    """The code of `i32 name(ptr pointers, ptr numbers)`."""
+    return objects.typed(name, lambda module: loop_runs.text(module, name), imports=_imports())
 
 
 class NativeBody(NamedTuple):
@@ -165,20 +163,8 @@ class LoopTable:
 
     def step(self, slots: tuple[int, ...]) -> NativeStep:
         """The step on these slots."""
-        address = _code(self.function).result()[self.function].address(self.function)
+        address = _code(self.function).address(self.function)
         return NativeStep(address, slots, tuple(self.numbers))
-
-
-def begin(nests: Iterable[Loop | Branch | While]) -> None:
-    """Have made meanwhile what their steps call, where nothing inside calls Python."""
-    if gains():
-        for name in {_FUNCTIONS[type(nest)] for nest in nests if not _calls_hosts(nest)}:
-            _code(name)
-
-
-def _calls_hosts(nest: object) -> bool:
-    steps = [step for _, body, _ in bodies(nest) for step, _, _ in every_step(body)]
-    return any(isinstance(step.work, HostCall) for step in steps)
 
 
 def table_of(

@@ -2,8 +2,7 @@
 
     compiled(text, imports)     code of a whole module: the launcher, say
     named(words, write)         code of functions that this version of the library writes: products, orders, transforms
-    begun(words, write)         the same, made beside the caller
-    typed(name, write)          code of a module of native Python, which is translated where it is on disk nowhere
+    typed(name, write)          one function of native Python, which is translated where it is on disk nowhere
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -12,13 +11,11 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from . import engine
-from .ahead import Ahead
 from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import CompileError, MachineCode, Passes
 from .machine import package_identity
@@ -27,12 +24,12 @@ if TYPE_CHECKING:
     from ..native import Translation
 
 __all__ = [
-    "VERSION", "begun", "compiled", "key_of", "loaded", "made", "named", "native_module", "typed",
+    "VERSION", "compiled", "key_of", "loaded", "made", "named", "native_module", "typed",
 ]  # fmt: skip
 
 #: Code of functions by what says all of them.  It is never unloaded: steps have its addresses to the end of the
 #: process, threads sleep in it.
-_begun: dict[tuple, Ahead[dict[str, MachineCode]]] = {}
+_named: dict[tuple, dict[str, MachineCode]] = {}
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -56,11 +53,21 @@ def named(
     passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
 ) -> dict[str, MachineCode]:
-    """The code that has each of these functions; those that are on disk nowhere are made together.
+    """The code that has each of these functions, made once in a process; those that are on disk nowhere are made
+    together.
 
     words   for each function, by name, what says all of it
     write   the text of a module of such functions
     """
+    key = (*words.items(), passes, _has_checks())
+    found = _named.get(key)
+    return _named.setdefault(key, _found(words, write, passes, imports)) if found is None else found
+
+
+def _found(
+    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes, imports: Mapping[str, int] | None
+) -> dict[str, MachineCode]:
+    """The code of functions, from disk or from LLVM."""
     disk = default()
     identity = package_identity("codegen") if disk else None
     if disk is None or identity is None:
@@ -88,8 +95,7 @@ def typed(
     name    of a function that it exports
     write   the text of the module
     """
-    words = {name: f"{name} in native Python"}
-    return _kept(words, lambda _: write(native_module()), passes, imports, is_beside=False).result()[name]
+    return named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
 
 
 def native_module() -> Translation:
@@ -101,36 +107,6 @@ def native_module() -> Translation:
 
 def _has_checks() -> bool:
     return os.environ.get("AUTODIFF_NATIVE_CHECKS", "0") == "1"
-
-
-def begun(
-    words: Mapping[str, str],
-    write: Callable[[Sequence[str]], str],
-    passes: Passes = Passes.VECTORS,
-    imports: Mapping[str, int] | None = None,
-) -> Ahead[dict[str, MachineCode]]:
-    """The result of `named`, made beside the caller, once in a process."""
-    return _kept(words, write, passes, imports, is_beside=True)
-
-
-def _kept(
-    words: Mapping[str, str],
-    write: Callable[[Sequence[str]], str],
-    passes: Passes,
-    imports: Mapping[str, int] | None,
-    *,
-    is_beside: bool,
-) -> Ahead[dict[str, MachineCode]]:
-    key = (*words.items(), passes, _has_checks())
-    found = _begun.get(key)
-    if found is None:
-        if is_beside and default():
-            # Here it takes .7 ms to look at 330 files: in another thread, beside one that runs Python and with a wait
-            # for the interpreter after each, 25.
-            package_identity("codegen")
-        made = Ahead(functools.partial(named, words, write, passes, imports), is_beside=is_beside)
-        found = _begun.setdefault(key, made)
-    return found
 
 
 def loaded(

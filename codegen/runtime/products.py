@@ -1,6 +1,6 @@
 """Matrix products: which native step does a `Gemm`, and how threads share it.
 
-    product_step(gemm) -> its function, extents, share        begin(gemms)  its code is made meanwhile
+    product_step(gemm) -> its function, extents, share
 
 Own code for all of it, rather than a BLAS: it is as fast as OpenBLAS or faster (`product_tiles`); its tiles run on the
 threads of all other loops instead of on a second set, which fights them for the processors and collapses when one is
@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..emit.target import Target
-from ..forks import held_over_fork
 from ..lazily import later
 from ..program import Gemm
 from ..records import record, replace
 from ..symbols import Symbol
 from . import engine, objects
-from .ahead import Ahead, gains
 from .launcher import Share
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
-__all__ = ["EXTENTS", "ProductStep", "Tile", "begin", "form_of", "product_step", "text_of"]
+__all__ = ["EXTENTS", "ProductStep", "Tile", "form_of", "product_step", "text_of"]
 
 #: The extents after the address of the tile's words, in order: the fields of `product_steps.ProductExtents`.
 EXTENTS = (
@@ -82,18 +79,10 @@ class ProductStep:
     share: Share | None
 
 
-def begin(gemms: Iterable[Gemm]) -> None:
-    """Make what these products will need and is not there, beside what the caller does next."""
-    if gains():
-        _step()
-        cases = [_case(gemm)[1:] for gemm in gemms]
-        _codes_of([(tile, name) for extents, tile in cases for name in _names(extents, tile)])
-
-
 def product_step(gemm: Gemm) -> ProductStep:
     """The native step for this product."""
     is_swapped, extents, share, tile = _form(gemm)
-    code = _step().result()["product"]
+    code = objects.typed("product", lambda module: module.text([product_steps.product]))
     codes, words = _loaded_for(tile, _names(extents, tile))
     extents = (ctypes.addressof(words), *extents)
     return ProductStep(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
@@ -308,11 +297,10 @@ def _vector_columns(n: int, k: int, size: int) -> int:
     return _up(max(TILE // (4 * size * k), -(-n // TILES), 1), 64)
 
 
-#: In what is made together, by tile and name, there is each function that somebody asked for at once.
-_codes: dict[tuple[Tile, str], Ahead[dict[str, engine.MachineCode]]] = {}
+#: The code that has a function, by tile and name.
+_codes: dict[tuple[Tile, str], engine.MachineCode] = {}
 #: By tile and names of functions their code, and the words of `product_steps.TileWords`.
 _loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.MachineCode, ...], ctypes.Array]] = {}
-_lock = held_over_fork(threading.Lock())
 
 
 def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
@@ -337,46 +325,20 @@ def _words(tile: Tile) -> tuple[int, ...]:
 
 
 def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.MachineCode, ...], ctypes.Array]:
-    """The machine code of these functions, and the words of their tile."""
+    """The machine code of these functions, and the words of their tile.
+
+    Those that are missing are made in one module: by itself each takes LLVM a millisecond.
+    """
     found = _loaded.get((tile, names))
     if found is None:
-        needs = [(tile, name) for name in names]
-        codes = [
-            None if ahead is None else ahead.result()[name]
-            for ahead, name in zip(_codes_of(needs), names, strict=True)
-        ]
-        addresses = [0 if code is None else code.address(name) for code, name in zip(codes, names, strict=True)]
-        words = (*addresses, *_words(tile))
-        found = _loaded[tile, names] = (
-            tuple([code for code in codes if code is not None]), (ctypes.c_int64 * len(words))(*words),
-        )  # fmt: skip
+        needed = [name for name in names if name]
+        if missing := [name for name in needed if (tile, name) not in _codes]:
+            made = objects.named({name: f"{name} {tile}" for name in missing}, functools.partial(_text, tile))
+            _codes.update({(tile, name): made[name] for name in missing})
+        codes = {name: _codes[tile, name] for name in needed}
+        words = (*[codes[name].address(name) if name else 0 for name in names], *_words(tile))
+        found = _loaded[tile, names] = (tuple(codes.values()), (ctypes.c_int64 * len(words))(*words))
     return found
-
-
-def _step() -> Ahead[dict[str, engine.MachineCode]]:
-    """The code of the function of all steps."""
-
-    def text(_: object) -> str:
-        return objects.native_module().text([product_steps.product])
-
-    return objects.begun({"product": "the step of products"}, text)
-
-
-def _codes_of(needs: Sequence[tuple[Tile, str]]) -> list[Ahead[dict[str, engine.MachineCode]] | None]:
-    """The code that is needed, None where nothing is.
-
-    It is made once, in one module for each tile: by itself a module takes LLVM a millisecond.
-    """
-    with _lock:
-        missing: dict[Tile, dict[str, None]] = {}
-        for tile, name in needs:
-            if name and (tile, name) not in _codes:
-                missing.setdefault(tile, {})[name] = None
-        for tile, names in missing.items():
-            words = {name: f"{name} {tile}" for name in names}
-            made = objects.begun(words, functools.partial(_text, tile))
-            _codes.update({(tile, name): made for name in names})
-        return [_codes.get(need) for need in needs]
 
 
 def _text(tile: Tile, names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The recorder: operations on handles whose classes and kinds have been met before, in machine code.
 
     recorder = set_up(Layout(...))            None where the self-check does not confirm how objects look
-    address = recorder.binary(table, slow, unknown)     a C function that records from a table (`record_table`)
+    address = recorder.site("binary", table, slow, unknown)     a C function that records from a table (`record_table`)
     wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
 
 The machine code is native Python (`codegen.native`), read in this order: `recorder_sites` (where it is entered),
@@ -71,6 +71,14 @@ _EXPORTS = (
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
+#: The sites of each sort: the first one, and how many there are.  Some sorts have one function for all.
+_SITES = {
+    "binary": (0, BINARY), "unary": (BINARY, UNARY), "call": (BINARY + UNARY, CALLS),
+    "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6), "power": (POWER, 1), "subscript": (SUBSCRIPT, 1),
+    "assign": (ASSIGN, 1),
+}  # fmt: skip
+_ALONE = ("compare", "power", "subscript", "assign")
+
 
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
@@ -84,12 +92,7 @@ class Recorder:
         self._recording: Any = None
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
         self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(self._numbers("recorder_sites"))
-        self._free = {
-            "binary": iter(range(BINARY)),
-            "unary": iter(range(BINARY, BINARY + UNARY)),
-            "call": iter(range(BINARY + UNARY, BINARY + UNARY + CALLS)),
-            "method": iter(range(FIRST_METHOD, FIRST_METHOD + METHODS)),
-        }
+        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
         self._library = BuiltinLibrary(code, _BUILTINS)
         self.asks = Asks(layout, code, self._library)
         self._take_over()
@@ -133,14 +136,23 @@ class Recorder:
         for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
             self._sites[number * SITE_WORDS + i] = word
 
-    def binary(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """The address of a C function of two operands that records from a table; 0 when there are no more."""
-        return self._new_site("binary", table, slow, unknown)
+    def site(
+        self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
+    ) -> int:
+        """The address of a C function that records from a table; 0 when there are no more of its sort.
+
+        sort    of `_SITES`: of the comparisons, which share a function, the next one, in the order <, <=, ==, !=, >, >=
+        """
+        number = next(self._free[sort], None)
+        if number is None:
+            return 0
+        self._site(number, table, slow, unknown, operands)
+        return self._code.address(sort if sort in _ALONE else f"{sort}_{number - _SITES[sort][0]}")
 
     def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
         """The address of a C function of two operands whose first one is updated (`recorder_updates`).
 
-        operator    what `binary` gave: the operator itself
+        operator    what `site` gave: the operator itself
         slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
         """
         for number in range(BINARY):
@@ -152,23 +164,9 @@ class Recorder:
                 return self._code.address(f"in_place_{number}")
         return 0
 
-    def unary(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """A site for one operand."""
-        return self._new_site("unary", table, slow, unknown)
-
     def call(self, slow: Callable) -> int:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
-        return self._new_site("call", None, slow, slow)
-
-    def comparison(self, number: int, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """The address of the C function that compares; one for all six, each with a site (0: <, <=, ==, !=, >, >=)."""
-        self._site(COMPARISONS + number, table, slow, unknown)
-        return self._code.address("compare")
-
-    def power(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """The address of the C function of `**`."""
-        self._site(POWER, table, slow, unknown)
-        return self._code.address("power")
+        return self.site("call", None, slow, slow)
 
     def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
@@ -187,30 +185,10 @@ class Recorder:
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
-    def subscript(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """The address of the C function of `x[key]`."""
-        self._site(SUBSCRIPT, table, slow, unknown)
-        return self._code.address("subscript")
-
-    def assignment(self, table: RecordTable, slow: Callable, unknown: Callable) -> int:
-        """The address of the C function of `x[key] = value`; `slow` gets two arguments where `x[key]` is deleted."""
-        self._site(ASSIGN, table, slow, unknown)
-        return self._code.address("assign")
-
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
         """A method of a class with a site, in place of the one it has; None when there are no more."""
-        address = self._new_site("method", table, slow, unknown, operands)
+        address = self.site("method", table, slow, unknown, operands)
         return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
-
-    def _new_site(
-        self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
-    ) -> int:
-        number = next(self._free[sort], None)
-        if number is None:
-            return 0
-        self._site(number, table, slow, unknown, operands)
-        first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY, "method": FIRST_METHOD}[sort]
-        return self._code.address(f"{sort}_{number - first}")
 
     def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> Self:
         """The object that a function keeps in its slot so that calls of it record from a table.

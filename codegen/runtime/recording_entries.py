@@ -132,46 +132,25 @@ class Hot(Struct):
 walk = static(WalkWords)
 
 
+#: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
+TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
+    ("met", 32), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
+    ("dated", 16), ("identities", 32),
+)])  # fmt: skip
+
+
 @native(inline=False)
 def grow() -> void:
     """Room for twice as many entries."""
     n = walk.capacity * 2 if walk.capacity != 0 else u64(1024)
-    met = ptr[Met](resized(ptr(walk.met), n * 32))
-    if met is not None:
-        walk.met = met
-    queue = ptr[u32](resized(ptr(walk.queue), n * 8))
-    if queue is not None:
-        walk.queue = queue
-    order = ptr[u32](resized(ptr(walk.order), n * 4))
-    if order is not None:
-        walk.order = order
-    leaves = ptr[u32](resized(ptr(walk.leaves), n * 4))
-    if leaves is not None:
-        walk.leaves = leaves
-    calls = ptr[u32](resized(ptr(walk.calls), n * 4))
-    if calls is not None:
-        walk.calls = calls
-    bodies = ptr[u32](resized(ptr(walk.bodies), n * 4))
-    if bodies is not None:
-        walk.bodies = bodies
-    roots = ptr[u32](resized(ptr(walk.roots), n * 4))
-    if roots is not None:
-        walk.roots = roots
-    window = ptr[u32](resized(ptr(walk.window), n * 16 + 256))
-    if window is not None:
-        walk.window = window
-    dated = ptr[Dated](resized(ptr(walk.dated), n * 16))
-    if dated is not None:
-        walk.dated = dated
-    identities = ptr[LeafPlace](resized(ptr(walk.identities), n * 32))
-    if identities is not None:
-        walk.identities = identities
-    are_lists = queue is not None and order is not None and leaves is not None and calls is not None
-    are_others = bodies is not None and roots is not None and window is not None and dated is not None
-    if met is not None and are_lists and are_others and identities is not None:
-        walk.capacity = n
-    else:
-        walk.is_full = True
+    tables = ptr[ptr](walk)
+    for word, size in TABLES:
+        larger = resized(tables[word], n * size + 256)
+        if larger is None:
+            walk.is_full = True
+            return
+        tables[word] = larger
+    walk.capacity = n
 
 
 @native(inline=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from ..emit import emit_function, module_of
@@ -35,7 +35,6 @@ from ..program import (
     every_step,
 )
 from . import engine
-from .ahead import Ahead
 from .cost import operations_of
 from .fourier import is_native as is_transformed
 from .lapack import is_native as is_decomposed
@@ -119,15 +118,7 @@ class Stages:
             return shown_llvm(text, names)
         if stage == "llvm-opt":
             return shown_llvm(engine.optimized_text(text, engine.Passes.VECTORS), names)
-        return shown_assembly(self._assembly.result(), names)
-
-    def begin(self) -> None:
-        """Have LLVM make the assembly, which takes longest, while Python does what else is wanted."""
-        _ = self._assembly
-
-    @cached_property
-    def _assembly(self) -> Ahead[str]:
-        return Ahead(partial(engine.assembly_text, self._told_module[0]))
+        return shown_assembly(engine.assembly_text(text), names)
 
     @cached_property
     def _told_module(self) -> tuple[str, Names]:
@@ -266,9 +257,7 @@ def _step_text(step: Step, names: list[str]) -> str:
             return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            reads, room = used[: len(node.inputs)], used[len(node.inputs) : -1]
-            beside = f", with {room[0]}" if room else ""
-            return f"{kind_of_call(node)} {node.op.name}({', '.join(reads)}{params}) -> {used[-1]}{beside}"
+            return f"{kind_of_call(node)} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 

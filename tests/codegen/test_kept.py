@@ -46,7 +46,7 @@ def new_process(tmp_path, monkeypatch):
 def planned(monkeypatch):
     """The graphs that are planned."""
     found, make = [], compiler.make_program
-    monkeypatch.setattr(compiler, "make_program", lambda graph, begin: found.append(graph) or make(graph))
+    monkeypatch.setattr(compiler, "make_program", lambda graph: found.append(graph) or make(graph))
     return found
 
 

@@ -42,7 +42,7 @@ def library(request, monkeypatch):
 
         made = Binding()
     monkeypatch.setattr(engine, "library", lambda: made)
-    monkeypatch.setattr(engine, "_compilers", [engine._Compiler() for _ in range(2)])
+    monkeypatch.setattr(engine, "_compiler", engine._Compiler())
     monkeypatch.setattr(engine, "_linkers", [])
     monkeypatch.setattr(engine, "_linked", engine.itertools.count())
     yield made

@@ -2,17 +2,14 @@
 
 import ctypes
 import itertools
-from collections import Counter
-from importlib import import_module
 
 import numpy as np
 import pytest
 from programs import gemm_program
 
 import autodiff as ad
-from codegen.compiler import make_program
 from codegen.ir import Aval
-from codegen.program import Gemm, HostCall, every_step
+from codegen.program import Gemm
 from codegen.runtime import products, threads
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
@@ -287,32 +284,3 @@ def test_sums_along_many_rows_are_rounded_once_in_eight(columns):
     found = ad.jit(lambda x, y: x.T @ y)(x, y)
     wanted = rows * float(np.float32(0.1))
     assert np.abs(found / wanted - 1).max() < 2e-5  # one row after the other: 9.7e-5
-
-
-def test_products_are_told_of_before_the_rest_is_planned_those_of_loops_too(monkeypatch):
-    def f(x, w):
-        return ad.sum(ad.fori_loop(0, 3, lambda i, c: ad.tanh(c @ w), x @ w))
-
-    graph = ad.jit(ad.grad(f, 1)).traced.entry((np.ones((20, 30)), np.ones((30, 30))), {})[0].graph
-    told = []
-    program = make_program(graph, told.extend)
-    gemms = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm)]
-    assert len(gemms) >= 4
-    assert Counter(told) == Counter(gemms)
-    order, drafts = [], import_module("codegen.passes.drafts")
-    monkeypatch.setattr(drafts, "fuse", lambda *given, fuse=drafts.fuse: (order.append("fuse"), fuse(*given))[1])
-    make_program(graph, lambda gemms: order.append("begin"))
-    assert order[:2] == ["begin", "fuse"]
-
-
-def test_orders_and_transforms_are_told_of_as_the_steps_that_they_will_be():
-    def f(x):
-        y = ad.fft.irfft(ad.fft.rfft(ad.sort(x)) * 2.0)
-        return ad.sum(y[ad.argsort(x)] ** 2)
-
-    graph = ad.jit(ad.grad(f)).traced.entry((np.linspace(0.0, 1.0, 16),), {})[0].graph
-    told = []
-    program = make_program(graph, told.extend)
-    steps = [step.work for step, _, _ in every_step(program) if isinstance(step.work, HostCall)]
-    assert len(steps) >= 4
-    assert Counter(told) == Counter(steps)
