@@ -31,11 +31,11 @@ import numpy as np
 
 from ..ir import OPS, Aval, Graph, Node, apply
 from ..ir.op import Op, derived
-from ..lowering import Contract, Move, Order
+from ..lowering import TABLE_BYTES, Contract, Move, Order
 from ..symbols import typical
 from .rebuild import rebuild, rebuilt
 
-__all__ = ["choose", "inner", "sorts"]
+__all__ = ["choose", "inner", "room_of", "sorts"]
 
 
 def choose(graph: Graph) -> Graph:
@@ -94,6 +94,10 @@ def _added_up(node: Node) -> Node:
 # ---------------------------------------------------------------- sorts without numbers
 
 
+#: From so many elements on threads share a row.
+LONG = 1 << 15
+
+
 def sorts(graph: Graph) -> Graph:
     """Replace such reads."""
     if not any(isinstance(node.op.lower, Order) for node in graph.nodes):
@@ -114,6 +118,19 @@ def sorts(graph: Graph) -> Graph:
         return Node(derived(_sort, order.op), order.inputs, order.params, node.aval)
 
     return rebuilt(graph, sorted_)
+
+
+def room_of(node: Node) -> Aval | None:
+    """The workspace of a sort of one long row, which threads share.
+
+    Its table holds where pieces of the row are cut into buckets (`runtime.order_long`).
+    """
+    if not isinstance(node.op.lower, Order) or not node.op.lower.of_elements or node.aval.dtype.kind == "b":
+        return None
+    n = node.aval.shape[node.keywords["axis"]]
+    if node.aval.size != n or typical(n) < LONG:
+        return None
+    return Aval((TABLE_BYTES + n * node.aval.dtype.itemsize,), np.dtype(np.bool_))
 
 
 def _sort(argsort: Op) -> Op:

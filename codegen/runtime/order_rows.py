@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..lowering import COLUMNS
 from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u64, vector, void
+from .order_long import steps_of
 from .sort_keys import KINDS, ends_of, part_of, sort_of, turns_of, vector_on
 
 __all__ = ["elements", "numbers", "row_of_numbers"]
@@ -160,15 +161,15 @@ FEW = 11
 
 
 def elements(dtype, features):
-    """`order` that writes elements."""
+    """`order` that writes elements, and where threads share a row the steps of `order_long`."""
     if dtype == "bool":
-        return order_of(features, *row_of_bools(i8, of_elements=True), of_elements=True)
+        return [order_of(features, *row_of_bools(i8, of_elements=True), of_elements=True)]
     kind = KINDS[dtype]
     V = vector_on(features, kind.key)
     # With 16 vectors f64 rows of 100 to 1,000 take a fifth less, and f32 rows do not: LLVM takes half as long again.
-    K, most = V.item, (16 if kind.key is i64 else 8) * V.lanes
+    K, part, most = V.item, part_of(V, features), (16 if kind.key is i64 else 8) * V.lanes
     key, plain_key, back, are_special = turns_of(V, kind.is_float)
-    sort = sort_of(V, part_of(V, features), back, most)
+    sort = sort_of(V, part, back, most)
 
     @native(inline=True)
     def key_at(x: ptr[K], i: u64, flip: K) -> K:
@@ -183,13 +184,13 @@ def elements(dtype, features):
         if is_special:
             again(x, out, n, flip)
 
-    return order_of(features, row, key_at, most, of_elements=True)
+    return [order_of(features, row, key_at, most, of_elements=True), *steps_of(K, key_at, read, again, sort, part)]
 
 
 def numbers(dtype, features):
     """`order` that writes the numbers of elements, of rows that have at most 1 << 31."""
     row = row_of_bools(i64, of_elements=False) if dtype == "bool" else row_of_numbers(KINDS[dtype], features)
-    return order_of(features, *row, of_elements=False)
+    return [order_of(features, *row, of_elements=False)]
 
 
 def reads_of(V, key_at, plain_key, are_special):

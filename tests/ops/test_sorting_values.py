@@ -11,15 +11,13 @@ from codegen import compiler
 from codegen.ir import parse
 from codegen.lowering import COLUMNS
 from codegen.native import Translation
+from codegen.passes.rewrites import LONG
 from codegen.runtime import engine, objects, order_rows
 
 DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}
 
 #: Machines by what LLVM says they have: vectors packed by masks, by a table, and not at all.
 FEATURES = {"avx512": "+avx2,+fma,+avx512f,+avx512dq,+avx512vl,+avx512bw", "avx2": "+avx2,+fma", "plain": ""}
-
-#: Elements of a long row.
-LONG = 1 << 15
 
 #: One block of a network, more, and parts of one; rows; columns, more and fewer than are sorted side by side.
 SHAPES = [
@@ -72,7 +70,7 @@ def same_bits(found, expected):
 
 
 def text_of(name, features, *, of_elements=True):
-    return Translation().text([(order_rows.elements if of_elements else order_rows.numbers)(name, features)])
+    return Translation().text((order_rows.elements if of_elements else order_rows.numbers)(name, features))
 
 
 def run(code, x, axis, descending, *, of_elements=True):
@@ -157,7 +155,7 @@ def test_numbers_that_something_else_reads_are_found(rng):
 
 
 def test_sorts_of_any_length_are_right(rng):
-    """Steps of many lengths, whose kernels are for any."""
+    """Steps of many lengths, whose kernels are for any: also where threads share a row."""
     x = ad.tensor(rng.standard_normal(3 * LONG))
     for n in (5, 90, 100, 200, 1000, 1001, 5000, LONG - 3, LONG, LONG + 77, 2 * LONG, 2 * LONG + 1, 3 * LONG):
         same_bits(ad.sort(x[:n] * 2).numpy(), np.sort(x.numpy()[:n] * 2))
@@ -172,3 +170,5 @@ def test_elements_that_only_a_sort_reads_are_sorted_without_numbers():
     alone, read = [parse(text % more) for more in ("", ", order")]
     assert "order sort(x0" in compiler.stages(alone).fused and compiler.compile_graph(alone).plan
     assert "argsort" in compiler.stages(read).fused
+    long = compiler.stages(parse((text % "").replace("300", str(LONG)))).fused
+    assert "with t0" in long
