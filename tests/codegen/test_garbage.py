@@ -184,7 +184,7 @@ def test_what_rules_record_is_not_collected_and_what_runs_is(monkeypatch):
 def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, monkeypatch):
     seen = []
     make = compiler.make_program
-    monkeypatch.setattr(compiler, "make_program", lambda graph, begin: seen.append(collects()) or make(graph))
+    monkeypatch.setattr(compiler, "make_program", lambda graph: seen.append(collects()) or make(graph))
     compiler.clear()
     compiler.compile_graph(parse("f(x: f64[9]) { a = exp(x)  b = sum(a, axis=(0,))  return b }"))
     assert seen == [False]
