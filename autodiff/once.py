@@ -26,7 +26,7 @@ from .signature import as_value
 from .tape.ask import evaluate
 from .tape.leaks import BARE
 from .tape.node import new_number
-from .tape.record import Seen, state
+from .tape.record import NeedsTrace, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
@@ -59,7 +59,7 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
             now.unseen = 0  # from here on the values are the caller's
             leaves = plain_results(leaves)
         return tree.unflatten(structure, leaves)
-    except Seen:
+    except NeedsTrace:
         return MISS
     finally:
         now.unseen, now.lends = 0, lends

@@ -41,8 +41,8 @@ from .node import (
 from .walk import pending_size
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "Seen", "another",
-    "argument", "asking", "force", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "NeedsTrace", "Recording",
+    "another", "argument", "asking", "force", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
     "of_its_own", "record", "record_again", "state", "use",
 ]
 
@@ -56,7 +56,7 @@ _new = object.__new__
 _ref = weakref.ref
 
 
-class Seen(BaseException):
+class NeedsTrace(BaseException):
     """A function of `jit` that runs as it is recorded has to be traced."""
 
 
@@ -138,7 +138,7 @@ class Recording:
     def see(self) -> NoReturn:
         """Leave the function that runs as it is recorded; it may catch this, so that it is noted as well."""
         self.unseen = math.inf
-        raise Seen
+        raise NeedsTrace
 
     def note_small(self, t: Tensor) -> None:
         """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""

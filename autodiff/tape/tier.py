@@ -100,7 +100,7 @@ LATE: list[Late] = []
 
 
 def _patience() -> int:
-    """As configured; 0 in a function of `jit`, which compiles at once."""
+    """The patience as configured; 0 in a function of `jit`, which compiles at once."""
     return 0 if state.now.unseen else config.patience
 
 
