@@ -51,7 +51,8 @@ from ..tensor import AbstractTensor, Tensor
 from .reads import Read, is_fixed, is_library_function, reads_of
 
 __all__ = [
-    "ReadsWalk", "can_be_watched", "class_parts", "is_object", "reading", "static_key", "unnamed", "users_methods",
+    "ReadsWalk", "can_be_watched", "class_parts", "is_object", "parts_of", "reading", "static_key", "unnamed",
+    "users_methods",
 ]  # fmt: skip
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
@@ -124,9 +125,9 @@ class ReadsWalk:
         if isinstance(value, Tensor):
             return Tensor, value.node.number
         if kind is tuple:
-            return self._inside(value, kind, _parts(value))
+            return self._inside(value, kind, parts_of(value))
         if kind is frozenset:
-            keys = self._inside(value, kind, _parts(value))
+            keys = self._inside(value, kind, parts_of(value))
             return keys and (kind, frozenset(keys[1:]))
         if kind is slice:
             return self.key(("slice", value.start, value.stop, value.step))
@@ -167,7 +168,7 @@ class ReadsWalk:
     def _generic(self, function: Any) -> Any:
         """A generic function of the user: what its methods read."""
         chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
-        return self._inside(function, (function, chosen), _parts([m.implementation for m in function.table]))
+        return self._inside(function, (function, chosen), parts_of([m.implementation for m in function.table]))
 
     def _class(self, cls: type) -> Any:
         """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
@@ -179,7 +180,7 @@ class ReadsWalk:
     def of_class(self, cls: type) -> Any:
         """The key of all that the methods of a class may run or read."""
         parts = class_parts(cls)
-        return self._inside(cls, cls, _parts(parts)) if parts else cls
+        return self._inside(cls, cls, parts_of(parts)) if parts else cls
 
     def _object(self, value: Any) -> Any:
         """An object of a class written in Python: all of it are its attributes and its class.
@@ -194,7 +195,7 @@ class ReadsWalk:
         held = {} if isinstance(value, Enum) else _attributes(value)
         if len(held) > _MOST_ATTRIBUTES or any([isinstance(x, AbstractTensor) for x in held.values()]):
             return self._if_whole(None, False)
-        key = self._inside(value, (id(value), type(value), tuple(held)), _parts(held.values()), type(value))
+        key = self._inside(value, (id(value), type(value), tuple(held)), parts_of(held.values()), type(value))
         if not self.is_whole:
             return None
         if key[0] != "itself" and _last.get(id(value)) != key:
@@ -203,7 +204,7 @@ class ReadsWalk:
         return key
 
 
-def _parts(values: Iterable[Any]) -> list[Read]:
+def parts_of(values: Iterable[Any]) -> list[Read]:
     """Reads of all of a container: numbers in it count by value."""
     return [((), value, True) for value in values]
 

@@ -2,7 +2,7 @@
 
 What `CustomCall.key` finds to be numbers is put, watched, where the rule reads it: among what was saved, the
 arguments and attributes, and in a copy of the rule's function (of its cells, defaults and globals, and those
-of functions that it calls).  Both go the same way through what can be read, so the numbers are met in one order.
+of functions that it calls).  It is the same walk, so the numbers are met in one order.
 
 Only code that cannot tell the difference is run so.  Others get plain numbers, which then count by value: code
 that asks for `type(x)`, writes to cells or globals, uses names with two underscores, defines classes, or calls
@@ -11,7 +11,7 @@ what was not written with watched numbers in mind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -21,7 +21,7 @@ from codegen.records import NamedTuple
 
 from ..tape.watched import Watch
 from .call import CustomCall
-from .keys import can_be_watched, class_parts, is_object
+from .keys import ReadsWalk, can_be_watched, class_parts, is_object, parts_of
 from .reads import facts_of, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
@@ -46,10 +46,12 @@ def watched(call: CustomCall) -> Watching | None:
     rule = call.rule()
     if not call.numbers or rule is None or rule.host or not call.is_pure:
         return None
+    if type(rule.implementation) is not FunctionType:
+        return None
     spread = _Spread(Watch(call.numbers))
     try:
-        function = spread.function(rule.implementation, (), True)
-        own = call.with_statics([spread.value(x, (), True) for x in call.statics])
+        function = spread.key(rule.implementation)
+        own = call.with_statics([spread.key(x) for x in call.statics])
     except _Unwatchable:
         return None
     return Watching(spread.watch, own, function) if spread.is_done() else None
@@ -59,57 +61,55 @@ class _Unwatchable(Exception):
     """Something that must not meet a watched number."""
 
 
-class _Spread:
-    """Puts the numbers of a watch where they are read, in the order of `ReadsWalk`."""
+class _Spread(ReadsWalk):
+    """The walk that makes keys, which gives what the rule will read instead: `numbers` are those met so far."""
+
+    __slots__ = ("watch",)
 
     def __init__(self, watch: Watch) -> None:
+        super().__init__([])
         self.watch = watch
-        self._next: Iterator[int] = iter(range(len(watch.numbers)))
 
     def is_done(self) -> bool:
         """True if every number has found its place."""
-        return next(self._next, None) is None
+        return self.numbers is not None and len(self.numbers) == len(self.watch.numbers)
 
-    def value(self, value: Any, within: tuple, is_own: bool) -> Any:
-        """A value as the rule will read it.   is_own: numbers in it are watched, where it is read by this rule only"""
-        if is_own and can_be_watched(value):
-            i = next(self._next, None)
-            if i is None or self.watch.numbers[i] is not value:
-                raise _Unwatchable  # it has changed meanwhile
-            return self.watch.number(i)
+    def key(self, value: Any) -> Any:
+        """A value as the rule will read it: a watched number, or a function that reads some, in its place."""
         kind = type(value)
         if kind is FunctionType:
-            return self.function(value, within, is_own)
+            return self._function(value)
+        if self.numbers is not None and can_be_watched(value):
+            i = len(self.numbers)
+            if i == len(self.watch.numbers) or self.watch.numbers[i] is not value:
+                raise _Unwatchable  # it has changed meanwhile
+            self.numbers.append(value)
+            return self.watch.number(i)
         if kind is tuple or kind is frozenset:
-            for part in value:
-                self.value(part, within, False)
+            self._inside(value, kind, parts_of(value))
         elif not _is_innocent(value):
             raise _Unwatchable
         return value
 
-    def function(self, function: Any, within: tuple, is_own: bool) -> Any:
+    def _function(self, function: FunctionType) -> Any:
         """A function that reads watched numbers: itself where it reads none."""
-        if type(function) is not FunctionType:
-            raise _Unwatchable
         if is_library_function(function):
             if function.__module__.partition(".")[0] != "autodiff":
                 raise _Unwatchable
             return function
-        if any([function is other for other in within]) and not is_own:
+        is_inside = any([function is other for other in self._within])
+        if is_inside and self.numbers is None:
             return function
-        if function in within or not facts_of(function.__code__).is_watchable:
+        if is_inside and function is self._within[-1]:
+            return _ITSELF
+        reads = reads_of(function)
+        if is_inside or not facts_of(function.__code__).is_watchable:
             raise _Unwatchable
-        within = (*within, function)
-        changed: dict[tuple, Any] = {}
-        for where, value, _ in reads_of(function):
-            if value is function:
-                changed[where] = _ITSELF
-                continue
-            # An attribute of a module is where everybody reads it.
-            new = self.value(value, within, is_own and len(where) == 2)
-            if new is not value:
-                changed[where] = new
-        return _changed(function, changed)
+        found = self._inside(function, None, reads)
+        if found is None:  # too deep
+            raise _Unwatchable
+        pairs = zip(reads, found[1:], strict=True)
+        return _changed(function, {where: new for (where, old, _), new in pairs if new is not old})
 
 
 _ITSELF = object()
