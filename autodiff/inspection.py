@@ -37,10 +37,10 @@ from .tape.lines import Lines
 from .tape.node import Node, new_number
 from .tape.plan import freeze, is_number, source
 from .tape.record import argument
-from .tape.text import tape_text
 from .tape.tracing import looking
 from .tape.variables import variable_of
 from .tape.walk import needed
+from .tape_text import tape_text
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border
 from .transforms.arguments import applied, checked_numbers

@@ -8,10 +8,10 @@ import numpy as np
 
 from codegen.ir import Origin
 
-from .lines import Lines, line_of, place_of
-from .node import CONSTANT, Node
-from .record import ALIASES, ARGUMENT
-from .walk import history, needed
+from .tape.lines import Lines, line_of, place_of
+from .tape.node import CONSTANT, Node
+from .tape.record import ALIASES, ARGUMENT
+from .tape.walk import history, needed
 
 __all__ = ["tape_text"]
 
