@@ -31,7 +31,8 @@ ENGINE = [
     ["autodiff.explorer"],
     [
         "autodiff.api", "autodiff.array_api", "autodiff.descriptions", "autodiff.jit", "autodiff.inspected",
-        "autodiff.inspection", "autodiff.once", "autodiff.tangents", "autodiff.tape_text", "autodiff.testing", "autodiff.traces",
+        "autodiff.inspection", "autodiff.once", "autodiff.tangents", "autodiff.tape_text",
+        "autodiff.testing", "autodiff.traces",
     ],
     ["autodiff.workers", "autodiff.interop"],
     ["autodiff.exporting", "autodiff.profiling"],
