@@ -19,9 +19,10 @@ from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
 
 from ..session import owned
-from . import known, machine
+from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
+from .machine import asks
 from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, out_of, released
 from .record import Recording
 
@@ -115,7 +116,7 @@ def described(
 
     exact_key   gives the exact key, where hashes are compared with it
     """
-    if known.IS_COMPARED and exact_key is not None and machine.asks is not None:
+    if known.IS_COMPARED and exact_key is not None and asks() is not None:
         known.compare(ask, live, tracks, int(ask.purpose != VALUE), exact_key)
     found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
@@ -125,7 +126,7 @@ def described(
 
 
 def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
-    native = machine.asks
+    native = asks()
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
@@ -155,7 +156,7 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     if given is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
 def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:

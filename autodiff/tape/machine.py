@@ -12,14 +12,13 @@ __all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "note_repeated", "us
 WHEN_REPEATED: list[Callable[[], bool]] = []
 BEFORE_ASKS: list[Callable[[], bool]] = []
 
-#: The machine code; None where there is none.
-asks: Any = None
+_asks: Any = None
 
 
 def use_asks(recorder: Any) -> None:
     """Read recordings by machine code from now on; None: in Python."""
-    global asks
-    asks = None if recorder is None else recorder.asks
+    global _asks
+    _asks = None if recorder is None else recorder.asks
 
 
 def note_repeated(is_so: bool = True) -> None:
@@ -34,3 +33,8 @@ def go_on() -> None:
     for step in list(BEFORE_ASKS):
         if step() and step in BEFORE_ASKS:
             BEFORE_ASKS.remove(step)
+
+
+def asks() -> Any:
+    """The machine code; None where there is none."""
+    return _asks

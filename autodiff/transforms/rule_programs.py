@@ -36,8 +36,8 @@ from ..config import config
 from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
 from ..mode import MODE
-from ..tape import machine
 from ..tape.lines import Lines
+from ..tape.machine import asks
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
@@ -190,13 +190,13 @@ class RulePrograms:
         is_shown = MODE.get().anomalies or (lines is not None and lines.is_whole)
         if config.eager or is_shown or is_watched():
             return None
-        native = None if lines is not None or now.captures is not None else machine.asks
+        native = None if lines is not None or now.captures is not None else asks()
         return cls(MODE.get().tracks, native, is_many)
 
     @classmethod
     def at_once(cls, is_many: bool = False) -> RulePrograms | None:
         """Programs of rules, where machine code may go through a whole history; None where it cannot."""
-        now, mode, native = state.now, MODE.get(), machine.asks
+        now, mode, native = state.now, MODE.get(), asks()
         if native is None or now.lines is not None or now.captures is not None or is_watched():
             return None
         return None if mode.anomalies or config.eager else cls(False, native, is_many)
@@ -311,7 +311,7 @@ class KindRules(NamedTuple):
 
 def _tell_machine(kind: Kind) -> None:
     """Have machine code know the rules of a kind."""
-    native = machine.asks
+    native = asks()
     if native is not None:
         programs = kind.rules.programs
         # Of an operation with a kink Python looks at the tangents, too (`forward`).
