@@ -287,7 +287,7 @@ class GenericFunction(Converting):
             if len(classes) != len(args) or not all(map(_fits, args, classes)):
                 raise DispatchError(located(
                     f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)}) are not "
-                    f"of the types ({', '.join(map(type_name, classes))})",
+                    f"of the types ({', '.join(map(type_name, classes))})"
                 ))
             note(self, "method", classes)
             method = self.find(classes)

@@ -272,7 +272,7 @@ def tensordot(x1, x2, axes=2):
         sizes = [tuple(t.shape[i] for i in axes) for t, axes in zip((a, b), over, strict=True)]
         raise ShapeError(located(
             f"tensordot: summed axes differ: {a.aval}, {b.aval}\n  axes {over[0]} of a have extents {sizes[0]}, axes "
-            f"{over[1]} of b {sizes[1]}",
+            f"{over[1]} of b {sizes[1]}"
         ))
     return as_before(contracted(a, b, ((), ()), over), was_bool)
 

@@ -60,8 +60,7 @@ def named(
     write   the text of a module of such functions
     """
     key = (*words.items(), passes, _has_checks())
-    found = _named.get(key)
-    return _named.setdefault(key, _found(words, write, passes, imports)) if found is None else found
+    return _named.get(key) or _named.setdefault(key, _found(words, write, passes, imports))
 
 
 def _found(
