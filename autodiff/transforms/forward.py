@@ -42,11 +42,10 @@ from .arguments import (
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
 from .pushing import push_rule
-from .reverse import noted, pull_back
+from .reverse import Wires, begun, noted, pull_back
 from .rule_programs import PUSH, RulePrograms
 from .rules import call_rule, missing_rule
 from .rules_by_key import again
-from .wires import Wires, begun
 
 __all__ = ["Push", "jvp", "paired", "push_call"]
 

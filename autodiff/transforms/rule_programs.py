@@ -42,6 +42,7 @@ from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, 
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
+from .rules import missing_rule
 
 __all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "pulled_by_rule"]
 
@@ -339,7 +340,10 @@ def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequenc
     given   the cotangent, the node, its inputs
     """
     bar, y, *xs = given
-    assert kind.op.pull is not None, kind
+    if kind.op.pull is None and kind.op.discrete:
+        return [None] * len(xs)
+    if kind.op.pull is None:
+        raise missing_rule(y.node)
     before, state.now.literal = state.now.literal, True
     try:
         return kind.op.pull(bar, y, xs, kind.params, masked)
