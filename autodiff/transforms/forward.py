@@ -41,11 +41,10 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
-from .pushing import push_rule
 from .reverse import Wires, begun, noted, pull_back
-from .rule_programs import PUSH, RulePrograms
-from .rules import call_rule, missing_rule
-from .rules_by_key import again
+from .rule_programs import PUSH, RulePrograms, missing_rule
+from .rule_values import push_rule
+from .rules import again, call_rule
 
 __all__ = ["Push", "jvp", "moving", "paired", "push_call", "pushed_to"]
 

@@ -98,18 +98,16 @@ class Gradients:
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: list[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+        past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
-        self.past = history([r for r, _ in seeds]) if past is None else past
+        self.past, self.live = past, live
         are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
         self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
         self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
         self.olds = [g.old for g in groups if g.old is not None]
         results = [r for r, _ in seeds]
         self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
-        beside = [*self.asked, *self.implicit, *self.olds]
-        self.live = live_beside(state.now, beside) if live is None else live
 
     def rare(self) -> list[Node]:
         """The `uncommon` nodes of the history, for a look: a list that is held counts as somebody who needs values."""

@@ -44,8 +44,7 @@ from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
-from .rules import call_rule, watching_at
-from .rules_by_key import again
+from .rules import again, call_rule, watching_at
 
 __all__ = [
     "SUMS", "Cotangent", "LooksAtCotangents", "Many", "Wires", "aval_of", "begun", "noted", "pull_back",

@@ -15,7 +15,7 @@ When such a rule is met for the second time, it runs on examples, and what it re
     program.put((bar, node, *inputs))            the cotangents of those inputs that get one
 
 Not so where a rule runs programs of its own (loops and branches), or where methods of the user's were chosen in it:
-these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules_by_key`).
+these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from codegen.symbols import is_watched
 from ..config import config
 from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
+from ..errors import GradientError
 from ..mode import MODE
 from ..tape.lines import Lines
 from ..tape.machine import asks
@@ -42,9 +43,8 @@ from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, 
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
-from .rules import missing_rule
 
-__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "pulled_by_rule"]
+__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
@@ -349,6 +349,16 @@ def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequenc
         return kind.op.pull(bar, y, xs, kind.params, masked)
     finally:
         state.now.literal = before
+
+
+def missing_rule(node: Node) -> GradientError:
+    """The error for an operation without a derivative."""
+    op = node.kind.op
+    inputs = ", ".join(str(i.kind.out.aval) for i in node.inputs)
+    return GradientError(
+        f"{op.name}({inputs}) has no derivative\n"
+        f"  give it one: @ad.{op.name}.backward(...), or detach its inputs"
+    )
 
 
 def _learn(
