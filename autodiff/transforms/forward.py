@@ -42,7 +42,7 @@ from .arguments import (
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
 from .reverse import Wires, begun, noted, pull_back
-from .rule_programs import PUSH, RulePrograms, missing_rule
+from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
@@ -371,17 +371,11 @@ def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_t
 
     None where Python has to look at a node of the history (see `backward_pass`).
     """
-    programs = None if state.now.body else RulePrograms.at_once()
-    if programs is None:
+    if state.now.body:
         return None
     dots = tuple([t.node for t in given.values()])
     asked = 0 if not may_track else RECORDED if any([d.kind.out.requires_grad for d in dots]) else OUTSIDE
-    try:
-        found = programs.native.pushed(
-            tuple(results), tuple(given), dots, asked, programs.word | PUSH, programs.used, programs.stamp
-        )
-    finally:
-        programs.note_used()
+    found = at_once("pushed", asked, (tuple(results), tuple(given), dots))
     if found is None:
         return None
     ends = zip(results, found[1:], strict=True)

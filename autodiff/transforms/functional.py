@@ -29,7 +29,7 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .backward_pass import OUTSIDE, RECORDED, Group, group_of, pulled
+from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
 from .stretches import in_parts
@@ -155,35 +155,45 @@ def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> li
     also = [x.node for x in aux if isinstance(x, Tensor)]
     if not value.node.kind.out.requires_grad:
         evaluate([value.node, *also])
-        return [np.zeros(t.shape, t.dtype)[()] for t in leaves]
-    targets = [t.node for t in leaves]
-    ask = Ask(NODES, (value.node,), (None,), tuple(also), tuple(targets))
-    found = again(ask, retain=False)
-    live = live_beside(state.now, [value.node, *also, *targets]) if found is None else []
+        return [_or_zeros(None, t, True) for t in leaves]
+    found = _arrays([(value.node, None)], [t.node for t in leaves], also, retain=False)
+    return [_or_zeros(g, t, True) for g, t in zip(found, leaves, strict=True)]
+
+
+def _arrays(
+    seeds: Sequence[tuple[Node, Tensor | None]], targets: Sequence[Node], also: Sequence[Node] = (), *, retain: bool
+) -> Sequence[np.ndarray | None]:
+    """Gradients of results as arrays.
+
+    seeds    (result, cotangent; None: one);  also: nodes that are computed in the same run;  retain: the history stays
+    """
+    results, starts = tuple([r for r, _ in seeds]), tuple([None if bar is None else bar.node for _, bar in seeds])
+    ask = Ask(NODES, results, starts, tuple(also), tuple(targets))
+    found = again(ask, retain)
     if found is not None:
-        pass
-    elif (parts := in_parts(value.node, [*also, *live], frozenset(targets))) is not None:
-        found = parts.gradients([[n] for n in targets])
-        parts.commit(is_released=False)
-    else:
-        groups = [group_of(n) for n in targets]
-        found = solve(
-            [(value.node, _seed(value))], groups, retain=False, also=also, live=live, ask=ask
-        )
-    return [np.zeros(t.shape, t.dtype)[()] if g is None else g if g.shape else g[()]
-            for g, t in zip(found, leaves, strict=True)]
+        return found
+    live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
+    if starts == (None,) and not retain:
+        parts = in_parts(results[0], [*also, *live], frozenset(targets))
+        if parts is not None:
+            gradients = parts.gradients([[n] for n in targets])
+            parts.commit(is_released=False)
+            return gradients
+    bars = [(r, _seed(r) if bar is None else bar) for r, bar in seeds]
+    return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
 
 
-def _seed(value: Tensor) -> Tensor:
-    return constant(1.0, "f64" if value.dtype == np.float64 else "f32")
+def _seed(value: Node) -> Tensor:
+    return constant(1.0, "f64" if value.kind.out.aval.dtype == np.float64 else "f32")
 
 
 def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool, list[Tensor]]:
     """True if gradients track, and the gradients as pending tensors.   asked: as `pulled` takes it"""
     mine = [t.node for t in leaves]
-    tracks, found = True, list[Tensor | None]([None] * len(mine))
+    tracks = True
+    found: list[Tensor | None] = [None] * len(mine)
     if value.node.kind.out.requires_grad:
-        tracks, found = pulled([(value.node, _seed(value))], mine, asked)
+        tracks, found = pulled([(value.node, _seed(value.node))], mine, asked)
     return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
@@ -211,8 +221,6 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
         mine = [t.node for t in a.leaves]
         outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-        groups = [group_of(n) for n in mine]
-
         def pullback(cotangents: Any) -> tuple:
             try:
                 bars = tree.leaves(cotangents)
@@ -222,9 +230,9 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
                 seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
                 if not seeds:
-                    found: list = [None] * len(groups)
+                    found: list = [None] * len(mine)
                 elif a.plain and is_plain(tree.leaves(cotangents)):
-                    found = _pulled_back(seeds, groups)
+                    found = list(_arrays(seeds, mine, retain=True))
                 else:
                     tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
                     _, found = pulled(seeds, mine, RECORDED if tracks else 0)
@@ -245,19 +253,6 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     except Exception as error:
         shorten(error)
         raise
-
-
-def _pulled_back(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
-) -> list[np.ndarray | None]:
-    """Gradients as arrays; the history stays."""
-    roots = [*[r for r, _ in seeds], *[bar.node for _, bar in seeds], *[n for g in groups for n in g.nodes]]
-    targets = tuple([n for g in groups for n in g.nodes])
-    ask = Ask(NODES, tuple([r for r, _ in seeds]), tuple([bar.node for _, bar in seeds]), (), targets)
-    found = again(ask, retain=True)
-    if found is None:
-        found = solve(seeds, groups, retain=True, live=live_beside(state.now, roots), ask=ask)
-    return found
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
