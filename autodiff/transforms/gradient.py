@@ -72,7 +72,7 @@ def solve(
     if live is None:
         live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
     planned, runs_every_rule = None, config.eager or is_watching()
-    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
+    if not (runs_every_rule or any([x.hooks for x in (*groups, *uncommon(past))])):
         what = Gradients(seeds, groups, retain, also, past, live, ask, through)
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned = _planned(what)
@@ -148,7 +148,7 @@ def _planned(what: Gradients) -> _Planned | None:
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and _why_unkept(what.rare(), what.groups) is None:
+        if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
             return _let_pass(what, found)
         # A node that is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
@@ -196,7 +196,7 @@ def _planned_exactly(
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     size, plan = None, None if why else _known(key)
     if plan is None and not why:
-        if _why_unkept(what.rare(), what.groups) is not None:
+        if _why_unkept(uncommon(what.past), what.groups) is not None:
             return None
         size = size_of(key, family, order)
         plan = None if size is None else size.plan()

@@ -19,7 +19,7 @@ from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
 from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import Plan, data
 from ..tape.record import Recording, state
-from ..tape.walk import Said, history, needed, said, structure, uncommon
+from ..tape.walk import Said, history, needed, said, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group
@@ -93,7 +93,7 @@ class Gradients:
     """The arguments of `solve`, and the nodes that they name.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
-    wanted, asked      the results and what is computed along; and the cotangents that are given
+    asked              the results, the cotangents that are given, and what is computed along
     """
 
     def __init__(
@@ -107,11 +107,7 @@ class Gradients:
         self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
         self.olds = [g.old for g in groups if g.old is not None]
         results = [r for r, _ in seeds]
-        self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
-
-    def rare(self) -> list[Node]:
-        """The `uncommon` nodes of the history, for a look: a list that is held counts as somebody who needs values."""
-        return uncommon(self.past)
+        self.asked = [*results, *self.given, *also]
 
     def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
         """The groups in canonical order, those that are not reached last; the place of the first node of each."""

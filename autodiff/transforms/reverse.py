@@ -134,8 +134,8 @@ class _BackwardPass:
         self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
         self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
-        asked, bars = (*[n for n, _, _ in seeds], *self.targets), tuple([bar for _, bar, _ in seeds])
-        masked = bytes([is_masked for _, _, is_masked in seeds])
+        ends, bars, are_masked = zip(*seeds, strict=True) if seeds else ((), (), ())
+        asked, masked = (*ends, *self.targets), bytes(are_masked)
         if programs is not None and programs.native is not None:
             self._go_natively(programs, asked, bars, masked)
             return
