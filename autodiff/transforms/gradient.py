@@ -72,7 +72,7 @@ def solve(
     if live is None:
         live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
     planned, runs_every_rule = None, config.eager or is_watching()
-    if not (runs_every_rule or any([x.hooks for x in (*groups, *uncommon(past))])):
+    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
         what = Gradients(seeds, groups, retain, also, past, live, ask, through)
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned = _planned(what)

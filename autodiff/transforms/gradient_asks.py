@@ -102,12 +102,15 @@ class Gradients:
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
         self.past, self.live = past, live
-        are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
-        self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
-        self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
+        self.given: list[Node] = []
+        self.implicit: set[Node] = set()
+        for k, (_, seed) in enumerate(seeds):
+            if ask is not None and ask.seeds[k] is None:
+                self.implicit.add(seed.node)
+            else:
+                self.given.append(seed.node)
         self.olds = [g.old for g in groups if g.old is not None]
-        results = [r for r, _ in seeds]
-        self.asked = [*results, *self.given, *also]
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
     def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
         """The groups in canonical order, those that are not reached last; the place of the first node of each."""
