@@ -37,7 +37,7 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
-from ..transforms.rules import missing_rule
+from ..transforms.rule_programs import missing_rule
 from .body import (
     Body,
     Recorded,

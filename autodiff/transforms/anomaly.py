@@ -7,7 +7,6 @@ computed and looked at as soon as its rule has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -62,14 +61,13 @@ def runs_as_written() -> bool:
     return not state.now.tracing and (config.eager or is_watching())
 
 
-def watcher() -> Callable[[Node, Sequence[Node], Sequence[tuple[Node, Any]]], None] | None:
+def watcher() -> Callable[[Node, Sequence[Node], Sequence[tuple[Node, Node]]], None] | None:
     """The function that the reverse walk calls with each node, its cotangents, and what its rule made of them."""
     return _watch if is_watching() else None
 
 
-def _watch(node: Node, bars: Sequence[Node], pulled: Sequence[tuple[Node, Any]]) -> None:
+def _watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -> None:
     """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made."""
-    made = [(i, cotangent.node) for i, cotangent in pulled]
     evaluate([*bars, *[g for _, g in made]], ends_recording=False)
     name = node.kind.op.name if node.call is None else node.call.function.__name__
     for bar in bars:

@@ -41,8 +41,8 @@ from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
-    "Arguments", "applied", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh",
-    "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded",
+    "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
+    "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded",
     "tracks_outside",
 ]
 
@@ -125,13 +125,7 @@ class Arguments:
         for i in self.numbers:
             leaves, structure = tree.flatten(args[i])
             leaves = [x if is_differentiable(x) else numpys(x) for x in leaves]
-            if structure is tree.LEAF and args[i] is not None and not is_differentiable(leaves[0]):
-                raise DTypeError(
-                    f"argument {i} of {name} is {with_article(type(args[i]).__name__)}:"
-                    " only float arrays have gradients\n"
-                    f"  called at {caller()}\n"
-                    f"  differentiate another argument (argnums){unregistered(args[i : i + 1])}"
-                )
+            check_differentiable(i, args[i], name)
             called, shares = partial(leaf_name, structure, f"argument {i}", name), self.plain
             made = [
                 fresh(x, partial(called, k), shares=shares) if is_differentiable(x) else x for k, x in enumerate(leaves)
@@ -152,6 +146,16 @@ class Arguments:
             for structure, made in self.parts
         ]
         return found[0] if self.single else tuple(found)
+
+
+def check_differentiable(i: int, x: Any, name: str) -> None:
+    """Raise DTypeError for an argument by which nothing is differentiated; a container may hold such ones."""
+    if x is not None and not is_differentiable(x) and tree.flatten(x)[1] is tree.LEAF and numpys(x) is x:
+        raise DTypeError(
+            f"argument {i} of {name} is {with_article(type(x).__name__)}: only float arrays have gradients\n"
+            f"  called at {caller()}\n"
+            f"  differentiate another argument (argnums){unregistered((x,))}"
+        )
 
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:

@@ -27,7 +27,7 @@ from ..tape.walk import by_number, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
-from .backward_pass import RECORDED, Group, emit_with_history, pull_back_at_once, with_history
+from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
 from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
 from .gradient_asks import live_beside
@@ -104,7 +104,8 @@ def backward(
         if any(nodes[0].leaf is None for nodes in leaves.values()):
             ask = None  # what is known writes the .grad of leaves only
         if create_graph:
-            _commit_recorded(leaves, emit_with_history(past, seeds, groups))
+            found_by_walk = emit(past, seeds, groups, tracks=True)
+            _commit_recorded(leaves, with_history(found_by_walk, [g.nodes[-1] for g in groups]))
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)

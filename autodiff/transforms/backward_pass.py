@@ -11,7 +11,6 @@ A *group* is what one gradient belongs to: the versions of one leaf, or one node
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -30,10 +29,10 @@ from ..tensor import Tensor, handle
 from .arguments import tracks_outside
 from .hooks import run_hooks
 from .reverse import SUMS, Many, aval_of, noted, pull_back
-from .rule_programs import RulePrograms
+from .rule_programs import at_once
 
 __all__ = [
-    "OUTSIDE", "RECORDED", "VERSIONS", "Group", "emit", "emit_with_history", "group_of", "is_looked_at",
+    "OUTSIDE", "RECORDED", "VERSIONS", "Group", "emit", "group_of", "is_looked_at",
     "pull_back_at_once", "pulled", "recording_rules", "untracked", "with_history",
 ]  # fmt: skip
 
@@ -59,18 +58,27 @@ def group_of(node: Node) -> Group:
     return Group((node,), None if node.leaf is None else node.leaf.hooks or None)
 
 
-@contextmanager
-def recording_rules(tracks: bool):
+class recording_rules:
     """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
-    now = state.now
-    start, mode = now.start, MODE.get()
-    try:  # an interrupt may come at any call from here on
-        now.start = 0
-        set_in_context(MODE, mode.on if tracks else mode.off)
-        yield
-    finally:
-        now.start = start
-        set_in_context(MODE, mode)
+
+    __slots__ = ("_mode", "_now", "_start", "_tracks")
+
+    def __init__(self, tracks: bool) -> None:
+        self._tracks = tracks
+
+    def __enter__(self) -> None:
+        self._now, self._mode = now, mode = state.now, MODE.get()
+        self._start = now.start
+        try:
+            now.start = 0
+            set_in_context(MODE, mode.on if self._tracks else mode.off)
+        except BaseException:  # an interrupt may come at any call
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._now.start = self._start
+        set_in_context(MODE, self._mode)
 
 
 def emit(
@@ -78,19 +86,10 @@ def emit(
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
-    is_kept = config.eager and is_looked_at(past)
-    now, mode = state.now, MODE.get()
-    start, own = now.start, mode.on if tracks or is_kept else mode.off
-    try:  # an interrupt may come at any call from here on
-        now.start = 0
-        if own is not mode:
-            set_in_context(MODE, own)
+    is_kept = is_looked_at(past)
+    with recording_rules(tracks or is_kept):
         found = pull_back(past, seeds, [n for g in groups for n in g.nodes], many)
         gradients = [_total(group, found, many) for group in groups]
-    finally:
-        now.start = start
-        if own is not mode:
-            set_in_context(MODE, mode)
     return untracked(gradients) if is_kept and not tracks else gradients
 
 
@@ -122,16 +121,8 @@ def pull_back_at_once(
 
     None where Python has to look.
     """
-    programs = RulePrograms.at_once(is_many=many is not None)
-    if programs is None:
-        return None
     ends = None if targets is None else tuple(targets)
-    try:
-        found = programs.native.pulled(
-            tuple(results), tuple(bars), ends, asked, programs.word, SUMS, programs.used, programs.stamp
-        )
-    finally:
-        programs.note_used()
+    found = at_once("pulled", asked, (tuple(results), tuple(bars), ends), (SUMS,), is_many=many is not None)
     if found is None:
         return None
     tracks, *rest = found
@@ -155,19 +146,12 @@ def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     return [t if t is None else recorded(DETACH, (t,)) for t in tensors]
 
 
-def emit_with_history(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
-) -> list[Tensor | None]:
-    """`emit` for create_graph: every gradient that is reached can itself be differentiated.
+def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:
+    """Gradients that track, each of which is a function of its target, so that it can be differentiated.
 
     One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero:
     a second derivative that is structurally zero is zero, not an error.
     """
-    return with_history(emit(past, seeds, groups, tracks=True), [group.nodes[-1] for group in groups])
-
-
-def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:
-    """Gradients each of which is a function of its target."""
     for i, g in enumerate(gradients):
         if g is not None and not g.node.kind.out.requires_grad:
             with recording_rules(True):

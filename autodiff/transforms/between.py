@@ -21,7 +21,7 @@ from ..tape.walk import history, uncommon
 from ..tensor import Tensor
 from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
-from .backward_pass import RECORDED, VERSIONS, Group, emit_with_history, pull_back_at_once, with_history
+from .backward_pass import RECORDED, VERSIONS, Group, emit, pull_back_at_once, with_history
 from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
@@ -114,7 +114,8 @@ def _walked(
     groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
               for x, found in zip(targets, nodes, strict=True)]
     if create_graph:
-        gradients: Sequence[Tensor | None] = emit_with_history(past, seeds, groups)
+        found = emit(past, seeds, groups, tracks=True)
+        gradients: Sequence[Tensor | None] = with_history(found, [g.nodes[-1] for g in groups])
     else:
         ask = ask_for(ys, targets, given, allow_unused)
         values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)

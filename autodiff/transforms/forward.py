@@ -41,15 +41,12 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
-from .pushing import push_rule
-from .reverse import noted, pull_back
-from .rule_programs import PUSH, RulePrograms
-from .rules import call_rule, missing_rule
-from .rules_by_key import again
-from .wires import Wires, begun
+from .reverse import Wires, begun, noted, pull_back
+from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
+from .rule_values import push_rule
+from .rules import again, call_rule
 
-__all__ = ["Push", "jvp", "paired", "push_call"]
-
+__all__ = ["Push", "jvp", "moving", "paired", "push_call", "pushed_to"]
 
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
 #: (`recording_rules`).
@@ -313,25 +310,12 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """
     try:
         name = name_of(f, "jvp")
-        primals, tangents = paired(f"jvp of {name}", primals, tangents)
-        leaves, structure = tree.flatten(tuple(primals))
-        leaves = [numpys(x) for x in leaves]
-        directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
-        made_plain = is_plain([*leaves, *directions])
-        called = partial(leaf_name, structure, "primal", f"jvp of {name}")
-        made = [
-            fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
-        ]
-        given = {
-            x.node: _direction(d, x, name)
-            for x, d in zip(made, directions, strict=True)
-            if isinstance(x, Tensor) and d is not None
-        }
+        structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
         result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
         outs, out_structure = tree.flatten(result)
         outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
         places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
-        found = _pushed_to([outs[k] for k in places], given, made_plain)
+        found = pushed_to([outs[k] for k in places], given, made_plain)
         dots: list[Any] = [None] * len(outs)
         for k, out, dot in zip(places, found, found[len(places) :], strict=False):
             outs[k], dots[k] = out, dot
@@ -345,7 +329,23 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
         raise
 
 
-def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
+def moving(
+    name: str, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
+    """The structure of primals, their leaves as fresh tensors, the direction of each, and True in plain code."""
+    leaves, structure = tree.flatten(tuple(primals))
+    leaves = [numpys(x) for x in leaves]
+    directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
+    made_plain = is_plain([*leaves, *directions])
+    called = partial(leaf_name, structure, "primal", f"jvp of {name}")
+    made = [
+        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
+    ]
+    there = [(x, d) for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None]
+    return structure, made, {x.node: _direction(d, x, name) for x, d in there}, made_plain
+
+
+def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
     may_track = MODE.get().tracks and not is_array
     found = _pushed_at_once([o.node for o in outs], given, may_track) if outs and given else None
@@ -371,17 +371,11 @@ def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_t
 
     None where Python has to look at a node of the history (see `backward_pass`).
     """
-    programs = None if state.now.body else RulePrograms.at_once()
-    if programs is None:
+    if state.now.body:
         return None
     dots = tuple([t.node for t in given.values()])
     asked = 0 if not may_track else RECORDED if any([d.kind.out.requires_grad for d in dots]) else OUTSIDE
-    try:
-        found = programs.native.pushed(
-            tuple(results), tuple(given), dots, asked, programs.word | PUSH, programs.used, programs.stamp
-        )
-    finally:
-        programs.note_used()
+    found = at_once("pushed", asked, (tuple(results), tuple(given), dots))
     if found is None:
         return None
     ends = zip(results, found[1:], strict=True)

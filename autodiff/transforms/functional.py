@@ -29,12 +29,12 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .backward_pass import OUTSIDE, RECORDED, Group, group_of, pulled
+from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
 from .stretches import in_parts
 
-__all__ = ["gradient_of", "value_and_grad", "vjp"]
+__all__ = ["gradient_of", "gradients_with_history", "value_and_grad", "vjp"]
 
 
 def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
@@ -50,32 +50,13 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    return _both(f, argnums, has_aux, "value_and_grad")
-
-
-def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformation: str) -> Callable:
-    name = name_of(f, transformation, argnums)
+    run = _derivative(f, argnums, has_aux, "value_and_grad")
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         try:
-            a = Arguments(args, argnums, name)
-            result = run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain)
-            value, aux = _scalar_and_aux(result, has_aux, name, transformation)
-            aux_leaves, aux_structure = tree.flatten(aux)
-            seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
-            if a.plain:
-                gradients = _computed(value, seed, a.leaves, aux_leaves)
-                out = plain(value)
-                aux_leaves = plain_results(aux_leaves)
-            elif state.now.unseen and _is_of_its_own(value, a.leaves):
-                gradients = [leaf(np.asarray(g)) for g in _computed(value, seed, a.leaves, aux_leaves)]
-                out = leaf(data(value.node))
-            else:
-                gradients, out = _recorded(value, seed, a.leaves)
-            if has_aux:
-                out = (out, tree.unflatten(aux_structure, aux_leaves))
-            return out, a.unflatten(gradients)
+            value, aux, gradient = run(args, kwargs)
+            return (value, aux) if has_aux else value, gradient
         except Exception as error:
             shorten(error)
             raise
@@ -86,6 +67,55 @@ def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformati
 def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
     """True if nothing outside of the function that made a value can be differentiated through it."""
     return not state.now.transforming and not tracks_outside(history([value.node]), {t.node for t in leaves})
+
+
+def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
+    """The function `ad.grad(f)`: `value_and_grad` without the value."""
+    run = _derivative(f, argnums, has_aux, "grad")
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        try:
+            _, aux, gradient = run(args, kwargs)
+            return (gradient, aux) if has_aux else gradient
+        except Exception as error:
+            shorten(error)
+            raise
+
+    return gradient
+
+
+def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable[[tuple, dict], tuple]:
+    """A function from arguments, and those by keyword, to value, aux and gradient."""
+    name = name_of(f, taker, argnums)
+
+    def run(args: tuple, kwargs: dict[str, Any]) -> tuple:
+        a = Arguments(args, argnums, name)
+        value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
+        leaves, structure = tree.flatten(aux)
+        if a.plain:
+            gradients = _computed(value, a.leaves, leaves)
+            out: Any = plain(value)
+            leaves = plain_results(leaves)
+        elif state.now.unseen and _is_of_its_own(value, a.leaves):
+            gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
+            out = leaf(data(value.node))
+        else:
+            # They track what lies outside of this transformation.
+            tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
+            out = value if tracks else record(DETACH, (value,))
+        return out, tree.unflatten(structure, leaves) if has_aux else None, a.unflatten(gradients)
+
+    return run
+
+
+def gradients_with_history(
+    f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Tensor], name: str, taker: str, *,
+    lends: bool,
+) -> list[Tensor]:  # fmt: skip
+    """The gradients of f as functions of its arguments, of which `leaves` are the tensors to differentiate by."""
+    value, _ = _scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
+    return _recorded(value, leaves, RECORDED)[1]
 
 
 def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
@@ -120,57 +150,51 @@ def _made_scalar(result: Any) -> str:
     return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
-def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
+def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
     """Gradients as arrays; value and aux are computed in the same run."""
     also = [x.node for x in aux if isinstance(x, Tensor)]
     if not value.node.kind.out.requires_grad:
         evaluate([value.node, *also])
-        return [np.zeros(t.shape, t.dtype)[()] for t in leaves]
-    targets = [t.node for t in leaves]
-    ask = Ask(NODES, (value.node,), (None,), tuple(also), tuple(targets))
-    found = again(ask, retain=False)
-    live = live_beside(state.now, [value.node, *also, *targets]) if found is None else []
+        return [_or_zeros(None, t, True) for t in leaves]
+    found = _arrays([(value.node, None)], [t.node for t in leaves], also, retain=False)
+    return [_or_zeros(g, t, True) for g, t in zip(found, leaves, strict=True)]
+
+
+def _arrays(
+    seeds: Sequence[tuple[Node, Tensor | None]], targets: Sequence[Node], also: Sequence[Node] = (), *, retain: bool
+) -> Sequence[np.ndarray | None]:
+    """Gradients of results as arrays.
+
+    seeds    (result, cotangent; None: one);  also: nodes that are computed in the same run;  retain: the history stays
+    """
+    results, starts = tuple([r for r, _ in seeds]), tuple([None if bar is None else bar.node for _, bar in seeds])
+    ask = Ask(NODES, results, starts, tuple(also), tuple(targets))
+    found = again(ask, retain)
     if found is not None:
-        pass
-    elif (parts := in_parts(value.node, [*also, *live], frozenset(targets))) is not None:
-        found = parts.gradients([[n] for n in targets])
-        parts.commit(is_released=False)
-    else:
-        groups = [group_of(n) for n in targets]
-        found = solve(
-            [(value.node, seed)], groups, retain=False, also=also, live=live, ask=ask
-        )
-    return [np.zeros(t.shape, t.dtype)[()] if g is None else g if g.shape else g[()]
-            for g, t in zip(found, leaves, strict=True)]
+        return found
+    live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
+    if starts == (None,) and not retain:
+        parts = in_parts(results[0], [*also, *live], frozenset(targets))
+        if parts is not None:
+            gradients = parts.gradients([[n] for n in targets])
+            parts.commit(is_released=False)
+            return gradients
+    bars = [(r, _seed(r) if bar is None else bar) for r, bar in seeds]
+    return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
 
 
-def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-    """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
+def _seed(value: Node) -> Tensor:
+    return constant(1.0, "f64" if value.kind.out.aval.dtype == np.float64 else "f32")
+
+
+def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool, list[Tensor]]:
+    """True if gradients track, and the gradients as pending tensors.   asked: as `pulled` takes it"""
     mine = [t.node for t in leaves]
-    tracks, found = True, list[Tensor | None]()
+    tracks = True
+    found: list[Tensor | None] = [None] * len(mine)
     if value.node.kind.out.requires_grad:
-        tracks, found = pulled([(value.node, seed)], mine, OUTSIDE if MODE.get().tracks else 0)
-    gradients = found or [None] * len(mine)
-    shown = value if tracks else record(DETACH, (value,))
-    return [zeros_like(handle(n)) if g is None else g for g, n in zip(gradients, mine, strict=True)], shown
-
-
-def gradient_of(
-    f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, transformation: str = "grad"
-) -> Callable:
-    """The function `ad.grad(f)`: `value_and_grad` without the value."""
-    both = _both(f, argnums, has_aux, transformation)
-
-    @wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            value, g = both(*args, **kwargs)
-            return (g, value[1]) if has_aux else g
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return gradient
+        tracks, found = pulled([(value.node, _seed(value.node))], mine, asked)
+    return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
@@ -197,8 +221,6 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
         mine = [t.node for t in a.leaves]
         outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-        groups = [group_of(n) for n in mine]
-
         def pullback(cotangents: Any) -> tuple:
             try:
                 bars = tree.leaves(cotangents)
@@ -208,9 +230,9 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
                 seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
                 if not seeds:
-                    found: list = [None] * len(groups)
+                    found: list = [None] * len(mine)
                 elif a.plain and is_plain(tree.leaves(cotangents)):
-                    found = _pulled_back(seeds, groups)
+                    found = list(_arrays(seeds, mine, retain=True))
                 else:
                     tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
                     _, found = pulled(seeds, mine, RECORDED if tracks else 0)
@@ -231,19 +253,6 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     except Exception as error:
         shorten(error)
         raise
-
-
-def _pulled_back(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
-) -> list[np.ndarray | None]:
-    """Gradients as arrays; the history stays."""
-    roots = [*[r for r, _ in seeds], *[bar.node for _, bar in seeds], *[n for g in groups for n in g.nodes]]
-    targets = tuple([n for g in groups for n in g.nodes])
-    ask = Ask(NODES, tuple([r for r, _ in seeds]), tuple([bar.node for _, bar in seeds]), (), targets)
-    found = again(ask, retain=True)
-    if found is None:
-        found = solve(seeds, groups, retain=True, live=live_beside(state.now, roots), ask=ask)
-    return found
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

@@ -33,11 +33,11 @@ from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import Said, still_true
+from ..tape.walk import Said, history, still_true, uncommon
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Exactly, Gradients, in_order, separate
+from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
 from .rules import Watches, found_out, rules_that_ask
 
 __all__ = ["solve"]
@@ -66,13 +66,18 @@ def solve(
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
-    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
-    if _runs_every_rule() or any([n.hooks for n in what.rare()]) or any([g.hooks for g in groups]):
-        return _computed(what)
-    with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-        planned = _planned(what)
+    ends = [r for r, _ in seeds]
+    if past is None:
+        past = history(ends)
+    if live is None:
+        live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
+    planned, runs_every_rule = None, config.eager or is_watching()
+    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
+        what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+        with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
+            planned = _planned(what)
     if planned is None:
-        return _computed(what)
+        return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
     plan, order, ranks, remade = planned
     try:
         results = plan.run(order)
@@ -91,21 +96,26 @@ def _end() -> None:
         end_recording(now)
 
 
-def _computed(what: Gradients) -> list[np.ndarray | None]:
+def _computed(
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, wanted: Sequence[Node],
+    past: list[Node], ask: Ask | None, runs_every_rule: bool,
+) -> list[np.ndarray | None]:  # fmt: skip
     """The gradients where hooks or rules run each time: what they record is computed as any recording is."""
     since, misses = new_number(), COUNTS.misses
+    rare = uncommon(past)
+    why = _why_unkept(rare, groups)  # before the rules run: a hook may remove itself
     # Of the hooks of a loss it is said once: all that is recorded between them is known then.
-    is_pure = all([n.call is None or n.call.is_pure for n in what.rare()])
-    is_known = is_pure and not what.given and not _runs_every_rule()
-    why = _why_unkept(what.rare(), what.groups)  # before the rules run: a hook may remove itself
-    gradients = [None if t is None else t.node for t in emit(what.past, what.seeds, what.groups, tracks=False)]
-    for group in what.groups:
+    is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
+    is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
+    del rare  # a list beside the history counts as somebody who may need the values of its nodes
+    gradients = [None if t is None else t.node for t in emit(past, seeds, groups, tracks=False)]
+    for group in groups:
         group.old = None
     # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
-    shares = what.ask is None or what.ask.purpose != NODES
+    shares = ask is None or ask.purpose != NODES
     own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
-    wanted = [*[n for n in gradients if n is not None], *what.wanted, *what.live]
-    evaluate(wanted, ends_recording=False, tracks=what.retain, why=why)  # what is gone through again is stored
+    # What is gone through again is stored.
+    evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
     if why is not None and COUNTS.misses == misses and not is_known:
         note("backward", why())
     _end()
@@ -138,7 +148,7 @@ def _planned(what: Gradients) -> _Planned | None:
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and _why_unkept(what.rare(), what.groups) is None:
+        if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
             return _let_pass(what, found)
         # A node that is held counts as something that may be asked for.
         found, family = found.without_nodes(), family and family.without_nodes()
@@ -186,7 +196,7 @@ def _planned_exactly(
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     size, plan = None, None if why else _known(key)
     if plan is None and not why:
-        if _why_unkept(what.rare(), what.groups) is not None:
+        if _why_unkept(uncommon(what.past), what.groups) is not None:
             return None
         size = size_of(key, family, order)
         plan = None if size is None else size.plan()
@@ -199,11 +209,6 @@ def _planned_exactly(
     if what.ask is not None and size is not None:
         size.note_answered(what.ask, order, what.given_up(), places, ranks)
     return plan, order, ranks, make
-
-
-def _runs_every_rule() -> bool:
-    """Evaluated at once, what rules emit are values, not nodes; where anomalies are looked for, every rule runs."""
-    return config.eager or is_watching()
 
 
 def _known(key: tuple) -> Plan | None:

@@ -19,7 +19,7 @@ from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
 from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import Plan, data
 from ..tape.record import Recording, state
-from ..tape.walk import Said, history, needed, said, structure, uncommon
+from ..tape.walk import Said, history, needed, said, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group
@@ -93,27 +93,24 @@ class Gradients:
     """The arguments of `solve`, and the nodes that they name.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
-    wanted, asked      the results and what is computed along; and the cotangents that are given
+    asked              the results, the cotangents that are given, and what is computed along
     """
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: list[Node] | None, live: Sequence[Node] | None, ask: Ask | None, through: Sequence[int] | None,
+        past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
-        self.past = history([r for r, _ in seeds]) if past is None else past
-        are_given = [True] * len(seeds) if ask is None else [s is not None for s in ask.seeds]
-        self.given = [s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if is_given]
-        self.implicit = {s.node for (_, s), is_given in zip(seeds, are_given, strict=True) if not is_given}
+        self.past, self.live = past, live
+        self.given: list[Node] = []
+        self.implicit: set[Node] = set()
+        for k, (_, seed) in enumerate(seeds):
+            if ask is not None and ask.seeds[k] is None:
+                self.implicit.add(seed.node)
+            else:
+                self.given.append(seed.node)
         self.olds = [g.old for g in groups if g.old is not None]
-        results = [r for r, _ in seeds]
-        self.wanted, self.asked = [*results, *also], [*results, *self.given, *also]
-        beside = [*self.asked, *self.implicit, *self.olds]
-        self.live = live_beside(state.now, beside) if live is None else live
-
-    def rare(self) -> list[Node]:
-        """The `uncommon` nodes of the history, for a look: a list that is held counts as somebody who needs values."""
-        return uncommon(self.past)
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
     def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
         """The groups in canonical order, those that are not reached last; the place of the first node of each."""

@@ -22,7 +22,9 @@ that nothing else reaches gets zeros.  No rule runs on the way there.  A user's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from codegen.garbage import Paused
@@ -42,11 +44,12 @@ from ..tensor import Tensor, handle
 from .anomaly import watcher
 from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
-from .rules import call_rule, missing_rule, watching_at
-from .rules_by_key import again
-from .wires import Wires, begun
+from .rules import again, call_rule, watching_at
 
-__all__ = ["SUMS", "Cotangent", "LooksAtCotangents", "Many", "aval_of", "noted", "pull_back", "pull_back_masked"]
+__all__ = [
+    "SUMS", "Cotangent", "LooksAtCotangents", "Many", "Wires", "aval_of", "begun", "noted", "pull_back",
+    "pull_back_masked",
+]  # fmt: skip
 
 _ADD = named("add")
 #: The kinds of sums that do not track, and of those that do.
@@ -93,16 +96,16 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    run = _BackwardPass(order, [(node, Cotangent(value.node)) for node, value in seeds], targets, many)
-    return {node: noted(run.cotangent(node, at).node) for node, at in run.reached()}
+    run = _BackwardPass(order, [(node, value.node, False) for node, value in seeds], targets, many)
+    return {node: noted(bar) for node, bar, _ in run.reached()}
 
 
 def pull_back_masked(
     order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
 ) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
-    run = _BackwardPass(order, list(seeds), targets)
-    return {node: run.cotangent(node, at) for node, at in run.reached()}
+    run = _BackwardPass(order, [(node, *value) for node, value in seeds], targets)
+    return {node: Cotangent(bar, masked) for node, bar, masked in run.reached()}
 
 
 #: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
@@ -121,56 +124,40 @@ class _BackwardPass:
     """
 
     def __init__(
-        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Cotangent]], targets: Iterable[Node],
+        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node, bool]], targets: Iterable[Node],
         many: Many | None = None,
     ) -> None:  # fmt: skip
-        """Go through a history."""
+        """Go through a history.   seeds: results, the cotangent of each, and whether it is masked"""
         self.many = many
         self.order = order if type(order) is list else list(order)
         self.watch = watcher()
         self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
-        native = None if programs is None else programs.native
-        self.slots: dict[int, dict[int, Cotangent]] = {}
-        ends = [n for n, _ in seeds]
+        self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
-        if native is not None and programs is not None:
-            bars, masked = tuple([c.node for _, c in seeds]), bytes([c.masked for _, c in seeds])
-            try:
-                words, self.bars, self.flags, at, *places = native.begin_back(
-                    self.order, (*ends, *self.targets), bars, masked, programs.word, programs.used,
-                    programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked,
-                )  # fmt: skip
-                self._places = places[len(ends) :]
-                if at >= 0:
-                    self.wires = Wires(words)
-                    self._go_natively(at, native, programs)
-            finally:
-                programs.note_used()
+        ends, bars, are_masked = zip(*seeds, strict=True) if seeds else ((), (), ())
+        asked, masked = (*ends, *self.targets), bytes(are_masked)
+        if programs is not None and programs.native is not None:
+            self._go_natively(programs, asked, bars, masked)
             return
-        words, self.bars, self.flags, _, *places = begun(self.order, [*ends, *self.targets])
-        self.wires = Wires(words)
-        self._places = places[len(ends) :]
+        words, self.bars, self.flags, _, *places = begun(self.order, asked)
+        self.wires, self._places = Wires(words), places[len(bars) :]
         for at in self._places:
             if at >= 0:
                 self.flags[at] = _TARGET
         self._note_open()
-        for (_, value), at in zip(seeds, places, strict=False):
-            self._give(at, value)
+        for at, bar, is_masked in zip(places, bars, masked, strict=False):
+            self._give(at, bar, bool(is_masked))
         down = range(len(self.order) - 1, -1, -1)
         for at, _ in zip(down, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
             self._go(at)
 
-    def reached(self) -> list[tuple[Node, int]]:
-        """The targets that are reached, and their places."""
-        there = zip(self.targets, self._places, strict=True)
-        return [(n, at) for n, at in there if at >= 0 and (self.bars[at] is not None or self.flags[at] & _ZERO)]
-
-    def cotangent(self, node: Node, at: int) -> Cotangent:
-        """The cotangent of a target that is reached."""
-        bar = self.bars[at]
-        if bar is None:
-            return Cotangent(zeros_of(aval_of(node, self.many)).node, True)
-        return Cotangent(bar, bool(self.flags[at] & _MASKED))
+    def reached(self) -> Iterator[tuple[Node, Node, bool]]:
+        """The targets that are reached, the cotangent of each, and whether it is masked."""
+        for node, at in zip(self.targets, self._places, strict=True):
+            if at >= 0 and self.bars[at] is not None:
+                yield node, self.bars[at], bool(self.flags[at] & _MASKED)
+            elif at >= 0 and self.flags[at] & _ZERO:
+                yield node, zeros_of(aval_of(node, self.many)).node, True
 
     def _note_open(self) -> None:
         """Note through which nodes gradients reach targets."""
@@ -179,30 +166,51 @@ class _BackwardPass:
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
-        """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
-        memo = SUMS[MODE.get().tracks]
-        with Paused():  # nearly all that rules make is still in use
-            while at >= 0:
-                self._go(at)
-                at = native.go_back(
-                    self.order, self.bars, self.flags, self.wires.words, at - 1, programs.word, programs.used,
-                    programs.stamp, memo, _added, self._hooked,
-                )  # fmt: skip
+    def _go_natively(self, programs: RulePrograms, asked: tuple, bars: tuple, masked: bytes) -> None:
+        """Have machine code go through all nodes but those that need Python."""
+        native, used = programs.native, (programs.used, programs.stamp)
+        sums = (SUMS[MODE.get().tracks], _added, self._hooked)
+        try:
+            words, self.bars, self.flags, at, *places = native.begin_back(
+                self.order, asked, bars, masked, programs.word, *used, *sums
+            )
+            self.wires, self._places = Wires(words), places[len(bars) :]
+            if at < 0:
+                return
+            with Paused():  # nearly all that rules make is still in use
+                while at >= 0:
+                    self._go(at)
+                    at = native.go_back(
+                        self.order, self.bars, self.flags, words, at - 1, programs.word, *used, *sums
+                    )  # fmt: skip
+        finally:
+            programs.note_used()
 
     def _go(self, at: int) -> None:
         """Go through one node."""
         node, bar, said = self.order[at], self.bars[at], self.flags[at]
-        slots = self.slots.pop(at, None) if self.slots else None
-        if slots is not None:  # a call with several outputs
-            self._call(at, node, slots)
-        elif bar is None:
+        if self.slots and at in self.slots:  # a call with several outputs
+            self._call(at, node, self.slots.pop(at))
+            return
+        if bar is None:
             if said & _ZERO:
                 self._note_zeros(self.wires.sources(at, node))
+            return
+        if node.hooks and not said & _RAN:
+            bar = self._hooked(node, bar)
+        self.bars[at] = bar if said & _TARGET else None
+        if said & _TARGET and not any(map(self._is_open, self.wires.sources(at, node))):
+            return
+        if node.slot is not None:
+            # An output that a rule read back stands there once more.
+            (call,) = self.wires.of(at)[:1]
+            slots = self.slots.setdefault(call, {})
+            self.flags[call] |= _CALL
+            slots[node.slot] = _added(slots[node.slot], bar) if node.slot in slots else bar
+        elif node.call is not None:
+            self._call(at, node, {0: bar})
         else:
-            if not said & _TARGET:
-                self.bars[at] = None
-            self._look_closer(at, node, Cotangent(bar, bool(said & _MASKED)))
+            self._go_through(at, node, bar, bool(said & _MASKED))
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
@@ -214,25 +222,6 @@ class _BackwardPass:
         assert t is not None
         return t.node
 
-    def _look_closer(self, at: int, node: Node, bar: Cotangent) -> None:
-        """Go through a node that has a cotangent."""
-        if node.hooks and not self.flags[at] & _RAN:
-            bar = Cotangent(self._hooked(node, bar.node), bar.masked)
-        if self.flags[at] & _TARGET:
-            self.bars[at] = bar.node
-            if not any(map(self._is_open, self.wires.sources(at, node))):
-                return
-        if node.slot is not None:
-            # An output that a rule read back stands there once more.
-            (call,) = self.wires.of(at)[:1]
-            slots = self.slots.setdefault(call, {})
-            self.flags[call] |= _CALL
-            slots[node.slot] = _sum(slots.get(node.slot), bar)
-        elif node.call is not None:
-            self._call(at, node, {0: bar})
-        else:
-            self._go_through(at, node, bar)
-
     def _is_open(self, at: int) -> bool:
         return at >= 0 and bool(self.flags[at] & _OPEN)
 
@@ -241,15 +230,16 @@ class _BackwardPass:
             if self._is_open(at):
                 self.flags[at] |= _ZERO
 
-    def _call(self, at: int, node: Node, bars: dict[int, Cotangent]) -> None:
+    def _call(self, at: int, node: Node, bars: dict[int, Node]) -> None:
         """Apply the rule of a custom function to the cotangents of its outputs."""
         inputs = node.inputs
         _refuse_released(node)
         COUNTS.rules += 1
-        wanted = {i for i, place in zip(inputs, self.wires.of(at), strict=True) if self._is_open(place)}
+        are_open = tuple(map(self._is_open, self.wires.of(at)))
+        wanted = {i for i, is_open in zip(inputs, are_open, strict=True) if is_open}
 
         def run() -> Sequence[Tensor | None]:
-            given = [noted(c.node) for c in bars.values()]
+            given = list(map(noted, bars.values()))
             if self.many is None:
                 return call_rule(node, dict(zip(bars, given, strict=True)), wanted)
             return self.many.each(lambda ones: call_rule(node, dict(zip(bars, ones, strict=True)), wanted), given)
@@ -258,78 +248,67 @@ class _BackwardPass:
         if self.programs is not None and watching_at(node) is None:
             key = node.call.recorded_key()
         if key is not None:
-            key = ("backward", key, self.many is None, tuple(bars), tuple(map(self._is_open, self.wires.of(at))))
-        pulled = again(self.programs, key, [*[c.node for c in bars.values()], node, *inputs], run)
-        bars_of_inputs = [None if g is None else Cotangent(g.node) for g in pulled]
-        self._give_all(at, node, list(bars.values()), bars_of_inputs)
+            key = ("backward", key, self.many is None, tuple(bars), are_open)
+        found = again(self.programs, key, [*bars.values(), node, *inputs], run)
+        self._give_all(at, node, list(bars.values()), found, False)
 
-    def _go_through(self, at: int, node: Node, bar: Cotangent) -> None:
+    def _go_through(self, at: int, node: Node, bar: Node, masked: bool) -> None:
         """Go through an operation: by the program of its rule, if there is one."""
         inputs = node.inputs  # before the question whether they are all there still: another thread may release them
         _refuse_released(node)
         COUNTS.rules += 1
-        op = node.kind.op
-        masked = bar.masked and op.keeps_mask
-        pulled = None
-        if "cancels" in op.traits:
-            pulled = self._cancelled(node, inputs, bar.node, masked)
-        elif self.programs is not None:
-            pulled = self.programs.pull(node, inputs, bar.node, bar.masked, self.many and self.many.each)
-        if pulled is None:
-            t = handle(bar.node)
-            if self.many is None:
-                found = _pulled(node, inputs, t, masked)
-            else:
-                found = self.many.each(lambda bars: _pulled(node, inputs, bars[0], masked), [t])
-            pulled = [None if t is None else t.node for t in found]
-        if None in pulled and not op.discrete:
-            self._note_zeros(self.wires.of(at))
-        masked = masked or op.masks
-        self._give_all(at, node, [bar], [None if g is None else Cotangent(g, masked) for g in pulled])
+        op, is_kept = node.kind.op, masked and node.kind.op.keeps_mask
+        found: Sequence[Any] | None = None
 
-    def _cancelled(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> list[Node | None]:
+        def run(bars: Sequence[Tensor]) -> Sequence[Tensor | None]:
+            return pulled_by_rule(node.kind, [bars[0], handle(node), *map(handle, inputs)], is_kept)
+
+        if "cancels" in op.traits:
+            found = self._cancelled(node, inputs, bar, is_kept, run)
+        elif self.programs is not None:
+            found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
+        if found is None:
+            found = run([handle(bar)]) if self.many is None else self.many.each(run, [handle(bar)])
+        if None in found and not op.discrete:
+            self._note_zeros(self.wires.of(at))
+        self._give_all(at, node, [bar], found, is_kept or op.masks)
+
+    def _cancelled(
+        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, run: Callable
+    ) -> Sequence[Tensor | None]:
         """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
         if self.many is not None:
             raise LooksAtCotangents(f"{node.kind.op.name} looks at how each of its cotangents was recorded")
         seen = None if self.programs is None else seen_by(bar, node)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (bar, node, *inputs, *seen[1]))
-        found = again(self.programs, key, given, lambda: _pulled(node, inputs, handle(bar), masked))
-        return [None if t is None else t.node for t in found]
+        return again(self.programs, key, given, lambda: run([handle(bar)]))
 
     def _give_all(
-        self, at: int, node: Node, bars: Sequence[Cotangent], given: Sequence[Cotangent | None]
+        self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Any], masked: bool
     ) -> None:
-        """Give cotangents to the inputs that a node's cotangent goes to."""
-        sources = self.wires.sources(at, node)
+        """Give cotangents, nodes or tensors, to the inputs that a node's cotangent goes to."""
+        given = [g.node if isinstance(g, Tensor) else g for g in found]
         if self.watch:
             there = zip(gradient_inputs(node), given, strict=True)
-            self.watch(node, [c.node for c in bars], [(i, c) for i, c in there if c is not None])
-        for i, cotangent in zip(sources, given, strict=True):
-            if cotangent is not None:
-                self._give(i, cotangent)
+            self.watch(node, bars, [(i, g) for i, g in there if g is not None])
+        for i, g in zip(self.wires.sources(at, node), given, strict=True):
+            if g is not None:
+                self._give(i, g, masked)
 
-    def _give(self, at: int, new: Cotangent) -> None:
+    def _give(self, at: int, new: Node, masked: bool) -> None:
         """Add to the cotangent of a node, unless it is in no history, or leads to no target."""
         if not self._is_open(at):
             return
         out = self.order[at].kind.out
         if not out.requires_grad:
             return
-        assert new.node.kind.out.aval == aval_of(self.order[at], self.many), f"{new.node.kind.out.aval} for {out.aval}"
+        assert new.kind.out.aval == aval_of(self.order[at], self.many), f"{new.kind.out.aval} for {out.aval}"
         old = self.bars[at]
-        total = _sum(None if old is None else Cotangent(old, bool(self.flags[at] & _MASKED)), new)
-        self.bars[at] = total.node
-        self.flags[at] = self.flags[at] | _MASKED if total.masked else self.flags[at] & ~_MASKED
-
-
-def _pulled(node: Node, inputs: Sequence[Node], bar: Tensor, masked: bool) -> Sequence[Tensor | None]:
-    """Apply the rule of a primitive."""
-    op = node.kind.op
-    if op.pull is None:
-        if op.discrete:
-            return [None] * len(inputs)
-        raise missing_rule(node)
-    return pulled_by_rule(node.kind, [bar, handle(node), *map(handle, inputs)], masked)
+        self.bars[at] = new if old is None else _added(old, new)
+        if not masked:
+            self.flags[at] &= ~_MASKED
+        elif old is None:
+            self.flags[at] |= _MASKED
 
 
 def _refuse_released(node: Node) -> None:
@@ -349,9 +328,43 @@ def noted(node: Node) -> Tensor:
     return t
 
 
-def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
-    return new if old is None else Cotangent(_added(old.node, new.node), old.masked and new.masked)
-
-
 def _added(old: Node, new: Node) -> Node:
     return record(_ADD, (handle(old), handle(new))).node
+
+
+def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
+    """The beginning of a pass: its wires, nothing for each node, a flag for each, 0, the places of nodes.
+
+    A place is -1 for a node that is not in the pass.  Machine code does the same (`recording_rules`).
+    """
+    place = {n: k for k, n in enumerate(order)}
+    inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
+    starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
+    words = array("i", [*starts, *itertools.chain.from_iterable(inputs)]).tobytes()
+    return [words, [None] * len(order), bytearray(len(order)), 0, *[place.get(n, -1) for n in asked]]
+
+
+class Wires:
+    """The wires between the nodes of a pass.
+
+    words     the same as machine code reads it (`recording_rules`)
+    """
+
+    __slots__ = ("_all", "words")
+
+    def __init__(self, words: bytes) -> None:
+        self.words = words
+        self._all = memoryview(words).cast("i")
+
+    def of(self, at: int) -> Sequence[int]:
+        """The places of the inputs of the node at a place; -1 for one that is not in the pass."""
+        return self._all[self._all[at] : self._all[at + 1]]
+
+    def sources(self, at: int, node: Node) -> Sequence[int]:
+        """The places of the inputs that gradients of the node at a place flow to."""
+        found = self.of(at)
+        if type(node) is Node:
+            return found
+        if node.leaf is not None:
+            return ()
+        return found if node.flow is None else found[node.flow]

@@ -15,7 +15,7 @@ When such a rule is met for the second time, it runs on examples, and what it re
     program.put((bar, node, *inputs))            the cotangents of those inputs that get one
 
 Not so where a rule runs programs of its own (loops and branches), or where methods of the user's were chosen in it:
-these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules_by_key`).
+these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from codegen.symbols import is_watched
 from ..config import config
 from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
+from ..errors import GradientError
 from ..mode import MODE
-from ..tape.lines import Lines
 from ..tape.machine import asks
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "pulled_by_rule"]
+__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "at_once", "missing_rule", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
@@ -126,13 +126,9 @@ class RuleProgram:
         put_down(self.steps[start:] if start else self.steps, nodes)
         lines = state.now.lines
         if lines is not None:
-            _note_lines(lines, nodes[len(given) :])
+            # While a function is traced, they belong to the rule.
+            lines.places.update(dict.fromkeys([n.number for n in nodes[len(given) :]], lines.at))
         return [None if place is None else nodes[place] for place in self.results]
-
-
-def _note_lines(lines: Lines, nodes: Sequence[Node]) -> None:
-    """Note, while a function is traced, that nodes belong to the rule."""
-    lines.places.update(dict.fromkeys([n.number for n in nodes], lines.at))
 
 
 def _made_between(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
@@ -192,14 +188,6 @@ class RulePrograms:
             return None
         native = None if lines is not None or now.captures is not None else asks()
         return cls(MODE.get().tracks, native, is_many)
-
-    @classmethod
-    def at_once(cls, is_many: bool = False) -> RulePrograms | None:
-        """Programs of rules, where machine code may go through a whole history; None where it cannot."""
-        now, mode, native = state.now, MODE.get(), asks()
-        if native is None or now.lines is not None or now.captures is not None or is_watched():
-            return None
-        return None if mode.anomalies or config.eager else cls(False, native, is_many)
 
     def pull(
         self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, each: Callable | None
@@ -303,6 +291,27 @@ class RulePrograms:
         return program.put(given)
 
 
+def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bool = False) -> Any:
+    """What a walk of machine code through a whole history finds; None where Python has to look at a node.
+
+    walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
+    is_many  rules that go back are done with each of many cotangents
+    """
+    now, mode, native = state.now, MODE.get(), asks()
+    if native is None or now.lines is not None or now.captures is not None or is_watched():
+        return None
+    if mode.anomalies or config.eager:
+        return None
+    word = (PUSH if walk == "pushed" else 0) | (_MANY if is_many else 0)
+    used: list[Any] = []
+    try:
+        return getattr(native, walk)(*ends, asked, word, *sums, used, next(_stamps))
+    finally:
+        if is_observed():
+            for entry in {block.entry for block in used}:
+                include(entry.choices)
+
+
 class KindRules(NamedTuple):
     """The rules of a kind that were met, where machine code knows none of them."""
 
@@ -339,12 +348,25 @@ def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequenc
     given   the cotangent, the node, its inputs
     """
     bar, y, *xs = given
-    assert kind.op.pull is not None, kind
+    if kind.op.pull is None and kind.op.discrete:
+        return [None] * len(xs)
+    if kind.op.pull is None:
+        raise missing_rule(y.node)
     before, state.now.literal = state.now.literal, True
     try:
         return kind.op.pull(bar, y, xs, kind.params, masked)
     finally:
         state.now.literal = before
+
+
+def missing_rule(node: Node) -> GradientError:
+    """The error for an operation without a derivative."""
+    op = node.kind.op
+    inputs = ", ".join(str(i.kind.out.aval) for i in node.inputs)
+    return GradientError(
+        f"{op.name}({inputs}) has no derivative\n"
+        f"  give it one: @ad.{op.name}.backward(...), or detach its inputs"
+    )
 
 
 def _learn(

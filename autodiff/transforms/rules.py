@@ -7,12 +7,21 @@ A plan that serves other numbers has the rules of its backward run under watch:
         gradients = emit(...)          # rules get watched numbers (`custom.watching`)
     watches.keys()                     # what they looked at counts by value from now on
     plan.formulas = watches.formulas(plan.gather)
+
+The rule of an operation is decided by its kind (`rule_programs`).  A user's rule may read anything: a key says what it
+reads, the numbers of the call and values that it has by name (`Call.recorded_key`).  The rule of |x| looks at its
+cotangent: a key says what it sees (`ops.cancelling.seen_by`).  Where there is a key, the rule runs twice, and then what
+it recorded is put down again, until a method is registered that it relies on:
+
+    tensors = again(programs, key, given, run)        # run() runs the rule, given these nodes
+
+A rule that asks for a value, or reads what no key says, always runs.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,15 +31,19 @@ import numpy as np
 
 from codegen.lazily import later
 
-from ..dispatch import note
+from ..custom.keys import users_methods
+from ..dispatch import note, observed
 from ..errors import ConcretizationError, GradientError
+from ..mode import MODE
+from ..session import namespace
 from ..tape.leaves import leaf
 from ..tape.misses import note as explained
-from ..tape.node import Node
+from ..tape.node import CONSTANT, Node, new_number
 from ..tape.plan import Formulas, source
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from .hooks import call_nested
+from .rule_programs import RuleProgram, RulePrograms
 
 if TYPE_CHECKING:
     from ..custom import boundary, host, reads
@@ -48,7 +61,7 @@ else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
 
-__all__ = ["Watches", "call_rule", "found_out", "missing_rule", "rules_that_ask", "watching_at"]
+__all__ = ["Watches", "again", "call_rule", "found_out", "rules_that_ask", "watching_at"]
 
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
@@ -72,16 +85,6 @@ def rules_that_ask() -> Iterator[list[Any]]:
         yield _asking.rules
     finally:
         _asking.rules = before
-
-
-def missing_rule(node: Node) -> GradientError:
-    """The error for an operation without a derivative."""
-    op = node.kind.op
-    inputs = ", ".join(str(i.kind.out.aval) for i in node.inputs)
-    return GradientError(
-        f"{op.name}({inputs}) has no derivative\n"
-        f"  give it one: @ad.{op.name}.backward(...), or detach its inputs"
-    )
 
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
@@ -246,3 +249,48 @@ class Watches:
         if not self._by_node:
             return None
         return Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()}) or None
+
+
+#: By key: True for a rule that ran once, False for one that runs each time, or its program.
+_rules = namespace("rule")
+
+
+def again(
+    programs: RulePrograms | None, key: Any, given: Sequence[Node], run: Callable[[], Sequence[Tensor | None]]
+) -> Sequence[Tensor | None]:
+    """run(), or what it recorded the last time behind such nodes.
+
+    key      all that decides what it records, beside the given nodes and grad mode; None: no key says it
+    given    the nodes that the rule gets
+    """
+    now = state.now
+    if programs is None or key is None or now.lines is not None or now.captures is not None:
+        return run()
+    places: dict[Node, int] = {}
+    wires = tuple([places.setdefault(n, len(places)) for n in given])
+    nodes = list(places)
+    told = tuple([n.kind if n.kind.op is CONSTANT else n.kind.out for n in nodes])
+    key = (key, wires, told, MODE.get().tracks, now.tracing > 0)
+    known = _rules.get(key)
+    if type(known) is RuleProgram:
+        return [None if n is None else handle(n) for n in programs.put(known, nodes)]
+    if known is None:
+        _rules.put(key, True)
+    return _learnt(key, places, run) if known else run()
+
+
+def _learnt(
+    key: Any, places: dict[Node, int], run: Callable[[], Sequence[Tensor | None]]
+) -> Sequence[Tensor | None]:
+    """Run a rule, and keep what it records, if that can be put down again."""
+    asked, start = state.now.asked, new_number()
+    program = RuleProgram(0, ())
+    with observed() as choices:
+        found = run()
+    is_decided = state.now.asked == asked and not users_methods(choices)
+    if is_decided and program.learn(found, places, len(places), start, choices, is_users=True):
+        choices.on_change(lambda: _rules.pop(key))
+        _rules.put(key, program, len(places))
+    else:
+        _rules.put(key, False)
+    return found

@@ -28,11 +28,19 @@ from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import shorten
-from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
+from .arguments import (
+    Arguments,
+    check_differentiable,
+    is_differentiable,
+    name_of,
+    plain_results,
+    run_recorded,
+    tracks_outside,
+)
 from .backward_pass import OUTSIDE, group_of, is_looked_at, pulled, recording_rules, untracked
 from .batch.walk import NoBatchRule, of_each
-from .forward import Push, jvp, paired
-from .functional import gradient_of
+from .forward import Push, moving, paired, pushed_to
+from .functional import gradients_with_history
 from .gradient import solve
 from .reverse import LooksAtCotangents, Many
 
@@ -75,10 +83,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         try:
             a = Arguments(args, argnums, name)
             results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-            results = [_float_result(r, name) for r in results]
-            rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
-            by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-            return tree.unflatten(structure, [a.unflatten(row) for row in _matrices(results, a, by_row)])
+            return tree.unflatten(structure, _matrices(results, a, mode, name))
         except Exception as error:
             shorten(error)
             raise
@@ -97,8 +102,11 @@ def _float_result(x: Any, name: str) -> Tensor:
     raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
 
 
-def _matrices(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]]:
-    """The derivatives of each result by each argument."""
+def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[Any]:
+    """The derivatives of each result by all arguments, in their nesting."""
+    results = [_float_result(r, name) for r in found]
+    rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
+    by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
     over, across = (results, a.leaves) if by_row else (a.leaves, results)
     passes = [_passes(t, results, a, by_row) for t in over]
     if a.plain:
@@ -107,7 +115,9 @@ def _matrices(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[lis
         passes = [[next(arrays) for _ in across] for _ in over]
     axis = 0 if by_row else -1
     return [
-        [_block(passes[k][j] if by_row else passes[j][k], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
+        a.unflatten(
+            [_block(passes[k][j] if by_row else passes[j][k], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
+        )
         for k, r in enumerate(results)
     ]
 
@@ -256,7 +266,19 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
-    return jacobian(gradient_of(f, argnums, transformation="hessian"), argnums, mode="reverse")
+    name = name_of(f, "hessian", argnums)
+
+    @wraps(f)
+    def matrix(*args: Any, **kwargs: Any) -> Any:
+        try:
+            a = Arguments(args, argnums, name)
+            found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+            return a.unflatten(_matrices(found, a, "reverse", name))
+        except Exception as error:
+            shorten(error)
+            raise
+
+    return matrix
 
 
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
@@ -273,8 +295,19 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     array([  6., 120.])
     """
     try:
-        primals, tangents = paired(f"hvp of {name_of(f, 'hvp')}", primals, tangents)
-        _, product = jvp(gradient_of(f, tuple(range(len(primals))), transformation="hvp"), primals, tangents)
+        name = name_of(f, "hvp")
+        primals, tangents = paired(f"hvp of {name}", primals, tangents)
+        structure, made, given, made_plain = moving(name, primals, tangents)
+        for i, x in enumerate(primals):
+            check_differentiable(i, x, name)
+        args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
+        gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
+        dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
+        if made_plain:
+            evaluate([t.node for t in dots])
+            dots = plain_results(dots)
+        there = iter(dots)
+        product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
         return product[0] if len(primals) == 1 else product
     except Exception as error:
         shorten(error)

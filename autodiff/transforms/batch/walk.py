@@ -37,11 +37,10 @@ from ...tensor import Tensor, handle
 from ..forward import push_call
 from ..hooks import run_hooks
 from ..modes import tracking
-from ..reverse import noted
+from ..reverse import Wires, noted
 from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
 from ..rules import call_rule
-from ..wires import Wires
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each", "pull_each", "push_each"]
 
