@@ -98,12 +98,13 @@ class Known(NamedTuple):
     def entry(self) -> Any:
         """The plan or answer of this key, if there is one that is valid."""
         found = plans.get(self.key)
-        return found if found is not None and plan_of(found).valid else None
+        return found if found is not None and type(found) is not tuple and plan_of(found).valid else None
 
 
 def plan_of(entry: Any) -> Plan:
-    """The plan of an entry of `plans`."""
-    plan: Plan = entry if type(entry) is Plan else entry.plan
+    """The plan of an entry of `plans`: of one size of many (a tuple) that of all."""
+    answer = entry[0] if type(entry) is tuple else entry
+    plan: Plan = answer if type(answer) is Plan else answer.plan
     return plan
 
 

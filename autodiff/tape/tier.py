@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "is_evaluated", "is_let_pass", "lately",
+    "LATE", "Account", "AtSize", "Late", "SizedTier", "Tier", "executable_of", "is_evaluated", "is_let_pass", "lately",
     "prices", "tier_of",
 ]  # fmt: skip
 
@@ -199,34 +199,42 @@ class SizedTier(Tier):
     __slots__ = ()
     which = " of any size"
 
+    def take_over(self, others: Sequence[Tier]) -> None:
+        """The runs of these were runs of this program, each at a size of its own."""
+        for other in others:
+            self.runs += other.runs
+            self.seconds += other.seconds
+            self._number = min(self._number, other._number)
+        ran = lately.ran
+        for place, one in enumerate(ran):
+            if one in others:
+                ran[place] = self
 
-class TierAt:
+    def at(self, extents: tuple[int, ...], is_kept: bool) -> AtSize | None:
+        """The same at some extents: see `families.SizedPrograms.at`."""
+        found: AtSize | None = AtSize(self._run_at, extents) if self.compiled is None else (
+            self.compiled.at(extents, is_kept)
+        )
+        return found
+
+    def _run_at(self, *given: Any) -> tuple:
+        return self.run(given, lately.ran)
+
+
+class AtSize:
     """A program of any size at some extents: it is called as an executable is.
 
-    Of a plan of these extents alone, machine code with their own numbers takes its place.
+    run    run(extents, inputs);  is_code: it is machine code
     """
 
-    __slots__ = ("_extents", "_plan", "_tier")
+    __slots__ = ("_extents", "_run", "is_code")
 
-    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
-        self._tier, self._extents = tier, extents
-        self._plan: Callable[[], Any] = _nobody
-
-    def note_user(self, plan: Any) -> None:
-        """A plan runs this."""
-        self._plan = ref(plan)
+    def __init__(self, run: Callable[..., tuple], extents: tuple[int, ...], is_code: bool = False) -> None:
+        self._run, self._extents, self.is_code = run, extents, is_code
 
     def call(self, *inputs: Any) -> tuple:
         """The results."""
-        results = self._tier.run((self._extents, inputs), lately.ran)
-        plan = self._plan()
-        if plan is not None and self._tier.compiled is not None:
-            plan.use(self._tier.compiled.at(self._extents))
-        return results
-
-
-def _nobody() -> None:
-    pass
+        return self._run(self._extents, inputs)
 
 
 class _LatestRuns:
