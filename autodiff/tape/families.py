@@ -7,8 +7,8 @@ kinds says which program was recorded; the numbers beside it say at which size:
     described(ask, ...)     by machine code (`codegen.runtime.recording_families`): a hash, the numbers
 
 Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
-in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  Once that is machine
-code, the recording's own hash finds it the next time.
+in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  The next time the
+recording's own hash finds it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .misses import note
 from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, new_number, out_of, released
 from .plan import Drawn, Plan, plans
 from .record import Recording
-from .tier import LATE, AtSize, SizedTier
+from .tier import LATE, AtSize, SizedTier, Tier, prices
 
 if TYPE_CHECKING:
     from codegen.sized import SizedGraph
@@ -51,9 +51,6 @@ __all__ = [
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
 
-#: Extents without machine code that are remembered as met.
-_MET = 64
-
 #: Held while it is noted which plans were made.
 _lock = held_over_fork(threading.RLock())
 
@@ -61,13 +58,12 @@ _lock = held_over_fork(threading.RLock())
 class SizedPrograms:
     """Machine code of a graph of unknown extents: planned for small ones, and for large ones, as they are met."""
 
-    __slots__ = ("__weakref__", "_codes", "_graph", "_met", "_number")
+    __slots__ = ("__weakref__", "_codes", "_graph", "_number")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
         #: By "is for small extents": None where no formula says what runs.
         self._codes: dict[bool, SizedCode | None] = {}
-        self._met: set[tuple[int, ...]] = set()
         self._number = new_number()
 
     def compiled(self, extents: Sequence[int], _: Sequence[Any]) -> SizedPrograms:
@@ -80,32 +76,28 @@ class SizedPrograms:
         code = self._code(extents)
         return self._graph.evaluate(extents, inputs) if code is None else code.call(extents, inputs)
 
-    def at(self, extents: tuple[int, ...], is_kept: bool) -> AtSize | None:
-        """The same at some extents.
-
-        None where there is no machine code for them and they come again, or what runs is kept: they are worth a
-        program of their own.
-        """
+    def at(self, extents: tuple[int, ...]) -> Callable[..., tuple]:
+        """The function of extents and inputs that runs these extents: where no machine code does, a tier of them."""
         code = self._code(extents)
         if code is not None:
-            return AtSize(code.call, extents, is_code=True)
-        return None if is_kept or self._is_met(extents) else AtSize(self._graph.evaluate, extents)
+            return code.call
+        graph = self._graph
+        tier = Tier(
+            graph.operations,
+            lambda *_: prices.compiled(graph.at(extents)),
+            lambda *inputs: graph.evaluate(extents, inputs),
+        )
+        return lambda _, inputs: tier.call(*inputs)
 
-    def _is_met(self, extents: tuple[int, ...]) -> bool:
-        if extents in self._met:
-            return True
-        if len(self._met) >= _MET:
-            self._met.clear()
-        self._met.add(extents)
-        return False
+    def fitting(self, extents: Sequence[int]) -> SizedCode | None:
+        """The machine code for these extents, if it is there."""
+        return next((code for code in [*self._codes.values()] if code is not None and code.is_fit(*extents)), None)
 
     def _code(self, extents: Sequence[int]) -> SizedCode | None:
-        for code in list(self._codes.values()):
-            if code is not None and code.is_fit(*extents):
-                return code
+        found = self.fitting(extents)
         is_small = max(extents) < SMALL
-        if is_small in self._codes:
-            return None
+        if found is not None or is_small in self._codes:
+            return found
         before = counts().compiles
         code = self._compile(is_small)
         for block in LATE:
@@ -156,15 +148,15 @@ class AnyPlans:
         """True if these numbers follow from the unknown ones among them."""
         return self.expected(*self.unknown(numbers)) == numbers
 
-    def at(self, numbers: tuple[int, ...], is_kept: bool = False) -> AtSize | None:
-        """The thing that runs these numbers; None where a plan would be wrong, or they get one of their own."""
+    def at(self, numbers: tuple[int, ...]) -> AtSize | None:
+        """The thing that runs these numbers; None where a plan would be wrong."""
         values = self.unknown(numbers)
         is_right = min(values) >= LEAST and self.expected(*values) == numbers and self.is_fit(*values)
-        return self.tier.at(values, is_kept) if is_right else None
+        return AtSize(self.tier, values) if is_right else None
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers, to be found by their exact key; None as above."""
-        run = self.at(numbers, is_kept=True)
+        run = self.at(numbers)
         if run is None:
             return None
         plan = self.outline(run)
@@ -320,7 +312,7 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
         return None
     purpose, results, seeds, also, targets = ask
     done = asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-    if done is not None and given[3].is_code:
+    if done is not None:
         plans.put(given[1], given)
     return done
 
@@ -335,7 +327,7 @@ def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
         released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
     kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
-    return sized.answer, exact, (), run, kinds, [node.kind for node in order] if run.is_code else ()
+    return sized.answer, exact, (), run, kinds, [node.kind for node in order]
 
 
 #: By what a leaf is, of what kind its gradient is.

@@ -179,6 +179,11 @@ class Plan:
         if isinstance(executable, Tier):
             executable.note_user(self)
 
+    def exchange(self, tier: Tier, compiled: Any) -> None:
+        """There is an executable in the place of a tier, which this may have run."""
+        if self.executable is tier:
+            self.executable = compiled
+
     def run(self, order: Sequence[Node]) -> tuple:
         """Call the executable on the values of a recording in canonical order.  Changes no node.
 

@@ -33,7 +33,7 @@ from ..config import config
 from ..dispatch import observed
 from ..session import namespace
 from .families import SIZED, Answer, AnyPlans, Described, SizedAnswer, SizedPrograms, is_count, without_numbers
-from .known import Ask, answer_of, forget, plan_of
+from .known import Ask, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Plan, plans
@@ -67,7 +67,7 @@ class _SizesOfForm:
         self.any: AnyPlans | None = None
 
     def answer_all(self, found: AnyPlans) -> None:
-        """Let plans for any size answer the sizes, too, that NumPy evaluates by plans of their own."""
+        """The sizes, too, that NumPy evaluates are run by what runs any size."""
         self.any = found
         waiting = []
         for numbers, name in self.samples.items():
@@ -75,8 +75,7 @@ class _SizesOfForm:
             plan = None if entry is None else plan_of(entry)
             if plan is not None and type(plan.executable) is Tier:
                 waiting.append(plan.executable)
-                forget(plan)
-                plan.use(found.at(numbers) or plan.executable)  # it may be about to run
+                plan.use(found.at(numbers) or plan.executable)
         found.tier.take_over(waiting)
         self.samples = dict.fromkeys(self.samples)
 

@@ -133,11 +133,11 @@ class Tier(Account):
 
     It decides at every run, and puts the code in its own place in the plans that use it.
 
-    compiled      its executable, once it is made;   plans: those that run this
+    compiled      its executable, once it is made;   users: plans that run this
     made, evaluate    made(*values) -> the executable, at the first run with it;  evaluate(*values) -> the results
     """
 
-    __slots__ = ("_number", "compiled", "evaluate", "made", "plans")
+    __slots__ = ("_number", "compiled", "evaluate", "made", "users")
 
     #: Words for a program of any size.
     which = ""
@@ -146,12 +146,12 @@ class Tier(Account):
         super().__init__(operations)
         self.made, self.evaluate = made, evaluate
         self.compiled: Any = None
-        self.plans: set[ref[Any]] = set()
+        self.users: set[ref[Any]] = set()
         self._number = new_number()
 
-    def note_user(self, plan: Any) -> None:
-        """A plan runs this."""
-        self.plans.add(ref(plan, self.plans.discard))
+    def note_user(self, user: Any) -> None:
+        """A plan runs this: it is told of the executable."""
+        self.users.add(ref(user, self.users.discard))
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
@@ -182,9 +182,9 @@ class Tier(Account):
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled
-        for where in list(self.plans):
-            if (plan := where()) is not None and plan.executable is self:
-                plan.executable = compiled
+        for where in list(self.users):
+            if (user := where()) is not None:
+                user.exchange(self, compiled)
         for block in LATE:
             block.note(self._number, counts().compiles - before)
         note(f"a program of {self.operations} operations{self.which}", why)
@@ -210,31 +210,36 @@ class SizedTier(Tier):
             if one in others:
                 ran[place] = self
 
-    def at(self, extents: tuple[int, ...], is_kept: bool) -> AtSize | None:
-        """The same at some extents: see `families.SizedPrograms.at`."""
-        found: AtSize | None = AtSize(self._run_at, extents) if self.compiled is None else (
-            self.compiled.at(extents, is_kept)
-        )
-        return found
-
-    def _run_at(self, *given: Any) -> tuple:
-        return self.run(given, lately.ran)
-
 
 class AtSize:
     """A program of any size at some extents: it is called as an executable is.
 
-    run    run(extents, inputs);  is_code: it is machine code
+    While the program is evaluated its tier is called, then what has the place of the tier.
     """
 
-    __slots__ = ("_extents", "_run", "is_code")
+    __slots__ = ("__weakref__", "_extents", "_run", "_tier")
 
-    def __init__(self, run: Callable[..., tuple], extents: tuple[int, ...], is_code: bool = False) -> None:
-        self._run, self._extents, self.is_code = run, extents, is_code
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
+        self._tier, self._extents = tier, extents
+        self._run: Callable[..., tuple] | None = None
+        if tier.compiled is None:
+            tier.note_user(self)
+        else:
+            self._run = tier.compiled.at(extents)
+
+    def exchange(self, _: Tier, compiled: Any) -> None:
+        """There is machine code, for these extents perhaps: others than those it was made for may have to wait."""
+        code = compiled.fitting(self._extents)
+        self._run = None if code is None else code.call
 
     def call(self, *inputs: Any) -> tuple:
         """The results."""
-        return self._run(self._extents, inputs)
+        if self._run is not None:
+            return self._run(self._extents, inputs)
+        results = self._tier.run((self._extents, inputs), lately.ran)
+        if self._run is None and self._tier.compiled is not None:
+            self._run = self._tier.compiled.at(self._extents)
+        return results
 
 
 class _LatestRuns:
