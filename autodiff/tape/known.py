@@ -21,7 +21,7 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from .loans import give_back
-from .machine import BEFORE_ASKS, asks, go_on
+from .machine import asks
 from .node import Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs, plans
 from .record import Recording
@@ -144,8 +144,6 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
     any more; of gradients of tensors [the plan's results, the answer].
     """
-    if BEFORE_ASKS:
-        go_on()
     native = asks()
     if native is None:
         return None
