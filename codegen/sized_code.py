@@ -62,7 +62,7 @@ class SizedCode:
     __slots__ = ("__weakref__", "_dtypes", "_frames", "_made", "is_fit")
 
     def __init__(
-        self, is_fit: Callable[..., bool], made: Callable[..., tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
+        self, is_fit: Callable[..., bool], made: Callable[[], tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
     ) -> None:
         self.is_fit = is_fit
         self._made = made
@@ -76,7 +76,7 @@ class SizedCode:
         try:
             frame = frames.pop()
         except IndexError:
-            frame = self._made(_missed)
+            frame = self._made()
         fill, run = frame
         try:
             fill(*values)
@@ -87,21 +87,6 @@ class SizedCode:
             return found
         finally:
             frames.append(frame)
-
-    def at(self, values: Sequence[int]) -> CodeAt:
-        """An executable for these values alone, which fit: their numbers are written in once."""
-        fill, run = self._made(lambda *arrays: self.call(values, arrays))
-        fill(*values)
-        return CodeAt(run)
-
-
-class CodeAt:
-    """Machine code for any sizes at some: `call` is an executable's."""
-
-    __slots__ = ("__weakref__", "call")
-
-    def __init__(self, call: Callable[..., tuple[np.ndarray, ...]]) -> None:
-        self.call = call
 
 
 def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:
@@ -129,8 +114,8 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     places = "".join([f" {line}\n" for line in template.places])
     bind = defined("bind", f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)
 
-    def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
-        block = PlanBlock(template.plan, StepTable(template.plan.steps, is_long=False), slow)
+    def made() -> tuple[Callable, Callable]:
+        block = PlanBlock(template.plan, StepTable(template.plan.steps, is_long=False), _missed)
         return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
 
     return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])

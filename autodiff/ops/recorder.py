@@ -328,7 +328,7 @@ def _put_in_front(recorder: Any) -> None:
 
 
 def install_once() -> bool:
-    """Before an ask: install it, if nobody said otherwise.  True: that is all.
+    """Install it, if nobody said otherwise.  True: that is all.
 
     Nobody waits here: another thread that is at it may wait for what this one, or a finaliser amid it, holds.
     """

@@ -6,27 +6,181 @@ kinds says which program was recorded; the numbers beside it say at which size:
     without_numbers(key)    of an exact key
     described(ask, ...)     by machine code (`codegen.runtime.recording_families`): a hash, the numbers
 
-`sizes` has plans for any numbers.  Where machine code finds the family of an ask in `SIZED`, that says what is run at
-these numbers, and the ask is answered as a known one is.
+Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
+in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  The next time the
+recording's own hash finds it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from codegen.compiler import compile_sized, counts
+from codegen.forks import held_over_fork
+from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
+from codegen.symbols import LEAST
 
 from ..session import owned
 from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
 from .machine import asks
-from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, out_of, released
+from .misses import note
+from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, new_number, out_of, released
+from .plan import Drawn, Plan, plans
 from .record import Recording
+from .tier import LATE, AtSize, SizedTier, Tier, prices
 
-__all__ = ["SIZED", "Described", "SizedAnswer", "answered", "described", "is_count", "without_numbers"]
+if TYPE_CHECKING:
+    from codegen.sized import SizedGraph
+    from codegen.sized_code import SizedCode
+
+__all__ = [
+    "SIZED", "Answer", "AnyPlans", "Described", "SizedAnswer", "SizedPrograms", "answered", "described", "is_count",
+    "without_numbers",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- plans for any size
+
+#: Extents below this are small: where planning decides by size, it mostly does at 256.
+SMALL = 257
+
+#: Held while it is noted which plans were made.
+_lock = held_over_fork(threading.RLock())
+
+
+class SizedPrograms:
+    """Machine code of a graph of unknown extents: planned for small ones, and for large ones, as they are met."""
+
+    __slots__ = ("__weakref__", "_codes", "_graph", "_number")
+
+    def __init__(self, graph: SizedGraph) -> None:
+        self._graph = graph
+        #: By "is for small extents": None where no formula says what runs.
+        self._codes: dict[bool, SizedCode | None] = {}
+        self._number = new_number()
+
+    def compiled(self, extents: Sequence[int], _: Sequence[Any]) -> SizedPrograms:
+        """This, with machine code for extents like these."""
+        self._compile(max(extents) < SMALL)
+        return self
+
+    def call(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
+        """The results at these extents, by machine code; by NumPy where there is none for them."""
+        code = self._code(extents)
+        return self._graph.evaluate(extents, inputs) if code is None else code.call(extents, inputs)
+
+    def at(self, extents: tuple[int, ...]) -> Callable[..., tuple]:
+        """The function of extents and inputs that runs these extents: where no machine code does, a tier of them."""
+        code = self._code(extents)
+        if code is not None:
+            return code.call
+        graph = self._graph
+        tier = Tier(
+            graph.operations,
+            lambda *_: prices.compiled(graph.at(extents)),
+            lambda *inputs: graph.evaluate(extents, inputs),
+        )
+        return lambda _, inputs: tier.call(*inputs)
+
+    def fitting(self, extents: Sequence[int]) -> SizedCode | None:
+        """The machine code for these extents, if it is there."""
+        return next((code for code in [*self._codes.values()] if code is not None and code.is_fit(*extents)), None)
+
+    def _code(self, extents: Sequence[int]) -> SizedCode | None:
+        found = self.fitting(extents)
+        is_small = max(extents) < SMALL
+        if found is not None or is_small in self._codes:
+            return found
+        before = counts().compiles
+        code = self._compile(is_small)
+        for block in LATE:
+            block.note(self._number, counts().compiles - before)
+        note(
+            f"a program of {self._graph.operations} operations of any size",
+            "for small extents they are planned otherwise than for large ones",
+        )
+        return code if code is not None and code.is_fit(*extents) else None
+
+    def _compile(self, is_small: bool) -> SizedCode | None:
+        code = self._codes[is_small] = compile_sized(self._graph, is_small)
+        return code
+
+
+class Answer(NamedTuple):
+    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
+
+    drawn: Drawn
+    grads: tuple = ()
+    computed: tuple = ()
+
+
+@record(frozen=True)
+class AnyPlans:
+    """Plans for any numbers that fit.
+
+    positions  of the unknown numbers
+    expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
+    made       the plans that exact keys find
+    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
+    """
+
+    positions: Sequence[int]
+    expected: Callable[..., tuple[int, ...]]
+    is_fit: Callable[..., bool]
+    tier: SizedTier
+    answer: Answer
+    choices: Any
+    made: WeakSet[Plan]
+    outlines: list[Plan]
+
+    def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """The unknown ones of them."""
+        return tuple([numbers[p] for p in self.positions])
+
+    def is_formula_of(self, numbers: tuple[int, ...]) -> bool:
+        """True if these numbers follow from the unknown ones among them."""
+        return self.expected(*self.unknown(numbers)) == numbers
+
+    def at(self, numbers: tuple[int, ...]) -> AtSize | None:
+        """The thing that runs these numbers; None where a plan would be wrong."""
+        values = self.unknown(numbers)
+        is_right = min(values) >= LEAST and self.expected(*values) == numbers and self.is_fit(*values)
+        return AtSize(self.tier, values) if is_right else None
+
+    def plan(self, numbers: tuple[int, ...]) -> Plan | None:
+        """The plan for these numbers, to be found by their exact key; None as above."""
+        run = self.at(numbers)
+        if run is None:
+            return None
+        plan = self.outline(run)
+        with Paused(), _lock:
+            self.made.add(plan)
+        return plan
+
+    def outline(self, executable: Any) -> Plan:
+        """A plan that runs something."""
+        drawn = self.answer.drawn
+        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+        plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
+        return plan
+
+    def drop(self) -> None:
+        """A method was registered that changes what the rules would record."""
+        with Paused(), _lock:
+            made = [*self.made, *self.outlines]
+        for plan in made:
+            plan.valid = False
+            known.forget(plan)
+
+
+# ---------------------------------------------------------------- keys without numbers
 
 
 @record(frozen=True)
@@ -34,15 +188,13 @@ class SizedAnswer:
     """The way asks of one family are answered.
 
     answer    for machine code;  leaves: the places of those that get gradients
-    at        at(numbers) -> what is run; None where the plan would be wrong, or the size gets a name of its own
     form      the key without numbers: it holds what the hash knows by its address;  plans: those that it is of
     """
 
     answer: Any
     leaves: Sequence[int]
-    at: Callable[[tuple[int, ...]], Any]
     form: tuple
-    plans: Any
+    plans: AnyPlans
 
 
 #: By hash; recordings of so many nodes in all.
@@ -109,6 +261,9 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
     return repr(value), dtype  # -0.0 is another constant than 0.0
 
 
+# ---------------------------------------------------------------- by machine code
+
+
 def described(
     ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple] | None = None
 ) -> Described | None:
@@ -156,20 +311,23 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     if given is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    done = asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    if done is not None:
+        plans.put(given[1], given)
+    return done
 
 
 def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
-    """The arguments of machine code for an ask at these numbers."""
+    """The things that machine code is told of an ask at these numbers; and kinds, whose addresses its key holds."""
     _, numbers, (exact, order, past, _) = found
-    run = sized.at(numbers)
+    run = sized.plans.at(numbers)
     if run is None:
         return None
     for node in past:
         released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
     kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
-    return sized.answer, exact, (), run, kinds
+    return sized.answer, exact, (), run, kinds, [node.kind for node in order]
 
 
 #: By what a leaf is, of what kind its gradient is.

@@ -21,7 +21,7 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from .loans import give_back
-from .machine import BEFORE_ASKS, asks, go_on
+from .machine import asks
 from .node import Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs, plans
 from .record import Recording
@@ -98,12 +98,13 @@ class Known(NamedTuple):
     def entry(self) -> Any:
         """The plan or answer of this key, if there is one that is valid."""
         found = plans.get(self.key)
-        return found if found is not None and plan_of(found).valid else None
+        return found if found is not None and type(found) is not tuple and plan_of(found).valid else None
 
 
 def plan_of(entry: Any) -> Plan:
-    """The plan of an entry of `plans`."""
-    plan: Plan = entry if type(entry) is Plan else entry.plan
+    """The plan of an entry of `plans`: of one size of many (a tuple) that of all."""
+    answer = entry[0] if type(entry) is tuple else entry
+    plan: Plan = answer if type(answer) is Plan else answer.plan
     return plan
 
 
@@ -143,8 +144,6 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
     any more; of gradients of tensors [the plan's results, the answer].
     """
-    if BEFORE_ASKS:
-        go_on()
     native = asks()
     if native is None:
         return None

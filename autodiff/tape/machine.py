@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BEFORE_ASKS", "WHEN_REPEATED", "asks", "go_on", "note_repeated", "use_asks"]
+__all__ = ["WHEN_REPEATED", "asks", "note_repeated", "use_asks"]
 
-#: Functions to be called once a program has repeated, since repetition is worth being made faster; and those that are
-#: called before the next ask therefore, until they say that all is done.
+#: Functions to be called when a program has repeated, until they say that all is done: repetition is worth being made
+#: faster.
 WHEN_REPEATED: list[Callable[[], bool]] = []
-BEFORE_ASKS: list[Callable[[], bool]] = []
 
 _asks: Any = None
 
@@ -23,16 +22,9 @@ def use_asks(recorder: Any) -> None:
 
 def note_repeated(is_so: bool = True) -> None:
     """A plan was found by its key, or more of what is new is expected, if it is so."""
-    if is_so and WHEN_REPEATED:
-        BEFORE_ASKS.extend(WHEN_REPEATED)
-        WHEN_REPEATED.clear()
-
-
-def go_on() -> None:
-    """Call what waits for the next ask."""
-    for step in list(BEFORE_ASKS):
-        if step() and step in BEFORE_ASKS:
-            BEFORE_ASKS.remove(step)
+    for step in list(WHEN_REPEATED) if is_so else ():
+        if step() and step in WHEN_REPEATED:
+            WHEN_REPEATED.remove(step)
 
 
 def asks() -> Any:

@@ -33,7 +33,7 @@ from .machine import note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .tier import Tier, TierAt, executable_of
+from .tier import AtSize, Tier, executable_of
 from .walk import value_inputs
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def count(plan: Plan | None) -> None:
         COUNTS.misses += 1
     else:
         COUNTS.hits += 1
-    is_compiled = plan is not None and not isinstance(plan.executable, Tier | TierAt)
+    is_compiled = plan is not None and not isinstance(plan.executable, Tier | AtSize)
     note_repeated(is_compiled or len(tiers) > config.patience > 0)
 
 
@@ -176,8 +176,13 @@ class Plan:
     def use(self, executable: Any) -> None:
         """Call this from now on."""
         self.executable = executable
-        if isinstance(executable, Tier | TierAt):
+        if isinstance(executable, Tier):
             executable.note_user(self)
+
+    def exchange(self, tier: Tier, compiled: Any) -> None:
+        """There is an executable in the place of a tier, which this may have run."""
+        if self.executable is tier:
+            self.executable = compiled
 
     def run(self, order: Sequence[Node]) -> tuple:
         """Call the executable on the values of a recording in canonical order.  Changes no node.

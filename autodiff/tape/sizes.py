@@ -5,12 +5,11 @@ What is left of a key without its numbers is its *form* (`families`).  When a fo
 changed is unknown from then on (`codegen.unknowns`): the recording is put down once more with symbols for extents, the
 rules run on that, and what they emit is a graph with formulas for numbers.
 
-    forms of keys  ->  _Form          numbers seen so far
+    forms of keys  ->  _SizesOfForm   numbers seen so far
                          -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
 Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.  All sizes share one
-tier, and one machine code.  A size that comes again gets a name: a plan under its own key, which is that machine code
-with the size's numbers written in.
+tier, and one machine code; the runs of the sizes before are runs of that tier.
 
 It is sound because rules of this library alone are run like this, whose every comparison of a symbol is kept as a
 condition that a size must fulfil (`codegen.symbols`); because what took the number itself differs between two
@@ -20,30 +19,26 @@ examples, which must agree; and because the size at hand must come out as it did
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakSet, ref
 
-from codegen.ir import OPS
+from codegen.ir import OPS, Aval
 from codegen.lazily import imported
 from codegen.program import observers
 from codegen.records import record
-from codegen.symbols import LEAST, checked, evaluated, watched
+from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
 
 from ..config import config
 from ..dispatch import observed
 from ..session import namespace
-from .any_plans import Answer, AnyPlans
-from .any_size import AnySize
-from .families import SIZED, Described, SizedAnswer, without_numbers
-from .known import Ask, answer_of, forget, plan_of
+from .families import SIZED, Answer, AnyPlans, Described, SizedAnswer, SizedPrograms, is_count, without_numbers
+from .known import Ask, answer_of, plan_of
 from .machine import note_repeated
-from .node import CONSTANT, LEAF, Node
+from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Plan, plans
 from .record import ALIASES, state
-from .symbolic import with_symbols
-from .tier import SizedTier, Tier, TierAt
+from .tier import SizedTier, Tier
 
 __all__ = ["Answer", "Size", "size_of"]
 
@@ -65,34 +60,24 @@ _serial = itertools.count()
 class _SizesOfForm:
     """Numbers that came with a form, and what plans of these are found by, while there are no plans for any."""
 
-    __slots__ = ("__weakref__", "any", "names", "samples")
+    __slots__ = ("__weakref__", "any", "samples")
 
     def __init__(self) -> None:
-        self.samples: list[tuple[int, ...]] = []
-        self.names: list[Any] = []
+        self.samples: dict[tuple[int, ...], Any] = {}
         self.any: AnyPlans | None = None
 
-    def add(self, numbers: tuple[int, ...], name: Any) -> None:
-        """Note a recording that was answered by a plan of its own."""
-        self.samples.append(numbers)
-        self.names.append(name)
-
-    def at(self, found: AnyPlans, numbers: tuple[int, ...]) -> Any:
-        """The thing that runs these numbers: see `SizedAnswer`."""
-        values = found.fitting(numbers) if self.any is found else None
-        if values is None:
-            return None
-        sized = found.tier.compiled
-        return None if sized is not None and sized.is_met(values) else TierAt(found.tier, values)
-
     def answer_all(self, found: AnyPlans) -> None:
-        """Let plans for any size answer the sizes, too, that NumPy evaluates by plans of their own."""
+        """The sizes, too, that NumPy evaluates are run by what runs any size."""
         self.any = found
-        for name in self.names:
+        waiting = []
+        for numbers, name in self.samples.items():
             entry = plans.get(name)
-            if entry is not None and type(plan_of(entry).executable) is Tier:
-                forget(plan_of(entry))
-        self.names.clear()
+            plan = None if entry is None else plan_of(entry)
+            if plan is not None and type(plan.executable) is Tier:
+                waiting.append(plan.executable)
+                plan.use(found.at(numbers) or plan.executable)
+        found.tier.take_over(waiting)
+        self.samples = dict.fromkeys(self.samples)
 
 
 @record(frozen=True)
@@ -135,7 +120,7 @@ class Size:
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
             found.outlines.append(outline)
-            SIZED.put(said.key, SizedAnswer(answer, leaves, partial(form.at, found), self.form, found), len(order))
+            SIZED.put(said.key, SizedAnswer(answer, leaves, self.form, found), len(order))
 
     def learn(
         self,
@@ -159,7 +144,7 @@ class Size:
         is_decided_otherwise = form.any is not None and form.any.is_formula_of(self.numbers)
         if self.numbers in form.samples or len(form.samples) > _TRIES or is_decided_otherwise:
             return _nothing
-        form.add(self.numbers, self.key)
+        form.samples[self.numbers] = self.key
         if len(form.samples) < 2:
             return _nothing
         found = _for_any(self, form.samples, order, answer, again, choices) if _is_plain(order) else None
@@ -208,15 +193,16 @@ def _is_plain(order: Sequence[Node]) -> bool:
 
 
 def _for_any(
-    size: Size, samples: list[tuple[int, ...]], order: Sequence[Node], answer: Answer, again: Callable, choices: Any
-) -> AnyPlans | None:
+    size: Size, samples: dict[tuple[int, ...], Any], order: Sequence[Node], answer: Answer, again: Callable,
+    choices: Any,
+) -> AnyPlans | None:  # fmt: skip
     """Plans for any size; None where no formula says what they are."""
-    unknowns = imported("codegen.unknowns").fitted(samples, range(len(size.numbers)), f"n{next(_serial)}_")
+    unknowns = imported("codegen.unknowns").fitted([*samples], range(len(size.numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.drawn.gather]):
         return None
     examples = _examples(unknowns, size.numbers)
     if examples is None:
-        samples.pop()  # the next one may do
+        del samples[size.numbers]  # the next one may do
         return None
     sized = imported("codegen.sized")
     asked = state.now.asked
@@ -225,7 +211,7 @@ def _for_any(
         for example in examples:
             # As where the real ones ran: recording takes no shortcuts, and learns none.
             with watched(closely=True) as conditions, observed():
-                new = with_symbols(size.key[1], order, iter(unknowns.example(example)))
+                new = _with_symbols(size.key[1], order, iter(unknowns.example(example)))
                 found = again(new)
                 graph = sized.SizedGraph(found.drawn.program.graph, unknowns.names)
             if found._replace(drawn=answer.drawn) != answer or found.drawn[1:-1] != answer.drawn[1:-1]:
@@ -242,8 +228,7 @@ def _for_any(
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
-    any_size = AnySize(graph)
-    tier = SizedTier(graph.operations, any_size.compiled, any_size.evaluate)
+    tier = SizedTier(graph.operations, SizedPrograms(graph).compiled, graph.evaluate)
     return AnyPlans(unknowns.positions, expected, is_fit, tier, lasting, choices, WeakSet(), [])
 
 
@@ -262,3 +247,61 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
             return None
         below.append(found)
     return here, below
+
+
+def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator[int]) -> dict[Node, Node]:
+    """For each node of a recording one that has the next of these numbers for its own."""
+    new: dict[Node, Node] = {}
+    for part, node in zip(parts, order, strict=True):
+        kind = part[0] if type(part) is tuple else part
+        is_given = type(kind) is Out
+        wiring = () if is_given else part[2:] if type(node) is Node else part[5:]
+        inputs = tuple([new[order[i]] for i in wiring])
+        kind = _kind_of_given(node, numbers) if is_given else _kind_with(kind, inputs, numbers)
+        # A value stands for one: whatever looks at it is found out.
+        if type(node) is Node:
+            twin = data_node(kind, node.value)
+            twin.inputs = inputs
+        else:
+            twin = rich_node(kind, inputs, node.value, leaf=node.leaf)
+        new[node] = twin
+    return new
+
+
+def _kind_of_given(node: Node, numbers: Iterator[int]) -> Kind:
+    out = node.kind.out
+    shape = tuple([next(numbers) for _ in out.shape])
+    return leaf_kind(out_of(Aval(shape, out.aval.dtype), out.requires_grad)) if _has_symbols(shape) else node.kind
+
+
+def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Kind:
+    """The kind of an operation with other numbers, on these inputs."""
+    op, out = kind.op, kind.out
+    if op is CONSTANT:
+        value, dtype = kind.params
+        if not is_count(value):
+            return kind
+        number = next(numbers)
+        if type(number) is not Symbol:
+            return kind
+        value = SymbolicFloat(number)
+        value.count = number
+        return Kind(op, (value, dtype), out)
+    params = tuple([_filled(p, numbers) for p in kind.params])
+    avals = [i.kind.out.aval for i in inputs]
+    if not any([_has_symbols(a.shape) for a in avals]) and not _has_symbols(params):
+        return kind
+    aval = op.infer(*avals, **op.keywords(params))
+    return Kind(op, params, out_of(aval, out.requires_grad, out.weak))
+
+
+def _filled(value: Any, numbers: Iterator[int]) -> Any:
+    if type(value) is int:
+        return next(numbers)
+    return tuple([_filled(v, numbers) for v in value]) if type(value) is tuple else value
+
+
+def _has_symbols(value: Any) -> bool:
+    if type(value) is tuple:
+        return any([_has_symbols(v) for v in value])
+    return type(value) is Symbol

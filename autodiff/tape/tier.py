@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 __all__ = [
-    "LATE", "Account", "Late", "SizedTier", "Tier", "TierAt", "executable_of", "is_evaluated", "is_let_pass", "lately",
+    "LATE", "Account", "AtSize", "Late", "SizedTier", "Tier", "executable_of", "is_evaluated", "is_let_pass", "lately",
     "prices", "tier_of",
 ]  # fmt: skip
 
@@ -133,11 +133,11 @@ class Tier(Account):
 
     It decides at every run, and puts the code in its own place in the plans that use it.
 
-    compiled      its executable, once it is made;   plans: those that run this
+    compiled      its executable, once it is made;   users: plans that run this
     made, evaluate    made(*values) -> the executable, at the first run with it;  evaluate(*values) -> the results
     """
 
-    __slots__ = ("_number", "compiled", "evaluate", "made", "plans")
+    __slots__ = ("_number", "compiled", "evaluate", "made", "users")
 
     #: Words for a program of any size.
     which = ""
@@ -146,12 +146,12 @@ class Tier(Account):
         super().__init__(operations)
         self.made, self.evaluate = made, evaluate
         self.compiled: Any = None
-        self.plans: set[ref[Any]] = set()
+        self.users: set[ref[Any]] = set()
         self._number = new_number()
 
-    def note_user(self, plan: Any) -> None:
-        """A plan runs this."""
-        self.plans.add(ref(plan, self.plans.discard))
+    def note_user(self, user: Any) -> None:
+        """A plan runs this: it is told of the executable."""
+        self.users.add(ref(user, self.users.discard))
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
@@ -182,9 +182,9 @@ class Tier(Account):
         native.is_native()  # it goes on: the launcher is needed, too
         compiled = self.made(*values)
         self.compiled = compiled
-        for where in list(self.plans):
-            if (plan := where()) is not None and plan.executable is self:
-                plan.executable = compiled
+        for where in list(self.users):
+            if (user := where()) is not None:
+                user.exchange(self, compiled)
         for block in LATE:
             block.note(self._number, counts().compiles - before)
         note(f"a program of {self.operations} operations{self.which}", why)
@@ -199,34 +199,47 @@ class SizedTier(Tier):
     __slots__ = ()
     which = " of any size"
 
+    def take_over(self, others: Sequence[Tier]) -> None:
+        """The runs of these were runs of this program, each at a size of its own."""
+        for other in others:
+            self.runs += other.runs
+            self.seconds += other.seconds
+            self._number = min(self._number, other._number)
+        ran = lately.ran
+        for place, one in enumerate(ran):
+            if one in others:
+                ran[place] = self
 
-class TierAt:
+
+class AtSize:
     """A program of any size at some extents: it is called as an executable is.
 
-    Of a plan of these extents alone, machine code with their own numbers takes its place.
+    While the program is evaluated its tier is called, then what has the place of the tier.
     """
 
-    __slots__ = ("_extents", "_plan", "_tier")
+    __slots__ = ("__weakref__", "_extents", "_run", "_tier")
 
     def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
         self._tier, self._extents = tier, extents
-        self._plan: Callable[[], Any] = _nobody
+        self._run: Callable[..., tuple] | None = None
+        if tier.compiled is None:
+            tier.note_user(self)
+        else:
+            self._run = tier.compiled.at(extents)
 
-    def note_user(self, plan: Any) -> None:
-        """A plan runs this."""
-        self._plan = ref(plan)
+    def exchange(self, _: Tier, compiled: Any) -> None:
+        """There is machine code, for these extents perhaps: others than those it was made for may have to wait."""
+        code = compiled.fitting(self._extents)
+        self._run = None if code is None else code.call
 
     def call(self, *inputs: Any) -> tuple:
         """The results."""
+        if self._run is not None:
+            return self._run(self._extents, inputs)
         results = self._tier.run((self._extents, inputs), lately.ran)
-        plan = self._plan()
-        if plan is not None and self._tier.compiled is not None:
-            plan.use(self._tier.compiled.at(self._extents))
+        if self._run is None and self._tier.compiled is not None:
+            self._run = self._tier.compiled.at(self._extents)
         return results
-
-
-def _nobody() -> None:
-    pass
 
 
 class _LatestRuns:

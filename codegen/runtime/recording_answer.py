@@ -29,7 +29,6 @@ from .recording_objects import (
     object_of,
     set_list,
     tuple_item,
-    tuple_size,
 )
 from .recording_run import AnswerBlock, run
 from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, tape
@@ -38,13 +37,15 @@ __all__ = ["answer_value", "ask"]
 
 
 @native
-def looked_up(key: ptr) -> ptr[AnswerBlock]:
-    """The answer that is known for a key; null for none."""
+def looked_up(key: ptr) -> ptr:
+    """What is known for a key, as `run` takes it; null for nothing."""
     entry = dict_item(tape.plans.entries, key)
     if entry is None:
         return None
     found = list_item(entry, 0)
-    if ptr[RawObject](found).type is not tape.answer_type:
+    is_sized = ptr[RawObject](found).type is tape.tuple_type
+    answer = tuple_item(found, 0) if is_sized else found
+    if ptr[RawObject](answer).type is not tape.answer_type:
         return None
     if list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
         clock = int_of(int_value(tape.plans.clock) + 1)
@@ -52,8 +53,7 @@ def looked_up(key: ptr) -> ptr[AnswerBlock]:
             inc(clock)
             exchange(ptr[ptr](tape.plans) + CLOCK, clock)
             set_list(entry, 1, clock)
-    a = ptr[AnswerBlock](bytes_at(found)[0])
-    return a if a.valid[0] is tape.true else ptr[AnswerBlock](0)
+    return found if ptr[AnswerBlock](bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
 
 
 @native
@@ -64,8 +64,7 @@ def ask(
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
-    given    None; or (answer, key, computed inputs) where Python has looked up the key together with keys of calls;
-             or these, what is run, and the kinds of gradients, where it has looked up the family
+    given    None; or what Python has looked up: see `run`
 
     Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
     [key, [], calls] where keys of calls belong to the key; None where it is not known.
@@ -79,32 +78,26 @@ def ask(
         a = ptr[AnswerBlock](bytes_at(tuple_item(ptr(given), 0))[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
             return borrowed(tape.none)
-        executable = ptr(None)
-        kinds = ptr(None)
-        if tuple_size(ptr(given)) > 3:
-            executable = tuple_item(ptr(given), 3)
-            kinds = tuple_item(ptr(given), 4)
-        return run(a, d, purpose, ptr(now), is_released, tuple_item(ptr(given), 2), None, executable, kinds)
+        return run(ptr(given), d, purpose, ptr(now), is_released, None)
     key = key_object(d)
     if key is None:
         return failed()
+    known = looked_up(key)
     if unlikely(walk.n_calls > 0):
-        known = looked_up(key)
         if known is None:
             return object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
-        return run(known, d, purpose, ptr(now), is_released, None, key, None, None)
-    known = looked_up(key)
+        return run(known, d, purpose, ptr(now), is_released, key)
     dec(key)
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, purpose, ptr(now), is_released, None, None, None, None)
+    return run(known, d, purpose, ptr(now), is_released, None)
 
 
 @native
 def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> obj:
     """Compute a pending value if that is known: True or None."""
     d = local(Digest, 1)[0]
-    known = ptr[AnswerBlock](0)
+    known = ptr(None)
     walk.held = 0
     if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
         key = key_object(d)
@@ -115,4 +108,4 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
             clear_error()
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, VALUE, ptr(now), False, None, None, None, None)
+    return run(known, d, VALUE, ptr(now), False, None)

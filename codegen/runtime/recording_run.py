@@ -22,6 +22,7 @@ from .recording_keys import BACKWARD, TENSORS, VALUE
 from .recording_objects import (
     FEW,
     append,
+    bytes_at,
     call,
     call_method,
     clear_error,
@@ -41,6 +42,7 @@ from .recording_objects import (
     object_of,
     room,
     tuple_item,
+    tuple_size,
 )
 from .recording_structs import (
     ASKED,
@@ -56,6 +58,7 @@ from .recording_structs import (
     RawKind,
     RawLeaf,
     RawNode,
+    RawObject,
     RawRich,
     drop_inputs,
     is_filled,
@@ -256,23 +259,26 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
 
 
 @native(inline=False)
-def run(
-    a: ptr[AnswerBlock], d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, computed: ptr, key: ptr,
-    executable: ptr, kinds: ptr,
-) -> obj:
+def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, key: ptr) -> obj:
     """Run the plan on the recording that was walked over, and keep its results.
 
-    computed    inputs that were computed from the numbers of calls;  key: null, or what was found without the keys of
-                calls, which Python is asked for then; its count comes along
-    executable, kinds    null: the plan's, and the answer's;  else what is run, and of what kind each gradient is
+    known    the answer; or (answer, key, inputs that were computed from the numbers of calls), and behind these
+             what is run, and of what kind each gradient is, where these are not the plan's and the answer's
+    key      null, or what was found without the keys of calls, which Python is asked for then; its count comes along
 
     Gives what `ask` gives; None where Python is to be asked after all.
     """
+    is_told_more = ptr[RawObject](known).type is tape.tuple_type
+    own = tuple_item(known, 0) if is_told_more else known
+    a = ptr[AnswerBlock](bytes_at(own)[0])
     if purpose == TENSORS and a.is_whole == 0:
         dec(key)
         return borrowed(tape.none)  # it is refused
-    own = a.own
-    inc(own)  # while the plan runs, another thread may forget the answer
+    inc(known)  # while the plan runs, another thread may forget it
+    computed = tuple_item(known, 2) if is_told_more else ptr(None)
+    has_size = is_told_more and tuple_size(known) > 3
+    executable = tuple_item(known, 3) if has_size else a.executable[0]
+    kinds = tuple_item(known, 4) if has_size else ptr(None)
     n_calls = i64(walk.n_calls) if key is not None else i64(0)
     n_past = i64(0)
     if is_released:
@@ -282,10 +288,10 @@ def run(
     held = room(nearby, FEW, total)
     if held is None:
         dec(key)
-        dec(own)
+        dec(known)
         return failed()
     values = local(ptr, a.arguments + 1)
-    values[0] = executable if executable is not None else a.executable[0]
+    values[0] = executable
     inc(values[0])
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
@@ -390,7 +396,7 @@ def run(
     let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
     leave(held, nearby)
-    dec(own)
+    dec(known)
     if outcome < 0:
         dec(answer)
         return failed()
