@@ -79,9 +79,9 @@ def _updates() -> None:
 
 
 @_switch("recordings in parts")
-def _stretches() -> None:
+def _recordings_in_parts() -> None:
     """A loop of any length is one graph."""
-    for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+    for user in ("autodiff.tape.parts", "autodiff.transforms.parts"):
         _replace(user, "ending_of", lambda *given: None)
 
 

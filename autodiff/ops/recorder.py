@@ -34,12 +34,12 @@ from ..dispatch.reliance import functions
 from ..mode import MODE, Mode
 from ..session import at_reset
 from ..tape import leaves
+from ..tape.cut import segments
 from ..tape.known import told
 from ..tape.leaves import known_kind
 from ..tape.loans import FEW, LENT, Lender, prune
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
-from ..tape.peel import stretches
 from ..tape.plan import COUNTS, Plan, commit_lock, plans
 from ..tape.record import (
     ALIASES,
@@ -337,7 +337,7 @@ def install_once() -> bool:
     try:
         if not _now.is_settled:
             install()
-            stretches.clear()  # what was made meanwhile asks Python
+            segments.clear()  # what was made meanwhile asks Python
         return True
     finally:
         _lock.release()

@@ -1,87 +1,136 @@
-"""Runs of a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
+"""Recordings in parts: a long one of a loop whose length changes is run segment by segment (`cut`).
+
+A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and found again by
+its hash.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether all had
+the same size.  Once they had not, new ones are run in parts, forward from the beginning, values kept at the end; and
+where that did not succeed several times in a row, it is tried less and less often.
 
 A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
-compiled once for this length, and then cost less.  So where lengths are varied (`lengths`), parts are what one
-rents: when they have taken as long as compiling the whole is expected to take, or the same recording comes again
-and again in a loop that would soon have paid for it, the whole is compiled.
+compiled once for this length, and then cost less.  So where lengths vary, parts are what one rents: when they have
+taken as long as compiling the whole is expected to take, or the same recording comes again and again in a loop that
+would soon have paid for it, the whole is compiled.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from codegen.ir import OutOfRange
 
-from ..session import tiers
-from .cutting import SHORTEST
-from .lengths import Ending, ending_of
+from ..config import config
+from ..session import namespace, tiers
+from .cut import SHORTEST, Cut, FoundPart, cut
 from .misses import note
 from .node import Node
-from .peel import FoundPart, Peeled, peel
 from .plan import COUNTS, located_at, settle, source
-from .stretch import Stretch, Unfit
+from .segment import Segment, Unfit
 from .tier import Account, lately, prices
+from .walk import reached
 
-__all__ = ["commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
+__all__ = ["Ending", "commit", "computed", "ending_of", "note_parts", "values_in_parts", "whole_of"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
+#: Inputs of an operation from which on it puts a list together.
+_MANY_INPUTS = 12
+#: Failures in a row before any try is left out; the most tries that are.
+PATIENT, MOST_LEFT_OUT = 3, 64
 
 
-def taken_apart(
-    root: Node, beside: Sequence[Node], tracks: bool, targets: AbstractSet[Node], complete: Callable, ending: Ending
-) -> Peeled:
-    """The parts of what a result needs, and of what is wanted beside it.  Raises Unfit.
+class Ending:
+    """Recordings that end in one kind of node.
 
-    What lies within what the result needs, a list of losses say, is stored by the parts that it lies in.  Only what
-    does not is a root of its own.
+    size      operations of the first one
+    varies    whether another had another size
     """
-    apart = list(beside)
-    if len(apart) > ending.apart:
-        try:
-            peeled = peel([root], tracks, targets, complete, ending.varies, frozenset(beside))
-        except Unfit:  # the others may be most of the recording
-            ending.apart = len(apart)
-        else:
-            stored = {node for part in peeled.parts for node in part.stored}
-            apart = [node for node in apart if node not in stored]
-            ending.apart = len(apart)
-            if not apart:
-                return peeled
-    return peel([root, *apart], tracks, targets, complete, ending.varies, frozenset(beside))
+
+    __slots__ = ("_failures", "_left_out", "size", "varies")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.varies = False
+        self._failures = 0
+        self._left_out = 0
+
+    def is_to_be_tried(self, roots: Sequence[Node], tracks: bool) -> bool:
+        """True if a recording after the first is to be cut."""
+        if self._left_out:
+            self._left_out -= 1
+            return False
+        self.varies = self.varies or _size_of(roots, tracks, self.size) != self.size
+        return self.varies
+
+    def failed(self) -> None:
+        """A recording does not fall into segments."""
+        self._failures += 1
+        if self._failures >= PATIENT:
+            self._left_out = min(1 << (self._failures - PATIENT), MOST_LEFT_OUT)
+
+    def succeeded(self) -> None:
+        """One does."""
+        self._failures = 0
 
 
-def computed(
-    peeled: Peeled, compute: Callable[[Sequence[Node]], None]
-) -> list[tuple[Sequence[Any], tuple]]:
+#: By the kind of node, of one of many inputs the operation, and whether gradients went through.
+_endings = namespace("ending")
+
+
+def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | None:
+    """The recordings like one that is to be cut; None: it is not.
+
+    roots     what is wanted of it: recordings are told apart by the first
+    tracks    whether gradients go through it
+    length    how many nodes were made since the recording began; negative: it is an earlier one
+    """
+    if 0 <= length < SHORTEST or not config.patience or config.eager:
+        return None
+    # The operation that puts a list of every length together is of another kind each time.
+    key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
+    ending: Ending | None = _endings.get(key)
+    if ending is not None:
+        return ending if ending.is_to_be_tried(roots, tracks) else None
+    _endings.put(key, Ending(_size_of(roots, tracks)))
+    return None
+
+
+def _size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
+    """The number of nodes to be computed, or gone through: up to leaves; of a larger one any size above."""
+
+    def followed(node: Node) -> list[Node]:
+        inside = [i for i in node.inputs if i.leaf is None]
+        return [i for i in inside if i.value is None or (tracks and i.kind.out.requires_grad)]
+
+    return len(reached(roots, followed, largest))
+
+
+def computed(found: Cut, compute: Callable[[Sequence[Node]], None]) -> list[tuple[Sequence[Any], tuple]]:
     """The sources of each part, and what its forward gives; nothing of that is kept in nodes yet.
 
     compute    compute(nodes): evaluate leaves that are pending
 
     Raises Unfit when another thread has computed some of it meanwhile.
     """
-    found: dict[Node, Any] = _values_of(peeled.pending, compute)
-    parts = peeled.parts
+    parts = found.parts
+    values_of: dict[Node, Any] = _values_of(found.pending, compute)
     done: list[tuple[Sequence[Any], tuple]] = []
     try:
         for part in reversed(parts):
-            stretch, roots, values, _, outer, _ = part
-            if stretch.waits:
+            segment, roots, values, _, outer, _ = part
+            if segment.waits:
                 values = list(values)
-                for at, k in stretch.waits:
-                    if outer[k] not in found:
+                for at, k in segment.waits:
+                    if outer[k] not in values_of:
                         raise Unfit
-                    values[at] = found[outer[k]]
+                    values[at] = values_of[outer[k]]
             results: tuple = ()
-            forward = stretch.forward
+            forward = segment.forward
             if forward is not None:
                 compiled = forward.run.compiled
                 results = forward(values) if compiled is None else compiled.call(*forward.pick(values))
-                for k, position in stretch.leads:
-                    found[roots[k]] = results[position]
+                for k, position in segment.leads:
+                    values_of[roots[k]] = results[position]
             done.append((values, results))
     except OutOfRange as error:
         raise located_at(error, [r for part in parts for r in part.roots]) from None
@@ -102,10 +151,8 @@ def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) 
     return {node: node.value for node in ends}
 
 
-def values_in_parts(
-    roots: Sequence[Node], start: float, compute: Callable[[Sequence[Node]], None]
-) -> bool:
-    """Compute pending nodes, if their recording falls into stretches; False: it does not, or is not to.
+def values_in_parts(roots: Sequence[Node], start: float, compute: Callable[[Sequence[Node]], None]) -> bool:
+    """Compute pending nodes, if their recording falls into segments; False: it does not, or is not to.
 
     roots     what is asked for, then others that are wanted with it
     start     the number that the recording began with
@@ -119,41 +166,36 @@ def values_in_parts(
         return False
     since = prices.now()
     try:
-        peeled = taken_apart(roots[0], roots[1:], False, frozenset(), _complete, ending)
-        whole = whole_of((), peeled.parts)
+        found = cut(roots[0], roots[1:], False, frozenset(), Segment.complete)
+        whole = whole_of((), found.parts)
         if whole is None:
-            ending.compiled(measured, False, length)
             return False
-        done = computed(peeled, compute)
+        done = computed(found, compute)
     except Unfit:
         ending.failed()
         return False
     ending.succeeded()
-    commit(peeled.parts, done, False)
+    commit(found.parts, done, False)
     whole.seconds += prices.now() - since
-    note_parts("value", peeled.new)
+    note_parts("value", found.new)
     return True
 
 
-def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
-    stretch.complete(nodes, roots, past)
-
-
 def note_parts(what: str, new: int) -> None:
-    """Count a recording that was run in parts, of which so many stretches were new."""
+    """Count a recording that was run in parts, of which so many segments were new."""
     if not new:
         COUNTS.hits += 1
     else:
         COUNTS.misses += 1
-        note(what, f"{new} stretch{'es' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
+        note(what, f"{new} segment{'s' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
 
 
 def commit(
     parts: Sequence[FoundPart], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
 ) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
-    for (stretch, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
-        stretch.piece.finish(results, stored, past, is_released)
+    for (segment, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
+        segment.piece.finish(results, stored, past, is_released)
 
 
 # ---------------------------------------------------------------- in parts, or whole
@@ -166,7 +208,7 @@ def whole_of(purpose: tuple, parts: Sequence[FoundPart]) -> Account | None:
     key = ("in parts", purpose, *_numbers(parts))
     whole: Account | None = tiers.get(key)
     if whole is None:
-        whole = Account(sum([p.stretch.operations for p in parts]))
+        whole = Account(sum([p.segment.operations for p in parts]))
         tiers.put(key, whole, len(key))
     if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
         whole.seconds = math.inf  # from now on
@@ -181,10 +223,10 @@ def _numbers(parts: Sequence[FoundPart]) -> list[float]:
     found: list[float] = []
     latest = None
     for part in parts:
-        stretch, times = part.stretch, part.stretch.times
-        if stretch.serial == latest:
+        segment, times = part.segment, part.segment.times
+        if segment.serial == latest:
             found[-1] += times
         else:
-            latest = stretch.serial
+            latest = segment.serial
             found += (latest, times)
     return found

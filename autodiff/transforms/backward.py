@@ -32,7 +32,7 @@ from .commits import check_not_released, commit_lock, passed, release, unchanged
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
-from .stretches import InParts, in_parts
+from .parts import InParts, in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 

@@ -26,7 +26,7 @@ from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_asks import again, ask_for, live_beside
-from .stretches import in_parts
+from .parts import in_parts
 
 __all__ = ["grad"]
 
@@ -151,7 +151,7 @@ def _at_once(
 def _in_parts(
     y: Node, leaves: Sequence[Node], live: Sequence[Node], retain: bool
 ) -> list[np.ndarray] | None:
-    """The gradients for leaves, all that y depends on, if its recording falls into stretches; None: it does not."""
+    """The gradients for leaves, all that y depends on, if its recording falls into segments; None: it does not."""
     wanted = {n.leaf: place for place, n in enumerate(leaves)}
     if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
         return None

@@ -32,7 +32,7 @@ from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_r
 from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
-from .stretches import in_parts
+from .parts import in_parts
 
 __all__ = ["gradient_of", "gradients_with_history", "value_and_grad", "vjp"]
 

@@ -1,4 +1,4 @@
-"""Pieces of recordings, found again by their hashes, in native Python: see `autodiff.tape.stretch`.
+"""Pieces of recordings, found again by their hashes, in native Python: see `autodiff.tape.segment`.
 
     learn_piece     walk over a piece and keep its hash
     piece_of        the same walk: where the hash is the same, what the piece reads and holds

@@ -98,7 +98,7 @@ def taken_apart(monkeypatch):
         found.append(len(these))
         commit(these, done, is_released)
 
-    for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+    for module in ("autodiff.tape.parts", "autodiff.transforms.parts"):
         monkeypatch.setattr(f"{module}.commit", noted)
     return found
 

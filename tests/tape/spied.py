@@ -12,7 +12,7 @@ from work_done import work
 
 import autodiff as ad
 from autodiff.mode import MODE
-from autodiff.tape import ask, lengths, tier
+from autodiff.tape import ask, parts, tier
 from autodiff.tape.walk import needed
 from autodiff.transforms.gradient_asks import Exactly
 
@@ -92,11 +92,12 @@ def compile_any_size(monkeypatch, why="now"):
 
 
 def try_at_the_first_time(monkeypatch):
-    """Every ending counts as one that was met before, of recordings of other lengths."""
-    met_again = lengths.ending_of
-    for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+    """Every ending counts as one that was met before, of recordings of other lengths; no segments are made one."""
+    met_again = parts.ending_of
+    for user in ("autodiff.tape.parts", "autodiff.transforms.parts"):
         monkeypatch.setattr(f"{user}.ending_of", lambda *given: met_again(*given) or met_again(*given))
-    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda *_: True)
+    monkeypatch.setattr(parts.Ending, "is_to_be_tried", lambda *_: True)
+    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", 0.0)
 
 
 def tell_of_exact_keys(monkeypatch, tell):

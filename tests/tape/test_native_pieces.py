@@ -1,6 +1,6 @@
 """Pieces of recordings are found by machine code exactly where plain Python finds them: pairs of random programs.
 
-Plain Python compares all that is said of a piece (`stretch.described`), machine code a hash of it.
+Plain Python compares all that is said of a piece (`segment.described`), machine code a hash of it.
 """
 
 import random
@@ -11,7 +11,7 @@ from test_native_keys import MISSES, Program
 
 import autodiff as ad
 from autodiff.tape.node import Node
-from autodiff.tape.stretch import Piece, finish_in_python
+from autodiff.tape.segment import Piece, finish_in_python
 from autodiff.tape.walk import by_number, needed
 
 

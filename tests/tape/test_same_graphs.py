@@ -5,7 +5,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape.peel import stretches
+from autodiff.tape.cut import segments
 from codegen.runtime.native import is_native
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="no native launcher here")
@@ -141,7 +141,7 @@ def test_machine_code_that_takes_over_compiles_nothing(from_python, loop):
     loop()
     assert ad.cache_info().compiles == before
     recorder.install()
-    stretches.clear()
+    segments.clear()
     for _ in range(3):
         loop()
     assert ad.cache_info().compiles == before

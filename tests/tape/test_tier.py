@@ -50,7 +50,7 @@ def patience_of(count):
 
 @ad.function
 def squashed(x):
-    """tanh, by a rule of its own: what has rules of the user's is not taken apart into stretches.   f[n] -> f[n]"""
+    """tanh, by a rule of its own: what has rules of the user's is not cut into segments.   f[n] -> f[n]"""
 
 
 @squashed.forward(ad.Vector)

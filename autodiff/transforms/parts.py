@@ -1,8 +1,8 @@
-"""Gradients of a recording that was taken apart into stretches (`tape.peel`).
+"""Gradients of a recording that was cut into segments (`tape.cut`).
 
-What the rules of a stretch record depends on which of its roots have a cotangent, and which of what it reads
+What the rules of a segment record depends on which of its roots have a cotangent, and which of what it reads
 has one already, from what was recorded later: they are put down once for each such *pattern*, and compiled.
-Cotangents are then carried from stretch to stretch as arrays.
+Cotangents are then carried from segment to segment as arrays.
 
     pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
 """
@@ -20,13 +20,12 @@ from codegen.garbage import Paused, ignoring
 from ..custom.keys import users_methods
 from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
-from ..tape.lengths import Ending, ending_of
+from ..tape.cut import FoundPart, cut
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import commit, computed, note_parts, taken_apart, whole_of
-from ..tape.peel import FoundPart
+from ..tape.parts import Ending, commit, computed, ending_of, note_parts, whole_of
 from ..tape.plan import data
 from ..tape.record import state
-from ..tape.stretch import GIVEN, Stretch, StretchGraph, Unfit, code_of
+from ..tape.segment import GIVEN, Segment, SegmentCode, Unfit, code_of
 from ..tape.tier import prices
 from ..tape.walk import by_number, reached
 from .backward_pass import recording_rules
@@ -34,7 +33,7 @@ from .reverse import Cotangent, pull_back_masked
 
 __all__ = ["InParts", "in_parts"]
 
-#: Patterns that are kept of one stretch.
+#: Patterns that are kept of one segment.
 PATTERNS = 16
 _NONE: tuple[Any, int] = (None, 0)
 #: Cotangents by node, and whether they are masked.
@@ -79,7 +78,7 @@ class InParts:
         """Keep values in nodes, and give up the history that gradients went through.  The recording is over."""
         parts = [*self._parts]
         for i, roots in self._partial.items() if is_released else ():
-            parts[i] = _cut(parts[i], roots)
+            parts[i] = _with_history_of(parts[i], roots)
         commit(parts, self._done, is_released)
         now = state.now
         now.asked += 1  # as `solve` does: a rule that goes back is found out by it
@@ -98,40 +97,38 @@ def _sum(terms: Sequence[np.ndarray]) -> np.ndarray:
 def in_parts(
     root: Node, beside: Sequence[Node], targets: AbstractSet[Node] = frozenset()
 ) -> InParts | None:
-    """The gradients of one number, if its recording falls into stretches; None: it does not, or is not to.
+    """The gradients of one number, if its recording falls into segments; None: it does not, or is not to.
 
     beside    nodes of results that are wanted in the same run
     targets   where gradients end, beside leaves
     """
     now = state.now
-    length = root.number - now.began
-    ending = None if now.tracing else ending_of((root,), True, length)
+    ending = None if now.tracing else ending_of((root,), True, root.number - now.began)
     if ending is None:
         return None
     with Paused():
-        return _in_parts(root, beside, targets, ending, length)
+        return _in_parts(root, beside, targets, ending)
 
 
 def _in_parts(
-    root: Node, beside: Sequence[Node], targets: AbstractSet[Node], ending: Ending, length: float
+    root: Node, beside: Sequence[Node], targets: AbstractSet[Node], ending: Ending
 ) -> InParts | None:
     since = prices.now()
     seed = np.ones(root.kind.out.shape, root.kind.out.aval.dtype)
     try:
-        peeled = taken_apart(root, beside, True, targets, _complete, ending)
-        parts = peeled.parts
+        found = cut(root, beside, True, targets, _complete)
+        parts = found.parts
         whole = whole_of((True, len(targets)), parts)
         if whole is None:
-            ending.compiled((root,), True, length)
             return None
-        done = computed(peeled, _compute)
+        done = computed(found, _compute)
         bars, partial = _pulled(parts, done, root, seed)
     except Unfit:
         ending.failed()
         return None
     ending.succeeded()
     whole.seconds += prices.now() - since
-    note_parts("backward", peeled.new)
+    note_parts("backward", found.new)
     return InParts(parts, done, bars, partial)
 
 
@@ -146,21 +143,21 @@ def _pulled(
     bars: _Bars = {root: (seed, 1)}
     partial: dict[int, list[Node]] = {}
     for i, (part, (values, results)) in enumerate(zip(parts, done, strict=True)):
-        _through(part.stretch, part.roots, part.outer, values, results, bars, partial, i)
+        _through(part.segment, part.roots, part.outer, values, results, bars, partial, i)
     return {node: bar for node, (bar, _) in bars.items()}, partial
 
 
 def _through(
-    stretch: Stretch, roots: Sequence[Node], outer: Sequence[Node], values: Sequence[Any], results: Sequence[Any],
+    segment: Segment, roots: Sequence[Node], outer: Sequence[Node], values: Sequence[Any], results: Sequence[Any],
     bars: _Bars, partial: dict[int, list[Node]], i: int,
 ) -> None:  # fmt: skip
     """Carry cotangents through one part, the i-th one."""
     given = [bars.pop(r, _NONE) for r in roots]
-    given += [_bar_of(outer[k], bars) for k in stretch.tracked]
+    given += [_bar_of(outer[k], bars) for k in segment.tracked]
     pattern = tuple([flag for _, flag in given])
-    pull = stretch.pulls.get(pattern)
+    pull = segment.pulls.get(pattern)
     if pull is None:
-        pull = _new_pull(stretch, pattern)
+        pull = _new_pull(segment, pattern)
     if pull.is_partial:
         partial[i] = [r for r, flag in zip(roots, pattern, strict=False) if flag]
     sources = [*values, *results, *[bar for bar, _ in given]]
@@ -187,7 +184,7 @@ def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
     return found
 
 
-def _cut(part: FoundPart, roots: Sequence[Node]) -> FoundPart:
+def _with_history_of(part: FoundPart, roots: Sequence[Node]) -> FoundPart:
     """A part whose history is what these roots have; the rest of it belongs to results that were only computed."""
     inside = set(part.past)
     mine = reached(roots, lambda node: [i for i in node.inputs if i in inside])
@@ -198,7 +195,7 @@ def _cut(part: FoundPart, roots: Sequence[Node]) -> FoundPart:
 
 
 class _Pull:
-    """From the cotangents of a stretch's roots to those of what it reads.
+    """From the cotangents of a segment's roots to those of what it reads.
 
     computed   (place in `outer`, position among the results, flag)
     passed     (place in `outer`, source that is the cotangent itself, flag)
@@ -209,44 +206,44 @@ class _Pull:
 
     def __init__(self, is_partial: bool) -> None:
         self.is_partial = is_partial
-        self.code: StretchGraph | None = None
+        self.code: SegmentCode | None = None
         self.choices: Any = None
         self.computed: list[tuple[int, int, int]] = []
         self.passed: list[tuple[int, int, int]] = []
 
-def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
-    """Make the code of a new stretch; what its rules read is stored by forward."""
-    flags = [int(r.kind.out.requires_grad) for r in stretch.roots]
-    pattern = (*flags, *map(int, stretch.ends))
-    emitted = _emitted(stretch, pattern)
-    model = set(stretch.nodes)
+def _complete(segment: Segment, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
+    """Make the code of a new segment; what its rules read is stored by forward."""
+    flags = [int(r.kind.out.requires_grad) for r in segment.roots]
+    pattern = (*flags, *map(int, segment.ends))
+    emitted = _emitted(segment, pattern)
+    model = set(segment.nodes)
     read = {i for n in _made(emitted, model) for i in n.inputs if i in model}
-    stretch.complete(nodes, roots, past, read)
-    _put(stretch, pattern, emitted)
+    segment.complete(nodes, roots, past, read)
+    _put(segment, pattern, emitted)
 
 
-def _new_pull(stretch: Stretch, pattern: tuple[int, ...]) -> _Pull:
-    return _put(stretch, pattern, _emitted(stretch, pattern))
+def _new_pull(segment: Segment, pattern: tuple[int, ...]) -> _Pull:
+    return _put(segment, pattern, _emitted(segment, pattern))
 
 
 class _PulledBack:
-    """The record of a stretch's rules: the cotangents given, those found, and the choices of dispatch."""
+    """The record of a segment's rules: the cotangents given, those found, and the choices of dispatch."""
 
     def __init__(self, given: list[Node | None], found: dict[Node, Cotangent], choices: Any) -> None:
         self.given, self.found, self.choices = given, found, choices
 
 
-def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _PulledBack:
+def _emitted(segment: Segment, pattern: tuple[int, ...]) -> _PulledBack:
     given: list[Node | None] = []
     seeds = []
     with observed() as choices, recording_rules(False):
-        for node, flag in zip([*stretch.roots, *stretch.reached], pattern, strict=True):
+        for node, flag in zip([*segment.roots, *segment.reached], pattern, strict=True):
             bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
             given.append(bar)
             if bar is not None:
                 seeds.append((node, Cotangent(bar, flag == 2)))
-        order = [n for n in stretch.nodes if n.kind.out.requires_grad]
-        found = pull_back_masked(order, seeds, stretch.reached)
+        order = [n for n in segment.nodes if n.kind.out.requires_grad]
+        found = pull_back_masked(order, seeds, segment.reached)
     if users_methods(choices):
         raise Unfit  # they may read anything
     return _PulledBack(given, found, choices)
@@ -258,14 +255,14 @@ def _made(emitted: _PulledBack, model: AbstractSet[Node]) -> Iterable[Node]:
     return sorted(reached(found, lambda node: [i for i in node.inputs if i not in model]), key=by_number)
 
 
-def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _PulledBack) -> _Pull:
-    pull = _Pull(any(r.kind.out.requires_grad and not f for r, f in zip(stretch.roots, pattern, strict=False)))
-    number = dict(stretch.number)
-    for i, bar in enumerate(emitted.given, stretch.count):
+def _put(segment: Segment, pattern: tuple[int, ...], emitted: _PulledBack) -> _Pull:
+    pull = _Pull(any(r.kind.out.requires_grad and not f for r, f in zip(segment.roots, pattern, strict=False)))
+    number = dict(segment.number)
+    for i, bar in enumerate(emitted.given, segment.count):
         if bar is not None:
             number[bar] = i
     outputs: dict[Node, int] = {}
-    for k, node in zip(stretch.tracked, stretch.reached, strict=True):
+    for k, node in zip(segment.tracked, segment.reached, strict=True):
         cotangent = emitted.found.get(node)
         if cotangent is None:
             continue
@@ -275,10 +272,10 @@ def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _PulledBack) -> _P
         else:
             pull.computed.append((k, outputs.setdefault(bar, len(outputs)), flag))
     if outputs:
-        pull.code = code_of(list(outputs), number, stretch.count + len(emitted.given), stretch.is_long)
+        pull.code = code_of(list(outputs), number, segment.count + len(emitted.given), segment.is_long)
     pull.choices = emitted.choices
-    pull.choices.on_change(lambda: stretch.pulls.pop(pattern, None))
-    if len(stretch.pulls) >= PATTERNS:
-        stretch.pulls.clear()
-    stretch.pulls[pattern] = pull
+    pull.choices.on_change(lambda: segment.pulls.pop(pattern, None))
+    if len(segment.pulls) >= PATTERNS:
+        segment.pulls.clear()
+    segment.pulls[pattern] = pull
     return pull

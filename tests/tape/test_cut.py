@@ -1,11 +1,11 @@
-"""Recordings that are taken apart: stretches that are found, tried, made one, remembered."""
+"""Recordings that are cut: segments that are found, tried, made one, remembered."""
 
 import numpy as np
 import pytest
 from episodes import assert_all_close, policy, step_by_step
 
 import autodiff as ad
-from autodiff.tape import lengths, parts, peel, tier
+from autodiff.tape import cut, parts, tier
 
 varied_from_the_start = pytest.mark.usefixtures("at_the_first_time")
 
@@ -15,32 +15,21 @@ def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatc
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
-    pulls = [pull for known in peel.stretches.ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
+    pulls = [pull for known in cut.segments.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
     assert len({pull.code.run for pull in pulls}) == 1
     assert all([pull.code.run.compiled is not None for pull in pulls])
     assert len(taken_apart) == 4
 
 
-class _Varied(lengths.Ending):
-    """Recordings of which it is known that their lengths are varied."""
-
-    __slots__ = ()
-
-    def __init__(self, size):
-        super().__init__(size)
-        self.varies = True
-
-
 @varied_from_the_start
 def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", tier.prices.of(1000) / 300)
-    monkeypatch.setattr(lengths, "Ending", _Varied)
+    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", tier.prices.of(1000) / 300)
     for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
         assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
     assert taken_apart[0] >= 60
     assert taken_apart[-1] < 40
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
+    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9, raising=False)
     policy(90, 0)
     before = ad.cache_info().compiles
@@ -56,7 +45,7 @@ def test_memory_stays_flat_over_many_lengths_and_sorts_of_steps():
         for t in range(24):
             total = total + ad.sin(w * float(t)).sum()
         total.backward()
-    assert sum(map(len, peel.stretches.ending.values())) <= peel.LIMIT
+    assert sum(map(len, cut.segments.values())) <= cut.LIMIT
 
 
 def weights(seed):
@@ -74,13 +63,13 @@ def stacked(length):
 
 @varied_from_the_start
 def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apart):
-    lengths = range(20, 20 + 2 * peel.TRIED)
+    lengths = range(20, 36)
     for length in lengths:
         stacked(length)
     made, taken = [], len(taken_apart)
     with pytest.MonkeyPatch.context() as patch:
-        make = peel._Peeling._make
-        patch.setattr(peel._Peeling, "_make", lambda self, *what: (made.append(what), make(self, *what)))
+        make = cut._Cutting._make
+        patch.setattr(cut._Cutting, "_make", lambda self, *what: (made.append(what), make(self, *what)))
         for length in lengths:
             stacked(length)
     assert not made
@@ -88,11 +77,10 @@ def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apar
 
 
 @pytest.mark.usefixtures("patience")
-def test_what_never_falls_into_stretches_is_tried_less_and_less_often(monkeypatch):
+def test_what_never_falls_into_segments_is_tried_less_and_less_often(monkeypatch):
     """Sums of different functions, in an order that never repeats."""
     tried = []
-    peel = parts.peel
-    monkeypatch.setattr(parts, "peel", lambda *what: tried.append(1) or peel(*what))
+    monkeypatch.setattr(parts, "cut", lambda *what: tried.append(1) or cut.cut(*what))
     x = ad.tensor(np.linspace(0.1, 1.0, 5))
     functions = [ad.sin, ad.cos, ad.tanh, ad.exp, ad.sqrt, ad.log1p, ad.arctan, ad.abs]
     rng = np.random.default_rng(0)
@@ -113,21 +101,3 @@ def test_values_of_a_list_are_run_in_parts_from_the_second_length_on(taken_apart
         expected = np.sin(w.numpy() @ np.full(4, 0.1 * (length - 1))).sum()
         np.testing.assert_allclose(put_together(ys), expected, rtol=1e-12)
     assert [parts >= 30 for parts in taken_apart] == [True, True]
-
-
-@pytest.mark.usefixtures("patience")
-def test_only_recordings_as_long_as_one_that_is_compiled_whole_are_measured(monkeypatch):
-    x = ad.tensor(1.0, requires_grad=True)
-    short, long = ad.sin(x) * x, ad.sin(ad.cos(x)) * x
-    ending = lengths.Ending(2)
-    ending.varies = True
-    ending.compiled((short.node,), True, 50)
-    assert not ending.is_to_be_tried((short.node,), True, 50)
-    assert ending.is_to_be_tried((long.node,), True, 50)  # as many nodes were made, but others than these
-    assert not ending.is_to_be_tried((short.node,), True, -5)  # an earlier recording: nobody knows how long it was
-    monkeypatch.setattr(lengths, "size_of", None)
-    assert ending.is_to_be_tried((short.node,), True, 51)
-    monkeypatch.undo()
-    for length in range(2 * lengths.LENGTHS):
-        ending.compiled((short.node,), True, length)
-    assert len(ending.lengths) <= lengths.LENGTHS

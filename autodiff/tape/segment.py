@@ -1,13 +1,13 @@
-"""Stretches: a piece of a recording that is met again and again, with code of its own.
+"""Segments: a piece of a recording that is met again and again, with code of its own.
 
 An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.
-A *stretch* is such a piece, with
+A *segment* is such a piece, with
 
     roots      those that are read later, or asked for
-    outside    what it reads: data, leaves, nodes of earlier stretches
+    outside    what it reads: data, leaves, nodes of earlier segments
     piece      what it is recognised by: the hash of its kinds and wires
     forward    computes what is pending in it and wanted: its roots, reductions and products, what `pulls` read
-    pulls      from cotangents of its roots to those of what it reads (`transforms.stretches` makes them)
+    pulls      from cotangents of its roots to those of what it reads (`transforms.parts` makes them)
 
 Its code is made from a *model*: a copy of the nodes in which what has a value holds `GIVEN` instead.  Code is
 called with *sources*, by number: values outside, own ones that were there before, results of forward, and, in a
@@ -41,7 +41,7 @@ from .program import program_of
 from .tier import Tier, tier_of
 
 __all__ = [
-    "GIVEN", "FoundPiece", "Piece", "Stretch", "StretchGraph", "Unfit", "code_of", "described", "finish_in_python",
+    "GIVEN", "FoundPiece", "Piece", "Segment", "SegmentCode", "Unfit", "code_of", "described", "finish_in_python",
 ]  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def finish_in_python(results: tuple, stored: Sequence[Node], past: Sequence[Node
 
 
 class Unfit(Exception):
-    """A recording holds what stretches are not made for: it takes the road of any other."""
+    """A recording holds what segments are not made for: it takes the road of any other."""
 
 
 #: Stands for a value that is known when the code is called.
@@ -179,7 +179,7 @@ GIVEN: Any = object()
 _new = object.__new__
 
 
-class StretchGraph:
+class SegmentCode:
     """A graph, and which sources it is called with.
 
     code(sources)                          the results
@@ -207,7 +207,7 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
     return lambda values: (values[only],)
 
 
-def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> StretchGraph:
+def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> SegmentCode:
     """Code for pending nodes of a model.
 
     number    of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
@@ -222,10 +222,10 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_pai
     tier = tier_of(program)
     if is_paid:
         tier.seconds = math.inf
-    return StretchGraph(tier, numbers, constants)
+    return SegmentCode(tier, numbers, constants)
 
 
-class Stretch:
+class Segment:
     """A piece of a recording, as whatever looks like it is answered.
 
     piece       what it is recognised by; it gives of its roots, the latest first,
@@ -235,11 +235,10 @@ class Stretch:
                            or all where none has a history
                   past     its history
     width       how many roots there are;   size: how many of `outer` are outside
-    waits       (place among the sources, place in `outer`) of what earlier stretches compute
+    waits       (place among the sources, place in `outer`) of what earlier segments compute
     leads       (number of the root, position among forward's results) of roots that forward computes
     tracked     places in `outer` of what gradients go to;   ends: which of these are leaves, in the first recording
     pulls       by which roots and which of what is tracked have cotangents
-    after       stretches that were met behind this one, that is earlier in a recording; the latest first
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
     wanted      of the model: what is to be stored in any case
     number      of the sources in the model; count: how many there are before cotangents
@@ -247,11 +246,11 @@ class Stretch:
     times       of how many of those it is made
     is_long     it is several of another one, and compiled at once
     repeats     how often it was met behind itself
-    may_grow    whether several of it may be worth a stretch of their own
+    may_grow    whether several of it may be worth a segment of their own
     """
 
     __slots__ = (
-        "_outside", "after", "count", "ends", "forward", "is_long", "leads", "may_grow", "nodes", "number", "piece",
+        "_outside", "count", "ends", "forward", "is_long", "leads", "may_grow", "nodes", "number", "piece",
         "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked", "waits", "wanted", "width",
     )
 
@@ -268,7 +267,6 @@ class Stretch:
         outside, outer = _outside_of(nodes, past)
         place = {n: k for k, n in enumerate(outer)}
         model = _model(outside, nodes)
-        self.after: list[Stretch] = []
         self.pulls: dict[tuple, Any] = {}
         self.width, self.size = len(roots), len(outer)
         self.waits = [(i, place[n]) for i, n in enumerate(outside) if n.value is None]
@@ -281,7 +279,7 @@ class Stretch:
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
 
-    def codes(self) -> list[StretchGraph]:
+    def codes(self) -> list[SegmentCode]:
         """Forward, and that of each pull."""
         codes = [self.forward, *[pull.code for pull in list(self.pulls.values())]]
         return [code for code in codes if code is not None]
@@ -328,7 +326,7 @@ class Stretch:
         return len(self.nodes) - self._outside
 
     def __repr__(self) -> str:
-        return f"<Stretch of {len(self)} operations>"
+        return f"<Segment of {len(self)} operations>"
 
 
 def _outside_of(nodes: Sequence[Node], past: frozenset[Node]) -> tuple[list[Node], list[Node]]:
