@@ -110,10 +110,12 @@ def cut(
     tracks     whether gradients go through the history, to its leaves and to `targets`
     complete   complete(segment, nodes, roots, past): make the code of a new one
     """
-    return _Cutting(tracks, targets, complete, frozenset(beside)).of(root, beside)
+    return _Remaining(tracks, targets, complete, frozenset(beside)).of(root, beside)
 
 
-class _Cutting:
+class _Remaining:
+    """The rest of a recording, whose latest nodes are the frontier, while parts are taken off it."""
+
     def __init__(
         self, tracks: bool, targets: AbstractSet[Node], complete: Callable, wanted: AbstractSet[Node]
     ) -> None:

@@ -292,7 +292,7 @@ class RulePrograms:
 
 
 def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bool = False) -> Any:
-    """What a walk of machine code through a whole history finds; None where Python has to look at a node.
+    """The findings of a walk of machine code through a whole history; None where Python has to look at a node.
 
     walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
     is_many  rules that go back are done with each of many cotangents

@@ -38,7 +38,7 @@ __all__ = ["answer_value", "ask"]
 
 @native
 def looked_up(key: ptr) -> ptr:
-    """What is known for a key, as `run` takes it; null for nothing."""
+    """The valid answer that is known for a key, as `run` takes it; null for none."""
     entry = dict_item(tape.plans.entries, key)
     if entry is None:
         return None

@@ -260,13 +260,11 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
 
 @native(inline=False)
 def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, key: ptr) -> obj:
-    """Run the plan on the recording that was walked over, and keep its results.
+    """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
-    known    the answer; or (answer, key, inputs that were computed from the numbers of calls), and behind these
-             what is run, and of what kind each gradient is, where these are not the plan's and the answer's
+    known    the answer; or (answer, key, inputs computed from the numbers of calls), perhaps with what is run, and of
+             what kind each gradient is, if not the plan's and the answer's
     key      null, or what was found without the keys of calls, which Python is asked for then; its count comes along
-
-    Gives what `ask` gives; None where Python is to be asked after all.
     """
     is_told_more = ptr[RawObject](known).type is tape.tuple_type
     own = tuple_item(known, 0) if is_told_more else known
@@ -280,9 +278,7 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
     executable = tuple_item(known, 3) if has_size else a.executable[0]
     kinds = tuple_item(known, 4) if has_size else ptr(None)
     n_calls = i64(walk.n_calls) if key is not None else i64(0)
-    n_past = i64(0)
-    if is_released:
-        n_past = a.past if a.past >= 0 else i64(d.count)
+    n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past + n_calls
     nearby = local(ptr, FEW)
     held = room(nearby, FEW, total)

@@ -68,8 +68,8 @@ def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apar
         stacked(length)
     made, taken = [], len(taken_apart)
     with pytest.MonkeyPatch.context() as patch:
-        make = cut._Cutting._make
-        patch.setattr(cut._Cutting, "_make", lambda self, *what: (made.append(what), make(self, *what)))
+        make = cut._Remaining._make
+        patch.setattr(cut._Remaining, "_make", lambda self, *what: (made.append(what), make(self, *what)))
         for length in lengths:
             stacked(length)
     assert not made
