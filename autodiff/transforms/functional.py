@@ -50,12 +50,12 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    run = _derivative(f, argnums, has_aux, "value_and_grad")
+    name = name_of(f, "value_and_grad", argnums)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         try:
-            value, aux, gradient = run(args, kwargs)
+            value, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "value_and_grad")
             return (value, aux) if has_aux else value, gradient
         except Exception as error:
             shorten(error)
@@ -71,12 +71,12 @@ def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
 
 def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
     """The function `ad.grad(f)`: `value_and_grad` without the value."""
-    run = _derivative(f, argnums, has_aux, "grad")
+    name = name_of(f, "grad", argnums)
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         try:
-            _, aux, gradient = run(args, kwargs)
+            _, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "grad")
             return (gradient, aux) if has_aux else gradient
         except Exception as error:
             shorten(error)
@@ -85,28 +85,25 @@ def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = F
     return gradient
 
 
-def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable[[tuple, dict], tuple]:
-    """A function from arguments, and those by keyword, to value, aux and gradient."""
-    name = name_of(f, taker, argnums)
-
-    def run(args: tuple, kwargs: dict[str, Any]) -> tuple:
-        a = Arguments(args, argnums, name)
-        value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
-        leaves, structure = tree.flatten(aux)
-        if a.plain:
-            gradients = _computed(value, a.leaves, leaves)
-            out: Any = plain(value)
-            leaves = plain_results(leaves)
-        elif state.now.unseen and _is_of_its_own(value, a.leaves):
-            gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
-            out = leaf(data(value.node))
-        else:
-            # They track what lies outside of this transformation.
-            tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
-            out = value if tracks else record(DETACH, (value,))
-        return out, tree.unflatten(structure, leaves) if has_aux else None, a.unflatten(gradients)
-
-    return run
+def _differentiated(
+    f: Callable, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], has_aux: bool, name: str, taker: str
+) -> tuple:
+    """Value, aux and gradient of a call.   name: of f in messages;  taker: of the function of ours that asks"""
+    a = Arguments(args, argnums, name)
+    value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
+    leaves, structure = tree.flatten(aux)
+    if a.plain:
+        gradients = _computed(value, a.leaves, leaves)
+        out: Any = plain(value)
+        leaves = plain_results(leaves)
+    elif state.now.unseen and _is_of_its_own(value, a.leaves):
+        gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
+        out = leaf(data(value.node))
+    else:
+        # They track what lies outside of this transformation.
+        tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
+        out = value if tracks else record(DETACH, (value,))
+    return out, tree.unflatten(structure, leaves) if has_aux else None, a.unflatten(gradients)
 
 
 def gradients_with_history(
