@@ -141,13 +141,13 @@ class Watched(_Seen):
         return self
 
     def __pos__(self) -> Any:
-        return _prefixed(self, operator.pos)
+        return _computed(operator.pos, (self,), self)
 
     def __neg__(self) -> Any:
-        return _prefixed(self, operator.neg)
+        return _computed(operator.neg, (self,), self)
 
     def __abs__(self) -> Any:
-        return _prefixed(self, abs)
+        return _computed(abs, (self,), self)
 
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if isinstance(exponent, AbstractTensor) and modulus is None:
@@ -184,34 +184,29 @@ def seen_within(x: Any) -> Any:
 # ---------------------------------------------------------------- arithmetic stays unseen
 
 
-def _prefixed(x: Watched, function: Callable) -> Any:
-    if not x._watch.is_open:
-        return function(x._value)
+def _computed(function: Callable, operands: tuple, me: Watched) -> Any:
+    """The number that a function makes of numbers, one of which is `me`."""
+    if not me._watch.is_open:
+        return function(*map(plain, operands))
     try:
-        value = function(x._value)
-    except ArithmeticError:  # of the size of a complex number
-        x._seen()
+        value = function(*[x._value if type(x) in WATCHED else x for x in operands])
+    except ArithmeticError:  # a rule that goes on after it has learnt something of the values
+        for x in operands:
+            plain(x)
         raise
-    return x._watch.made(function, (x,), value)
+    except TypeError:
+        return NotImplemented
+    return me._watch.made(function, operands, value)
 
 
 def _combined(function: Callable, left: Any, right: Any, me: Watched, other: Any) -> Any:
     """function(left, right), one of which is `me` and one `other`."""
-    kind, watch = type(other), me._watch
-    if kind not in _NUMBERS and (kind not in WATCHED or other._watch is not watch):
-        if isinstance(other, AbstractTensor):
-            return NotImplemented  # the tensor records it
-        return function(plain(left), plain(right))
-    if not watch.is_open:
-        return function(plain(left), plain(right))
-    try:
-        value = function(*[x._value if type(x) in WATCHED else x for x in (left, right)])
-    except ArithmeticError:  # a rule that goes on after it has learnt something of the value
-        me._seen(), plain(other)
-        raise
-    except TypeError:
-        return NotImplemented
-    return watch.made(function, (left, right), value)
+    kind = type(other)
+    if kind in _NUMBERS or (kind in WATCHED and other._watch is me._watch):
+        return _computed(function, (left, right), me)
+    if isinstance(other, AbstractTensor):
+        return NotImplemented  # the tensor records it
+    return function(plain(left), plain(right))
 
 
 def _attach_arithmetic(name: str) -> None:
@@ -255,27 +250,37 @@ def _turned(function: Callable) -> Callable:
     return _looking(lambda x, other: function(other, x))
 
 
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_COMPARED: dict[str, Callable] = {f"__{name}__": getattr(operator, name) for name in _COMPARISONS}
+def _attach_looks(cls: type, looks: dict[str, Callable]) -> None:
+    """Methods that look: by their names without underscores."""
+    for name, function in looks.items():
+        _attach(cls, f"__{name}__", _looking(function))
+
+
+def _attach_operators(cls: type, names: Iterable[str]) -> None:
+    """Operators that look, with the value on either side."""
+    for name in names:
+        function, word = getattr(operator, name), name.rstrip("_")
+        _attach(cls, f"__{word}__", _looking(function))
+        _attach(cls, f"__r{word}__", _turned(function))
+
+
+_BITS = ("and_", "or_", "xor", "lshift", "rshift")
 _OF_ALL: dict[str, Callable] = {
-    **_COMPARED, "__hash__": hash, "__bool__": bool, "__repr__": repr, "__str__": str, "__format__": format,
-    "__divmod__": divmod, "__rdivmod__": lambda x, other: divmod(other, x), "__dir__": dir,
+    **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne", "invert")},
+    "bool": bool, "repr": repr, "str": str, "format": format, "divmod": divmod, "dir": dir,
 }  # fmt: skip
 _OF_REALS: dict[str, Callable] = {
-    "__float__": float, "__int__": int, "__round__": round, "__trunc__": math.trunc, "__floor__": math.floor,
-    "__ceil__": math.ceil,
+    "float": float, "int": int, "round": round, "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil,
 }  # fmt: skip
-_OF_BITS: dict[str, Callable] = {
-    "and_": operator.and_, "or_": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
-    "rshift": operator.rshift,
+_OF_ARRAYS: dict[str, Callable] = {
+    "neg": operator.neg, "pos": operator.pos, "abs": abs, "float": float, "int": int, "complex": complex,
+    "index": operator.index, "iter": iter, "contains": operator.contains, "getitem": operator.getitem,
+    "setitem": operator.setitem, "delitem": operator.delitem, "round": round, "copy": copy.copy,
+    "deepcopy": lambda x, _memo: x.copy(),
 }  # fmt: skip
 
-for _name, _look in _OF_ALL.items():
-    _attach(Watched, _name, _looking(_look))
-for _name, _look in _OF_BITS.items():  # of a float: the TypeError that Python gives
-    _attach(Watched, f"__{_name.rstrip('_')}__", _looking(_look))
-    _attach(Watched, f"__r{_name.rstrip('_')}__", _turned(_look))
-_attach(Watched, "__invert__", _looking(operator.invert))
+_attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)})
+_attach_operators(Watched, _BITS)  # of a float: the TypeError that Python gives
 
 
 def _class_for(kind: type, looks: dict[str, Callable]) -> type:
@@ -287,15 +292,14 @@ def _class_for(kind: type, looks: dict[str, Callable]) -> type:
         "__dispatches_as__": kind,
     }
     cls = type(f"Watched[{kind.__name__}]", (Watched,), namespace)
-    for name, look in looks.items():
-        _attach(cls, name, _looking(look))
+    _attach_looks(cls, looks)
     return cls
 
 
 _CLASSES: dict[type, type] = {
     float: _class_for(float, _OF_REALS),
-    int: _class_for(int, {**_OF_REALS, "__index__": operator.index}),
-    complex: _class_for(complex, {"__complex__": complex}),
+    int: _class_for(int, {**_OF_REALS, "index": operator.index}),
+    complex: _class_for(complex, {"complex": complex}),
 }
 #: The classes of watched numbers.
 WATCHED = frozenset(_CLASSES.values())
@@ -315,48 +319,19 @@ class WatchedArray(_Seen):
     __dispatches_as__ = np.ndarray
     __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
-    @property
-    def dtype(self) -> np.dtype:
-        """The array's own."""
-        return self._value.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The array's own."""
-        return self._value.shape
-
-    @property
-    def ndim(self) -> int:
-        """The array's own."""
-        return self._value.ndim
-
-    @property
-    def size(self) -> int:
-        """The array's own."""
-        return self._value.size
+    dtype = property(operator.attrgetter("_value.dtype"))
+    shape = property(operator.attrgetter("_value.shape"))
+    ndim = property(operator.attrgetter("_value.ndim"))
+    size = property(operator.attrgetter("_value.size"))
 
     def __len__(self) -> int:
         return len(self._value)
 
 
-_WITH_TENSORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
-                 "rshift")  # fmt: skip
-for _name in _WITH_TENSORS:
-    _look, _name = getattr(operator, _name), _name.rstrip("_")
-    _attach(WatchedArray, f"__{_name}__", _looking(_look))
-    _attach(WatchedArray, f"__r{_name}__", _turned(_look))
-    _attach(WatchedArray, f"__i{_name}__", _looking(getattr(operator, f"i{_name}")))
-for _name, _look in _COMPARED.items():
-    _attach(WatchedArray, _name, _looking(_look))
-_OF_ARRAYS: dict[str, Callable] = {
-    "neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert, "bool": bool, "float": float,
-    "int": int, "complex": complex, "index": operator.index, "iter": iter, "contains": operator.contains,
-    "getitem": operator.getitem, "setitem": operator.setitem, "delitem": operator.delitem, "repr": repr, "str": str,
-    "format": format, "dir": dir, "round": round, "divmod": divmod, "copy": copy.copy,
-    "deepcopy": lambda x, _memo: x.copy(),
-}  # fmt: skip
-for _name, _look in _OF_ARRAYS.items():
-    _attach(WatchedArray, f"__{_name}__", _looking(_look))
+_attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS)
+_WITH_TENSORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", *_BITS)
+_attach_operators(WatchedArray, _WITH_TENSORS)
+_attach_looks(WatchedArray, {(word := f"i{name.rstrip('_')}"): getattr(operator, word) for name in _WITH_TENSORS})
 
 _CLASSES[np.ndarray] = WatchedArray
 _ALL = WATCHED | {WatchedArray}
