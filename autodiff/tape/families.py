@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
-from codegen.compiler import compile_sized, counts
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
@@ -30,19 +29,13 @@ from . import known
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
 from .machine import asks
-from .misses import note
-from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, new_number, out_of, released
+from .node import CONSTANT, Node, Out, leaf_kind, out_of, released
 from .plan import Drawn, Plan, plans
 from .record import Recording
-from .tier import LATE, AtSize, SizedTier, Tier, prices
-
-if TYPE_CHECKING:
-    from codegen.sized import SizedGraph
-    from codegen.sized_code import SizedCode
+from .tier import AtSize, SizedTier
 
 __all__ = [
-    "SIZED", "Answer", "AnyPlans", "Described", "SizedAnswer", "SizedPrograms", "answered", "described", "is_count",
-    "without_numbers",
+    "SIZED", "Answer", "AnyPlans", "Described", "SizedAnswer", "answered", "described", "is_count", "without_numbers",
 ]  # fmt: skip
 
 
@@ -53,64 +46,6 @@ SMALL = 257
 
 #: Held while it is noted which plans were made.
 _lock = held_over_fork(threading.RLock())
-
-
-class SizedPrograms:
-    """Machine code of a graph of unknown extents: planned for small ones, and for large ones, as they are met."""
-
-    __slots__ = ("__weakref__", "_codes", "_graph", "_number")
-
-    def __init__(self, graph: SizedGraph) -> None:
-        self._graph = graph
-        #: By "is for small extents": None where no formula says what runs.
-        self._codes: dict[bool, SizedCode | None] = {}
-        self._number = new_number()
-
-    def compiled(self, extents: Sequence[int], _: Sequence[Any]) -> SizedPrograms:
-        """This, with machine code for extents like these."""
-        self._compile(max(extents) < SMALL)
-        return self
-
-    def call(self, extents: Sequence[int], inputs: Sequence[Any]) -> tuple:
-        """The results at these extents, by machine code; by NumPy where there is none for them."""
-        code = self._code(extents)
-        return self._graph.evaluate(extents, inputs) if code is None else code.call(extents, inputs)
-
-    def at(self, extents: tuple[int, ...]) -> Callable[..., tuple]:
-        """The function of extents and inputs that runs these extents: where no machine code does, a tier of them."""
-        code = self._code(extents)
-        if code is not None:
-            return code.call
-        graph = self._graph
-        tier = Tier(
-            graph.operations,
-            lambda *_: prices.compiled(graph.at(extents)),
-            lambda *inputs: graph.evaluate(extents, inputs),
-        )
-        return lambda _, inputs: tier.call(*inputs)
-
-    def fitting(self, extents: Sequence[int]) -> SizedCode | None:
-        """The machine code for these extents, if it is there."""
-        return next((code for code in [*self._codes.values()] if code is not None and code.is_fit(*extents)), None)
-
-    def _code(self, extents: Sequence[int]) -> SizedCode | None:
-        found = self.fitting(extents)
-        is_small = max(extents) < SMALL
-        if found is not None or is_small in self._codes:
-            return found
-        before = counts().compiles
-        code = self._compile(is_small)
-        for block in LATE:
-            block.note(self._number, counts().compiles - before)
-        note(
-            f"a program of {self._graph.operations} operations of any size",
-            "for small extents they are planned otherwise than for large ones",
-        )
-        return code if code is not None and code.is_fit(*extents) else None
-
-    def _compile(self, is_small: bool) -> SizedCode | None:
-        code = self._codes[is_small] = compile_sized(self._graph, is_small)
-        return code
 
 
 class Answer(NamedTuple):
@@ -127,6 +62,7 @@ class AnyPlans:
 
     positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
+    tiers      of the program at large extents, and at small ones
     made       the plans that exact keys find
     outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
     """
@@ -134,7 +70,7 @@ class AnyPlans:
     positions: Sequence[int]
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
-    tier: SizedTier
+    tiers: tuple[SizedTier, SizedTier]
     answer: Answer
     choices: Any
     made: WeakSet[Plan]
@@ -151,8 +87,10 @@ class AnyPlans:
     def at(self, numbers: tuple[int, ...]) -> AtSize | None:
         """The thing that runs these numbers; None where a plan would be wrong."""
         values = self.unknown(numbers)
-        is_right = min(values) >= LEAST and self.expected(*values) == numbers and self.is_fit(*values)
-        return AtSize(self.tier, values) if is_right else None
+        if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
+            return None
+        fitting = [tier for tier in self.tiers if tier.fits(values)]
+        return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values)
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers, to be found by their exact key; None as above."""
@@ -326,13 +264,5 @@ def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
     for node in past:
         released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
-    kinds = tuple([_kind_of_gradient(order[place].kind.out) for place in leaves])
+    kinds = tuple([leaf_kind(out_of(order[place].kind.out.aval)) for place in leaves])
     return sized.answer, exact, (), run, kinds, [node.kind for node in order]
-
-
-#: By what a leaf is, of what kind its gradient is.
-_gradients: dict[Out, Kind] = {}
-
-
-def _kind_of_gradient(out: Out) -> Kind:
-    return _gradients.get(out) or kept(_gradients, out, leaf_kind(out_of(out.aval)))

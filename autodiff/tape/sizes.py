@@ -32,7 +32,7 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 from ..config import config
 from ..dispatch import observed
 from ..session import namespace
-from .families import SIZED, Answer, AnyPlans, Described, SizedAnswer, SizedPrograms, is_count, without_numbers
+from .families import SIZED, Answer, AnyPlans, Described, SizedAnswer, is_count, without_numbers
 from .known import Ask, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
@@ -69,14 +69,13 @@ class _SizesOfForm:
     def answer_all(self, found: AnyPlans) -> None:
         """The sizes, too, that NumPy evaluates are run by what runs any size."""
         self.any = found
-        waiting = []
         for numbers, name in self.samples.items():
             entry = plans.get(name)
             plan = None if entry is None else plan_of(entry)
-            if plan is not None and type(plan.executable) is Tier:
-                waiting.append(plan.executable)
-                plan.use(found.at(numbers) or plan.executable)
-        found.tier.take_over(waiting)
+            run = found.at(numbers)
+            if plan is not None and run is not None and type(plan.executable) is Tier:
+                run.tier.take_over(plan.executable)
+                plan.use(run)
         self.samples = dict.fromkeys(self.samples)
 
 
@@ -115,7 +114,7 @@ class Size:
         known: SizedAnswer | None = SIZED.get(said.key)
         if (known is not None and known.plans is found) or len(found.outlines) >= _OUTLINES:
             return
-        outline = found.outline(found.tier)
+        outline = found.outline(found.tiers[0])
         outline.leaves = leaves
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
@@ -228,8 +227,8 @@ def _for_any(
     if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
-    tier = SizedTier(graph.operations, SizedPrograms(graph).compiled, graph.evaluate)
-    return AnyPlans(unknowns.positions, expected, is_fit, tier, lasting, choices, WeakSet(), [])
+    tiers = SizedTier(graph, is_small=False), SizedTier(graph, is_small=True)
+    return AnyPlans(unknowns.positions, expected, is_fit, tiers, lasting, choices, WeakSet(), [])
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:

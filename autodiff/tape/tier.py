@@ -19,10 +19,11 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from codegen.compiler import compile_graph, counts, is_known
+from codegen.compiler import compile_graph, compile_sized, counts, is_known
 from codegen.ir import Graph
 from codegen.runtime import native
 
@@ -34,6 +35,8 @@ from .node import new_number
 from .record import state
 
 if TYPE_CHECKING:
+    from codegen.sized import SizedGraph
+
     from .program import Program
 
 __all__ = [
@@ -159,17 +162,23 @@ class Tier(Account):
 
     def run(self, values: Sequence[Any], ran: deque[Any] | None = None) -> tuple:
         """The results; `ran` is what ran last, None for a piece of a recording, which is no run by itself."""
+        if not self.is_ready(values, ran):
+            return self.evaluated(values)
+        found: tuple = self.compiled.call(*values)
+        return found
+
+    def is_ready(self, values: Sequence[Any], ran: deque[Any] | None) -> bool:
+        """True if there is machine code by now: this run is the latest."""
         if self.compiled is None:
             why = self.why_now(ran or ())
             if ran is not None:
                 ran.append(self)
-            if not why:
-                return self._evaluated(values)
-            self._compile(values, why)
-        found: tuple = self.compiled.call(*values)
-        return found
+            if why:
+                self._compile(values, why)
+        return self.compiled is not None
 
-    def _evaluated(self, values: Sequence[Any]) -> tuple:
+    def evaluated(self, values: Sequence[Any]) -> tuple:
+        """The results by NumPy."""
         since = prices.now()
         results = self.evaluate(*values)
         self.seconds += prices.now() - since
@@ -194,52 +203,69 @@ class Tier(Account):
 
 
 class SizedTier(Tier):
-    """The tier of a program of any size, which is called with the extents, and the inputs at these."""
+    """The tier of a program of any size, at small extents or at large ones: it is run by `AtSize`.
 
-    __slots__ = ()
+    graph      of unknown extents;   compiled: False where no formula says what machine code does
+    """
+
+    __slots__ = ("graph",)
     which = " of any size"
 
-    def take_over(self, others: Sequence[Tier]) -> None:
-        """The runs of these were runs of this program, each at a size of its own."""
-        for other in others:
-            self.runs += other.runs
-            self.seconds += other.seconds
-            self._number = min(self._number, other._number)
+    def __init__(self, graph: SizedGraph, is_small: bool) -> None:
+        super().__init__(graph.operations, lambda *_: compile_sized(graph, is_small) or False, graph.evaluate)
+        self.graph = graph
+
+    def fits(self, extents: tuple[int, ...]) -> bool:
+        """True if there is machine code for these."""
+        return bool(self.compiled) and self.compiled.is_fit(*extents)
+
+    def call(self, extents: tuple[int, ...], *inputs: Any) -> tuple:
+        """The results at these extents."""
+        values = extents, inputs
+        if not self.is_ready(values, lately.ran):
+            return self.evaluated(values)
+        return self.compiled.call(*values) if self.fits(extents) else self.graph.evaluate(*values)
+
+    def take_over(self, other: Tier) -> None:
+        """The runs of this one were runs of this program, at a size."""
+        self.runs += other.runs
+        self.seconds += other.seconds
+        self._number = min(self._number, other._number)
         ran = lately.ran
         for place, one in enumerate(ran):
-            if one in others:
+            if one is other:
                 ran[place] = self
 
 
 class AtSize:
-    """A program of any size at some extents: it is called as an executable is.
+    """A program of any size at some extents.
 
-    While the program is evaluated its tier is called, then what has the place of the tier.
+    call    as that of an executable: of the tier while there is no machine code
     """
 
-    __slots__ = ("__weakref__", "_extents", "_run", "_tier")
+    __slots__ = ("__weakref__", "_extents", "call", "tier")
+
+    call: Callable[..., tuple]
 
     def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
-        self._tier, self._extents = tier, extents
-        self._run: Callable[..., tuple] | None = None
+        self.tier, self._extents = tier, extents
+        self.call = partial(tier.call, extents)
         if tier.compiled is None:
             tier.note_user(self)
         else:
-            self._run = tier.compiled.at(extents)
+            self.exchange(tier, tier.compiled)
 
-    def exchange(self, _: Tier, compiled: Any) -> None:
-        """There is machine code, for these extents perhaps: others than those it was made for may have to wait."""
-        code = compiled.fitting(self._extents)
-        self._run = None if code is None else code.call
-
-    def call(self, *inputs: Any) -> tuple:
-        """The results."""
-        if self._run is not None:
-            return self._run(self._extents, inputs)
-        results = self._tier.run((self._extents, inputs), lately.ran)
-        if self._run is None and self._tier.compiled is not None:
-            self._run = self._tier.compiled.at(self._extents)
-        return results
+    def exchange(self, tier: SizedTier, compiled: Any) -> None:
+        """There is machine code; where it is not for these extents, their program has a tier of its own."""
+        graph, extents = tier.graph, self._extents
+        if tier.fits(extents):
+            self.call = compiled.at(extents)
+        else:
+            self.call = Tier(
+                graph.operations,
+                lambda *_: prices.compiled(graph.at(extents)),
+                lambda *inputs: graph.evaluate(extents, inputs),
+            ).call
 
 
 class _LatestRuns:

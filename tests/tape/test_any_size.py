@@ -10,7 +10,7 @@ import pytest
 from spied import compile_any_size
 
 import autodiff as ad
-from autodiff.tape import families
+from autodiff.tape import families, tier
 from codegen import compiler, sized_code, sized_products
 from codegen.runtime import native, products, share
 from tests.ops.cases import eager
@@ -30,7 +30,7 @@ def made(monkeypatch, patience):
         found.append(compile_sized(graph, is_small))
         return found[-1]
 
-    monkeypatch.setattr(families, "compile_sized", noted)
+    monkeypatch.setattr(tier, "compile_sized", noted)
     compile_any_size(monkeypatch)
     return found
 
@@ -39,13 +39,18 @@ def made(monkeypatch, patience):
 def calls(monkeypatch, made):
     """The values that machine code for any size was called with."""
     found = []
-    call = sized_code.SizedCode.call
+    call, at = sized_code.SizedCode.call, sized_code.SizedCode.at
 
     def noted(self, values, arrays):
         found.append(values)
         return call(self, values, arrays)
 
+    def noted_at(self, values):
+        found.append(values)
+        return at(self, values)
+
     monkeypatch.setattr(sized_code.SizedCode, "call", noted)
+    monkeypatch.setattr(sized_code.SizedCode, "at", noted_at)
     return found
 
 
