@@ -47,7 +47,7 @@ _BYTES, _SPEC = 5, 6
 
 
 #: Sizes that have a program of their own in memory: 200 us to make, while writing other values into one takes 5.
-OWN = 16
+OWN = 4
 
 
 class _Missed(Exception):
