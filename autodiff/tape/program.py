@@ -23,7 +23,7 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval, Evaluation
 
 from ..errors import ConcretizationError, caller
-from .machine import asks
+from . import machine
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES, ARGUMENT
 from .walk import needed, value_inputs
@@ -65,7 +65,7 @@ class Program:
     def key(self) -> tuple:
         """Equal for programs that compute the same in the same order."""
         if self._key is None:
-            native = asks()
+            native = machine.asks
             equations: Any
             if native is None:
                 equations = tuple([(kind.told, *places) for kind, places in self.equations])
@@ -133,7 +133,7 @@ class Program:
         count = len(self.equations)
         values: list[Any] = [None] * count
         values += arrays[::-1]
-        native = asks()
+        native = machine.asks
         if native is not None and self._fill_natively(native, values):
             return values
         last = self._last_readers() if self.size > _MANY else {}
@@ -209,7 +209,7 @@ def program_of(
 
     Raises ConcretizationError when an output depends on another argument of a trace.
     """
-    native = asks()
+    native = machine.asks
     if native is not None and not fixed:
         found = native.placed(tuple(outputs), tuple(arguments))
         if found is not None:

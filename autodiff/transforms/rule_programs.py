@@ -37,7 +37,7 @@ from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
 from ..errors import GradientError
 from ..mode import MODE
-from ..tape.machine import asks
+from ..tape import machine
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
@@ -186,7 +186,7 @@ class RulePrograms:
         is_shown = MODE.get().anomalies or (lines is not None and lines.is_whole)
         if config.eager or is_shown or is_watched():
             return None
-        native = None if lines is not None or now.captures is not None else asks()
+        native = None if lines is not None or now.captures is not None else machine.asks
         return cls(MODE.get().tracks, native, is_many)
 
     def pull(
@@ -297,7 +297,7 @@ def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bo
     walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
     is_many  rules that go back are done with each of many cotangents
     """
-    now, mode, native = state.now, MODE.get(), asks()
+    now, mode, native = state.now, MODE.get(), machine.asks
     if native is None or now.lines is not None or now.captures is not None or is_watched():
         return None
     if mode.anomalies or config.eager:
@@ -320,7 +320,7 @@ class KindRules(NamedTuple):
 
 def _tell_machine(kind: Kind) -> None:
     """Have machine code know the rules of a kind."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         programs = kind.rules.programs
         # Of an operation with a kink Python looks at the tangents, too (`forward`).

@@ -244,7 +244,7 @@ def test_programs_are_put_down_as_in_python(native):
         outputs = [source(n) for n in (program.result.node, *pending[:: 1 + seed % 3])]
         arguments = pending[: seed % 2]
         drawn, inputs, _ = placed(outputs, arguments, ())
-        equations, given, places = machine.asks().placed(tuple(outputs), tuple(arguments))
+        equations, given, places = machine.asks.placed(tuple(outputs), tuple(arguments))
         assert equations == list(drawn.equations) and given == inputs and list(places) == list(drawn.outputs)
         different.add(drawn.key)
     assert len(different) > 200
