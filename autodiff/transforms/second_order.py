@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ConcretizationError, GradientError, caller, with_article
+from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, concatenate, stack, zeros_like
 from ..ops.batching import with_examples
@@ -73,9 +73,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
            [0., 4.]])
     """
     if not isinstance(mode, str) or mode not in ("auto", "forward", "reverse"):
-        raise GradientError(
-            f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
-        )
+        raise GradientError(located(f"jacobian: mode={mode!r}", 'it is "auto", "forward" or "reverse"'))
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
@@ -99,7 +97,7 @@ def _float_result(x: Any, name: str) -> Tensor:
         got = str(t.aval)
     else:
         got = with_article(type(x).__name__)
-    raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
+    raise GradientError(located(f"jacobian: {name} returned {got}; its results must be real arrays"))
 
 
 def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[Any]:
@@ -273,6 +271,11 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
         try:
             a = Arguments(args, argnums, name)
             found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+            for x in a.others():
+                raise GradientError(located(
+                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+                ))
             return a.unflatten(_matrices(found, a, "reverse", name))
         except Exception as error:
             shorten(error)
