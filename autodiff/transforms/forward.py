@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import tree
 from ..custom.boundary import MappedCall
-from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..errors import DTypeError, GradientError, ShapeError, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
@@ -292,7 +292,7 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
         given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
-        raise GradientError(f"{name}: {len(primals)} primals but {given} tangents\n  called at {caller()}")
+        raise GradientError(located(f"{name}: {len(primals)} primals but {given} tangents"))
     return primals, tangents
 
 
@@ -388,5 +388,5 @@ def _direction(d: Any, primal: Tensor, name: str) -> Tensor:
     t = as_tensor(d, f"jvp of {name}", "a tangent")
     if t.aval != primal.aval:
         error = ShapeError if t.shape != primal.shape else DTypeError
-        raise error(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}\n  called at {caller()}")
+        raise error(located(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}"))
     return t

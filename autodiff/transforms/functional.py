@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
+from ..errors import DTypeError, GradientError, ShapeError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
@@ -119,20 +119,17 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) 
     aux = None
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise GradientError(
-                f"{name} must return (value, aux) under has_aux=True, not {with_article(type(result).__name__)}\n"
-                f"  called at {caller()}"
-            )
+            got = with_article(type(result).__name__)
+            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
         result, aux = result
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
         got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
-        raise GradientError(
-            f"{transformation}: {name} must return a float scalar, not {got}\n"
-            f"  called at {caller()}\n"
-            f"  {_made_scalar(result)}"
-        )
+        raise GradientError(located(
+            f"{transformation}: {name} must return a float scalar, not {got}",
+            _made_scalar(result),
+        ))
     return result, aux
 
 
@@ -223,7 +220,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 bars = tree.leaves(cotangents)
                 if len(bars) != len(results):
                     given = f"{len(results)} results but {len(bars)} cotangents"
-                    raise GradientError(f"vjp of {name}: {given}\n  called at {caller()}")
+                    raise GradientError(located(f"vjp of {name}: {given}"))
                 bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
                 seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
                 if not seeds:
@@ -264,7 +261,7 @@ def _checked_bar(bar: Any, result: Tensor, name: str) -> Tensor:
     t = as_tensor(bar)
     if t.aval != result.aval:
         error = ShapeError if t.shape != result.shape else DTypeError
-        raise error(f"vjp of {name}: the result is {result.aval}, its cotangent {t.aval}\n  called at {caller()}")
+        raise error(located(f"vjp of {name}: the result is {result.aval}, its cotangent {t.aval}"))
     return t
 
 

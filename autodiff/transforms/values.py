@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
+from ..errors import (
+    ConcretizationError,
+    DTypeError,
+    GradientError,
+    LostGradientWarning,
+    ShapeError,
+    caller,
+    located,
+    warn,
+)
 from ..frames import is_shown
 from ..mode import MODE
 from ..tape.ask import value_of
@@ -25,12 +34,11 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
             return  # it has left its trace and never has a value: who asks for it is told so
         if is_shown():
             return
-        raise GradientError(
-            f"{what} of a {t.aval} that requires grad would lose its gradient\n"
-            f"  called at {caller()}\n"
-            "  compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
-            "  t.detach().numpy() has the value alone, through which no gradient flows"
-        )
+        raise GradientError(located(
+            f"{what} of a {t.aval} that requires grad would lose its gradient",
+            "compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
+            "  t.detach().numpy() has the value alone, through which no gradient flows",
+        ))
 
 
 def _is_tracing() -> bool:
@@ -73,7 +81,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
 def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
     """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
     if t.size != 1:
-        raise ShapeError(f"{what}() takes one element, not {t.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{what}() takes one element, not {t.aval}"))
     value = _asked(t, "the number", instead).item()
     _warn_of_lost_gradient(t, "a Python number")
     return value
@@ -166,9 +174,7 @@ def truth(t: Tensor) -> bool:
     """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
     try:
         if t.size != 1:
-            raise ShapeError(
-                f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
-            )
+            raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
         return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
     except Exception as error:
         shorten(error)
@@ -179,7 +185,7 @@ def index(t: Tensor) -> int:
     """An integer 0-d tensor as an index."""
     try:
         if t.shape or t.dtype.kind != "i":
-            raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
+            raise DTypeError(located(f"only a 0-d integer tensor is an index, not {t.aval}"))
         return int(_asked(t, "the index", _AS_AN_INDEX).item())
     except Exception as error:
         shorten(error)
