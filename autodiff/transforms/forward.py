@@ -28,7 +28,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
     fresh,
@@ -296,6 +296,7 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
     return primals, tangents
 
 
+@border
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
 
@@ -308,25 +309,21 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    try:
-        name = name_of(f, "jvp")
-        structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
-        result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
-        outs, out_structure = tree.flatten(result)
-        outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
-        places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
-        found = pushed_to([outs[k] for k in places], given, made_plain)
-        dots: list[Any] = [None] * len(outs)
-        for k, out, dot in zip(places, found, found[len(places) :], strict=False):
-            outs[k], dots[k] = out, dot
-        if made_plain:
-            evaluate([t.node for t in found])
-            results = plain_results([*outs, *dots])
-            outs, dots = results[: len(outs)], results[len(outs) :]
-        return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
-    except Exception as error:
-        shorten(error)
-        raise
+    name = name_of(f, "jvp")
+    structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
+    result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
+    outs, out_structure = tree.flatten(result)
+    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
+    places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
+    found = pushed_to([outs[k] for k in places], given, made_plain)
+    dots: list[Any] = [None] * len(outs)
+    for k, out, dot in zip(places, found, found[len(places) :], strict=False):
+        outs[k], dots[k] = out, dot
+    if made_plain:
+        evaluate([t.node for t in found])
+        results = plain_results([*outs, *dots])
+        outs, dots = results[: len(outs)], results[len(outs) :]
+    return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
 
 
 def moving(

@@ -50,18 +50,7 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    name = name_of(f, "value_and_grad", argnums)
-
-    @wraps(f)
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            value, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "value_and_grad")
-            return (value, aux) if has_aux else value, gradient
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return value_and_gradient
+    return _derivative(f, argnums, has_aux, "value_and_grad")
 
 
 def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
@@ -71,24 +60,29 @@ def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
 
 def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
     """The function `ad.grad(f)`: `value_and_grad` without the value."""
-    name = name_of(f, "grad", argnums)
+    return _derivative(f, argnums, has_aux, "grad")
+
+
+def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable:
+    """The function that `value_and_grad` returns, or `grad`: the taker."""
+    name = name_of(f, taker, argnums)
 
     @wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        # It reads names of functions only: cloudpickle writes it like a function of the user's.
         try:
-            _, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "grad")
-            return (gradient, aux) if has_aux else gradient
+            return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
         except Exception as error:
             shorten(error)
             raise
 
-    return gradient
+    return derivative
 
 
 def _differentiated(
     f: Callable, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], has_aux: bool, name: str, taker: str
-) -> tuple:
-    """Value, aux and gradient of a call.   name: of f in messages;  taker: of the function of ours that asks"""
+) -> Any:
+    """The results of one call.   name: of f in messages;  taker: see `_derivative`"""
     a = Arguments(args, argnums, name)
     value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
     leaves, structure = tree.flatten(aux)
@@ -103,7 +97,11 @@ def _differentiated(
         # They track what lies outside of this transformation.
         tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
         out = value if tracks else record(DETACH, (value,))
-    return out, tree.unflatten(structure, leaves) if has_aux else None, a.unflatten(gradients)
+    gradient = a.unflatten(gradients)
+    first = gradient if taker == "grad" else out
+    if has_aux:
+        first = first, tree.unflatten(structure, leaves)
+    return first if taker == "grad" else (first, gradient)
 
 
 def gradients_with_history(

@@ -27,7 +27,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -284,6 +284,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     return matrix
 
 
+@border
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """The product of the Hessian of f with a direction, without the Hessian: forward mode over reverse.
 
@@ -297,21 +298,17 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     >>> ad.hvp(lambda x: (x ** 3).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
-    try:
-        name = name_of(f, "hvp")
-        primals, tangents = paired(f"hvp of {name}", primals, tangents)
-        structure, made, given, made_plain = moving(name, primals, tangents)
-        for i, x in enumerate(primals):
-            check_differentiable(i, x, name)
-        args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
-        gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
-        dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
-        if made_plain:
-            evaluate([t.node for t in dots])
-            dots = plain_results(dots)
-        there = iter(dots)
-        product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
-        return product[0] if len(primals) == 1 else product
-    except Exception as error:
-        shorten(error)
-        raise
+    name = name_of(f, "hvp")
+    primals, tangents = paired(f"hvp of {name}", primals, tangents)
+    structure, made, given, made_plain = moving(name, primals, tangents)
+    for i, x in enumerate(primals):
+        check_differentiable(i, x, name)
+    args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
+    gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
+    dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
+    if made_plain:
+        evaluate([t.node for t in dots])
+        dots = plain_results(dots)
+    there = iter(dots)
+    product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
+    return product[0] if len(primals) == 1 else product

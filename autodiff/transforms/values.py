@@ -23,7 +23,7 @@ from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 
 __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
 
@@ -125,19 +125,16 @@ def _read_only(t: Tensor) -> np.ndarray:
     return view
 
 
+@border
 def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
-    try:
-        _refuse_losing_gradient(t, "np.asarray")
-        value = _read_only(t)
-        if dtype is not None and np.dtype(dtype) != value.dtype:
-            if copy is False:
-                raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
-            return value.astype(dtype)
-        return value.copy() if copy else value
-    except Exception as error:
-        shorten(error)
-        raise
+    _refuse_losing_gradient(t, "np.asarray")
+    value = _read_only(t)
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        if copy is False:
+            raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
+        return value.astype(dtype)
+    return value.copy() if copy else value
 
 
 def item(t: Tensor) -> Any:
@@ -154,6 +151,7 @@ def item(t: Tensor) -> Any:
         raise
 
 
+@border
 def tolist(t: Tensor) -> Any:
     """The value as nested lists of Python numbers.
 
@@ -161,13 +159,9 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    try:
-        value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
-        _warn_of_lost_gradient(t, "a list of Python numbers")
-        return value
-    except Exception as error:
-        shorten(error)
-        raise
+    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
+    _warn_of_lost_gradient(t, "a list of Python numbers")
+    return value
 
 
 def truth(t: Tensor) -> bool:
@@ -181,33 +175,27 @@ def truth(t: Tensor) -> bool:
         raise
 
 
+@border
 def index(t: Tensor) -> int:
     """An integer 0-d tensor as an index."""
-    try:
-        if t.shape or t.dtype.kind != "i":
-            raise DTypeError(located(f"only a 0-d integer tensor is an index, not {t.aval}"))
-        return int(_asked(t, "the index", _AS_AN_INDEX).item())
-    except Exception as error:
-        shorten(error)
-        raise
+    if t.shape or t.dtype.kind != "i":
+        raise DTypeError(located(f"only a 0-d integer tensor is an index, not {t.aval}"))
+    return int(_asked(t, "the index", _AS_AN_INDEX).item())
 
 
+@border
 def show(t: Tensor) -> str:
     """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
-    try:
-        flag = ", requires grad" if t.requires_grad else ""
-        if is_traced(t.node):
-            return f"{t.aval} traced{flag}"
-        seen = state.now.seen
-        before = len(seen)
-        value = value_of(t.node)
-        del seen[before:]  # a forward that shows a value does not compute with it
-        text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
-        joint = "\n" if "\n" in text else " "
-        return f"{t.aval}{flag}{joint}{text}"
-    except Exception as error:
-        shorten(error)
-        raise
+    flag = ", requires grad" if t.requires_grad else ""
+    if is_traced(t.node):
+        return f"{t.aval} traced{flag}"
+    seen = state.now.seen
+    before = len(seen)
+    value = value_of(t.node)
+    del seen[before:]  # a forward that shows a value does not compute with it
+    text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
+    joint = "\n" if "\n" in text else " "
+    return f"{t.aval}{flag}{joint}{text}"
 
 
 def page(t: Tensor) -> str:
@@ -220,13 +208,10 @@ def page(t: Tensor) -> str:
     return f"<div><code>{escape(head)}</code>{elements and f'<pre>{escape(elements)}</pre>'}</div>"
 
 
+@border
 def text(t: Tensor, spec: str) -> str:
     """format(t, ".3f") formats the number of a one-element tensor."""
-    try:
-        return format(item(detach(t)), spec) if spec else show(t)
-    except Exception as error:
-        shorten(error)
-        raise
+    return format(item(detach(t)), spec) if spec else show(t)
 
 
 def detach(t: Tensor) -> Tensor:
