@@ -207,7 +207,10 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     nodes = tuple([t.node for t in tensors])
     outs = tuple([n.kind.out for n in nodes])
     mode = MODE.get()
-    kind = op.memo[mode.tracks].get((outs, params)) or kind_of(op, params, outs, mode.tracks)
+    kind = op.memo[mode.tracks].get((outs, params))
+    if kind is None:
+        aval = op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
+        kind = kind_of(op, params, outs, mode.tracks, aval)
     start = now.start
     for n in nodes:
         if n.value is None and n.number < start:
