@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
-from codegen.records import NamedTuple
-
 from . import machine
 from .node import LEAF, Leaf, Node
 
@@ -178,16 +176,8 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
     return (kind, n.value is None, identity, call, bool(n.hooks), *wiring)
 
 
-class Said(NamedTuple):
-    """A recording as `structure` says it, and the nodes that are to be stored.
-
-    parts    none where they are not asked for
-    """
-
-    parts: list
-    number: dict[Node, int]
-    order: list[Node]
-    kept: list[Node]
+#: A recording as `structure` says it (parts, numbers, nodes in canonical order), and the nodes that are to be stored.
+Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
 def said(
@@ -211,7 +201,7 @@ def said(
     for i, part in enumerate(parts):
         if part is None:
             parts[i] = _part(order[i], number, inside, leaves)
-    return Said(parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
+    return (parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 
 def is_given(node: Node) -> bool:
