@@ -75,7 +75,9 @@ def solve(
     if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
         what = Gradients(seeds, groups, retain, also, past, live, ask, through)
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            planned = _planned(what)
+            planned, found, family = _planned(what)
+            if planned is None:
+                planned = _planned_exactly(what, found, family)
     if planned is None:
         return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
     plan, order, ranks, remade = planned
@@ -127,14 +129,12 @@ def _computed(
     return values
 
 
+#: A plan, the recording in canonical order, that of the groups, and what makes the plan anew.
 _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 
 
-def _planned(what: Gradients) -> _Planned | None:
-    """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew.
-
-    None where rules run each time.
-    """
+def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
+    """The plan by a hash, if there is one; what machine code says of the recording, and of it without numbers."""
     ask = what.ask
     found = family = None
     if ask is not None:
@@ -142,22 +142,20 @@ def _planned(what: Gradients) -> _Planned | None:
         family = described(*asked)
         found = family.known if family is not None else known(*asked)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
-        found = family = None
-        return _planned_exactly(what, None, None)
+        return None, None, None
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
         if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
-            return _let_pass(what, found)
+            return _let_pass(what, found), None, None
         # A node that is held counts as something that may be asked for.
-        found, family = found.without_nodes(), family and family.without_nodes()
-        return _planned_exactly(what, found, family)
+        return None, found.without_nodes(), family and family.without_nodes()
     count(plan)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
-    return plan, order, ranks, partial(_made_anew, what, found)
+    return (plan, order, ranks, partial(_made_anew, what, found)), None, None
 
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
