@@ -147,7 +147,6 @@ class Recording:
             self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
             self.limit = 2 * len(self.small) + SMALL_LIMIT
 
-
     def note_updated(self, t: Tensor) -> None:
         """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
         self.updated[id(t)] = _ref(t)  # once, however often it is updated
@@ -192,9 +191,6 @@ def use(recording: Recording) -> None:
     state.now = recording
     for tell in WHEN_MOVED:
         tell()
-
-
-#: A trace is told of the handle that the program holds, not of the copy that it works on.
 
 
 def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:
