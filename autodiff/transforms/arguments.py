@@ -23,6 +23,7 @@ from ..containers import unregistered
 from ..errors import (
     DispatchError,
     DTypeError,
+    ShapeError,
     caller,
     check_callable,
     check_not_masked,
@@ -43,8 +44,8 @@ from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
-    "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded",
-    "tracks_outside",
+    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results",
+    "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -79,6 +80,17 @@ def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
     return standing(handle(tracked_node(array if shares else array.copy())), x)
+
+
+def fitting(given: Any, like: Tensor, where: str, owner: str, name: str) -> Tensor:
+    """A cotangent or tangent that was given, as a tensor of the aval of its owner.   name: of the two it is"""
+    if isinstance(given, (int, float)) and not like.shape:
+        given = np.asarray(given, like.dtype)
+    t = as_tensor(given, where, f"a {name}")
+    if t.aval != like.aval:
+        error = ShapeError if t.shape != like.shape else DTypeError
+        raise error(located(f"{where}: the {owner} is {like.aval}, its {name} {t.aval}"))
+    return t
 
 
 def leaf_name(structure: Any, root: str, function: str, number: int) -> str:

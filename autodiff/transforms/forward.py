@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import tree
 from ..custom.boundary import MappedCall
-from ..errors import DTypeError, GradientError, ShapeError, located
+from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
@@ -31,6 +31,7 @@ from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
+    fitting,
     fresh,
     is_differentiable,
     is_plain,
@@ -339,7 +340,8 @@ def moving(
         fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
     ]
     there = [(x, d) for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None]
-    return structure, made, {x.node: _direction(d, x, name) for x, d in there}, made_plain
+    where = f"jvp of {name}"
+    return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
@@ -377,13 +379,3 @@ def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_t
         return None
     ends = zip(results, found[1:], strict=True)
     return [found[0], *[given.get(n) if dot is None else noted(dot) for n, dot in ends]]
-
-
-def _direction(d: Any, primal: Tensor, name: str) -> Tensor:
-    if isinstance(d, (int, float)) and not primal.shape:
-        d = primal.dtype.type(d)
-    t = as_tensor(d, f"jvp of {name}", "a tangent")
-    if t.aval != primal.aval:
-        error = ShapeError if t.shape != primal.shape else DTypeError
-        raise error(located(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}"))
-    return t

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, GradientError, ShapeError, located, with_article
+from ..errors import GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
@@ -28,7 +28,7 @@ from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
+from .arguments import Arguments, fitting, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
@@ -216,10 +216,11 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         def pullback(cotangents: Any) -> tuple:
             try:
                 bars = tree.leaves(cotangents)
+                where = f"vjp of {name}"
                 if len(bars) != len(results):
-                    given = f"{len(results)} results but {len(bars)} cotangents"
-                    raise GradientError(located(f"vjp of {name}: {given}"))
-                bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
+                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+                there = zip(bars, results, strict=True)
+                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
                 seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
                 if not seeds:
                     found: list = [None] * len(mine)
@@ -251,15 +252,3 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
     if g is None:
         return np.zeros(like.shape, like.dtype)[()] if is_array else zeros_like(handle(like.node))
     return g[()] if isinstance(g, np.ndarray) and not g.shape else g
-
-
-def _checked_bar(bar: Any, result: Tensor, name: str) -> Tensor:
-    if isinstance(bar, (int, float)) and not result.shape:
-        bar = np.asarray(bar, result.dtype)
-    t = as_tensor(bar)
-    if t.aval != result.aval:
-        error = ShapeError if t.shape != result.shape else DTypeError
-        raise error(located(f"vjp of {name}: the result is {result.aval}, its cotangent {t.aval}"))
-    return t
-
-
