@@ -151,7 +151,6 @@ def item(t: Tensor) -> Any:
         raise
 
 
-@border
 def tolist(t: Tensor) -> Any:
     """The value as nested lists of Python numbers.
 
@@ -159,9 +158,13 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
-    _warn_of_lost_gradient(t, "a list of Python numbers")
-    return value
+    try:
+        value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
+        _warn_of_lost_gradient(t, "a list of Python numbers")
+        return value
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def truth(t: Tensor) -> bool:
