@@ -17,6 +17,7 @@ Operators, reductions and `backward` are attached by the rooms that define them
 
 from __future__ import annotations
 
+from itertools import starmap
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,8 @@ def _class_of(base: type, dtype: Any, rank: Any) -> type:
     if found is None:
         name = f"{base.__name__}[{_dtype_name(dtype)}{'' if rank is ... else f', {rank}'}]"
         namespace = {"__slots__": (), "__qualname__": _qualname(*key), "_parameters_": key}
-        made = _Lattice.__new__(_Lattice, name, _bases(base, dtype, rank), namespace)
+        bases = tuple(dict.fromkeys(starmap(_class_of, _parents(*key))))
+        made = _Lattice.__new__(_Lattice, name, bases, namespace)
         found = _CLASSES.setdefault(key, made)
     return found
 
@@ -125,18 +127,13 @@ def _dtype_name(dtype: Any) -> str:
     return "..." if dtype is ... else dtype.__name__.rstrip("_")
 
 
-def _bases(base: type, dtype: Any, rank: Any) -> tuple[type, ...]:
-    """Direct parents: one step up in dtype, one step up in rank."""
-    parents = []
-    if dtype is not ...:
-        above = next((c for c in dtype.__mro__[1:] if c in _CATEGORIES), ...)
-        parents = [_class_of(base, dtype, ...)] if rank is not ... else []
-        parents.append(_class_of(base, above, rank))
-    elif base is Tensor:
-        parents = [Tensor, _class_of(AbstractTensor, ..., rank)]
-    else:
-        parents = [AbstractTensor]
-    return tuple(dict.fromkeys(parents))
+def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:
+    """The parameters of direct parents: one step up in dtype, one step up in rank."""
+    if dtype is ...:
+        parent = AbstractTensor, ..., ...
+        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [parent]
+    above = base, next((c for c in dtype.__mro__[1:] if c in _CATEGORIES), ...), rank
+    return [above] if rank is ... else [(base, dtype, ...), above]
 
 
 class AbstractTensor(metaclass=_Lattice):

@@ -90,14 +90,14 @@ def elementwise(
             if not _wants(x):
                 found.append(None)
                 continue
-            factors, after = adjoint_of(_forced(partial)), ()
-            if isinstance(factors, tuple) and x.shape != y.shape and x_bar is None:
+            factors, after, shape = adjoint_of(_forced(partial)), (), x.node.kind.out.shape
+            if isinstance(factors, tuple) and shape != y.shape and x_bar is None:
                 # A factor that is the same for all terms is multiplied with their sum.
-                after = tuple([f for f in factors if f.shape == x.shape])
-                factors = tuple([f for f in factors if f.shape != x.shape])
+                after = tuple([f for f in factors if f.shape == shape])
+                factors = tuple([f for f in factors if f.shape != shape])
             term = None if rest is None else _scaled(rest, factors, masked, masks)
             x_bar = added(x_bar, term)
-            found.append(None if x_bar is None else _scaled(sum_to(x_bar, x.shape), after, masked, masks))
+            found.append(None if x_bar is None else _scaled(sum_to(x_bar, shape), after, masked, masks))
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
@@ -241,6 +241,12 @@ def _wants(x: Tensor) -> bool:
     return x.node.kind.out.requires_grad
 
 
+def _dtype_kind(x: Tensor) -> str:
+    """The letter of NumPy's for the kind of a dtype, asked of the node as well: rules ask it of each partial."""
+    kind: str = x.node.kind.out.aval.dtype.kind
+    return kind
+
+
 def _forced(partial: Any) -> Any:
     """A partial or cotangent that was written as a function of no arguments, computed."""
     return partial() if callable(partial) else partial
@@ -260,7 +266,7 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
         return g
     if isinstance(partial, int):
         return g if partial == 1 else named("neg")(g)
-    if partial.dtype.kind == "b":
+    if _dtype_kind(partial) == "b":
         return named("where")(partial, g, zero_of(g.aval.dtype))
     return named("mul0")(partial, g) if strong else times(g, partial, masked)
 
@@ -269,7 +275,7 @@ def adjoint_of(partial: Any) -> Any:
     """The factor of a cotangent: the conjugate of a complex partial, any other as it is."""
     if isinstance(partial, tuple):
         return tuple([adjoint_of(factor) for factor in partial])
-    return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial
+    return named("conj")(partial) if isinstance(partial, Tensor) and _dtype_kind(partial) == "c" else partial
 
 
 def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
@@ -302,7 +308,7 @@ def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
     The inverse direction of `spread_to`; no node when the shapes are equal.
     """
-    have = x.shape
+    have = x.node.kind.out.shape
     if have == shape:
         return x
     extra = len(have) - len(shape)

@@ -154,7 +154,7 @@ def exact_key(
     roots = [*ask.results, *live]
     order = needed(roots)
     along = stored_along(order, roots, tracks)
-    return _key_of(ask, live, Said(*structure(order, roots), [*roots, *along]))
+    return _key_of(ask, live, (*structure(order, roots), [*roots, *along]))
 
 
 def _key_of(ask: Ask, live: Sequence[Node], told: Said) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:

@@ -25,10 +25,9 @@ from codegen.runtime.cache import LRU
 from codegen.symbols import LEAST
 
 from ..session import owned
-from . import known
+from . import known, machine
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
-from .machine import asks
 from .node import CONSTANT, Node, Out, leaf_kind, out_of, released
 from .plan import Drawn, Plan, plans
 from .record import Recording
@@ -209,7 +208,7 @@ def described(
 
     exact_key   gives the exact key, where hashes are compared with it
     """
-    if known.IS_COMPARED and exact_key is not None and asks() is not None:
+    if known.IS_COMPARED and exact_key is not None and machine.asks is not None:
         known.compare(ask, live, tracks, int(ask.purpose != VALUE), exact_key)
     found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
@@ -219,7 +218,7 @@ def described(
 
 
 def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
-    native = asks()
+    native = machine.asks
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
@@ -249,7 +248,7 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
     if given is None:
         return None
     purpose, results, seeds, also, targets = ask
-    done = asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    done = machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
     if done is not None:
         plans.put(given[1], given)
     return done

@@ -20,8 +20,8 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
+from . import machine
 from .loans import give_back
-from .machine import asks
 from .node import Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs, plans
 from .record import Recording
@@ -114,7 +114,7 @@ def known(ask: Ask, live: Sequence[Node], tracks: bool, exact: Callable[[], tupl
     exact    gives the exact key, where hashes are compared with it
     live     small live results, which are asked for as well;  of gradients one list holds the history
     """
-    native = asks()
+    native = machine.asks
     if native is None:
         return None
     held = int(ask.purpose != VALUE)
@@ -144,7 +144,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
     any more; of gradients of tensors [the plan's results, the answer].
     """
-    native = asks()
+    native = machine.asks
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
@@ -173,7 +173,7 @@ def _look_closer(ask: Ask, small: list | None, tracks: bool) -> None:
 def compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
     """Look that the hash of a recording stands for one exact key."""
     said = exact()
-    found = asks().key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
+    found = machine.asks.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
     if found is None:
         return
     key = (found[0], _keys_of(found[2]))
@@ -200,7 +200,8 @@ def _with_calls(
     plans.put(key, entry)
     del nodes, found
     purpose, results, seeds, also, targets = ask
-    return asks().ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, (entry, key, computed))
+    given = entry, key, computed
+    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
 def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
@@ -268,7 +269,7 @@ def answer_of(
     reached = [place for place in plan.grads if place is not None]
     is_only_run = not (plan.copies or plan.executable is None or plan.relied)
     are_computed = all([p is None or c for p, c in zip(plan.grads, plan.computed, strict=True)])
-    native = asks()
+    native = machine.asks
     if native is None or not is_only_run or not are_computed:
         return None
     if ask.purpose == BACKWARD and not 0 < len(set(reached)) == len(reached):

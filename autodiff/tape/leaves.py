@@ -15,7 +15,7 @@ from codegen.ir import DTYPES, Aval
 from codegen.runtime.record_table import MOST_EXTENTS
 from codegen.symbols import Symbol, as_float
 
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, located
 from ..tensor import Tensor, handle
 from . import loans
 from .leaks import LOST, warn_of_lost
@@ -172,12 +172,12 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
         if type(value) in WATCHED:
             return _leaf_of_number(value, dtype, python)
         if type(value) is complex:
-            raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
+            raise DTypeError(located(f"a complex number cannot take part as {name}"))
         value = _symbolic(value, python) if type(value) in KIND_OF else python(value)
     if type(value) is int:
         low, high = _INT_RANGE[dtype]
         if not low <= value <= high:
-            raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")
+            raise OverflowError(located(f"the number {value} does not fit {name}"))
     now = state.now
     if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace it is known when the program runs
         return constant(value, name)

@@ -1,23 +1,27 @@
-"""The machine code that reads recordings and puts nodes down (`codegen.runtime.recording_asks`), once it is set up."""
+"""The machine code that reads recordings and puts nodes down (`codegen.runtime.recording_asks`), once it is set up.
+
+    machine.asks    the machine code; None where there is none
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["WHEN_REPEATED", "asks", "note_repeated", "use_asks"]
+__all__ = ["WHEN_REPEATED", "note_repeated", "use_asks"]
 
 #: Functions to be called when a program has repeated, until they say that all is done: repetition is worth being made
 #: faster.
 WHEN_REPEATED: list[Callable[[], bool]] = []
 
-_asks: Any = None
+#: Read as an attribute of this module each time: it comes late, and may go.
+asks: Any = None
 
 
 def use_asks(recorder: Any) -> None:
     """Read recordings by machine code from now on; None: in Python."""
-    global _asks
-    _asks = None if recorder is None else recorder.asks
+    global asks
+    asks = None if recorder is None else recorder.asks
 
 
 def note_repeated(is_so: bool = True) -> None:
@@ -25,8 +29,3 @@ def note_repeated(is_so: bool = True) -> None:
     for step in list(WHEN_REPEATED) if is_so else ():
         if step() and step in WHEN_REPEATED:
             WHEN_REPEATED.remove(step)
-
-
-def asks() -> Any:
-    """The machine code; None where there is none."""
-    return _asks

@@ -242,14 +242,8 @@ def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool 
     return _ALIVE.the_one(key, Kind, op, params, out, released)
 
 
-def kind_of(
-    op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, known: Aval | None = None
-) -> Kind:
-    """Infer and intern the kind of `op(*outs, **params)`.  Raises what the shape rule raises.
-
-    known   what the rule would say, where that is known
-    """
-    aval = known or op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
+def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:
+    """Intern the kind of `op(*outs, **params)`, whose shape rule says `aval`."""
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     weak = bool(outs) and all(o.weak for o in outs)
     kind = one_kind((op, tracking, outs, params), op, params, out_of(aval, tracks, weak))

@@ -23,8 +23,8 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval, Evaluation
 
 from ..errors import ConcretizationError, caller
-from .machine import asks
-from .node import CONSTANT, Kind, Node
+from . import machine
+from .node import CONSTANT, Kind, Node, Runs
 from .record import ALIASES, ARGUMENT
 from .walk import needed, value_inputs
 
@@ -65,7 +65,7 @@ class Program:
     def key(self) -> tuple:
         """Equal for programs that compute the same in the same order."""
         if self._key is None:
-            native = asks()
+            native = machine.asks
             equations: Any
             if native is None:
                 equations = tuple([(kind.told, *places) for kind, places in self.equations])
@@ -133,21 +133,21 @@ class Program:
         count = len(self.equations)
         values: list[Any] = [None] * count
         values += arrays[::-1]
-        native = asks()
+        native = machine.asks
         if native is not None and self._fill_natively(native, values):
             return values
         last = self._last_readers() if self.size > _MANY else {}
         with ignoring(all="ignore"), one_thread():
-            for place in range(count):
-                values[place] = self._value(place, values)
+            for place, runs in enumerate([kind.runs or kind.run_as() for kind, _ in self.equations]):
+                values[place] = self._value(place, runs, values)
                 for p in last.get(place, ()):
                     values[p] = None
         return values
 
-    def _value(self, place: int, values: Sequence[Any]) -> np.ndarray:
-        """The value of an equation."""
+    def _value(self, place: int, runs: Runs, values: Sequence[Any]) -> np.ndarray:
+        """The value of an equation.   runs: how NumPy computes it"""
         kind, places = self.equations[place]
-        reference, keywords, packs, dtype, shape, *_ = kind.runs or kind.run_as()
+        reference, keywords, packs, dtype, shape, *_ = runs
         given = [values[p] for p in places]
         if packs:
             given = [np.asarray(array, order="C") for array in given]
@@ -179,7 +179,8 @@ class Program:
 
     def _packed(self, values: Sequence[Any], place: int) -> np.ndarray:
         """The value of an equation, its elements one after the other."""
-        return _packed(self._value(place, values))
+        kind, _ = self.equations[place]
+        return _packed(self._value(place, kind.runs or kind.run_as(), values))
 
     def _last_readers(self) -> dict[int, list[int]]:
         """By equation, the equations that are read there for the last time."""
@@ -209,7 +210,7 @@ def program_of(
 
     Raises ConcretizationError when an output depends on another argument of a trace.
     """
-    native = asks()
+    native = machine.asks
     if native is not None and not fixed:
         found = native.placed(tuple(outputs), tuple(arguments))
         if found is not None:

@@ -147,7 +147,6 @@ class Recording:
             self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
             self.limit = 2 * len(self.small) + SMALL_LIMIT
 
-
     def note_updated(self, t: Tensor) -> None:
         """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
         self.updated[id(t)] = _ref(t)  # once, however often it is updated
@@ -194,9 +193,6 @@ def use(recording: Recording) -> None:
         tell()
 
 
-#: A trace is told of the handle that the program holds, not of the copy that it works on.
-
-
 def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:
     """Record `op(*tensors)` and return a handle on the new node.
 
@@ -207,7 +203,10 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     nodes = tuple([t.node for t in tensors])
     outs = tuple([n.kind.out for n in nodes])
     mode = MODE.get()
-    kind = op.memo[mode.tracks].get((outs, params)) or kind_of(op, params, outs, mode.tracks)
+    kind = op.memo[mode.tracks].get((outs, params))
+    if kind is None:
+        aval = op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
+        kind = kind_of(op, params, outs, mode.tracks, aval)
     start = now.start
     for n in nodes:
         if n.value is None and n.number < start:

@@ -34,7 +34,7 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
-from .machine import asks
+from . import machine
 from .node import Node, data_node, new_number, released
 from .plan import drops_inputs, settle
 from .program import program_of
@@ -128,7 +128,7 @@ class Piece:
             released(node.kind)  # machine code finds it there
         self.accepts: Callable[[tuple[Node, ...]], tuple | None] = self.accepts_in_python
         self.finish: Callable[[tuple, Sequence[Node], Sequence[Node], bool], None] = finish_in_python
-        native = asks()
+        native = machine.asks
         if native is None:
             return
         at, first, others, history = self._places

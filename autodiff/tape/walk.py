@@ -25,9 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
-from codegen.records import NamedTuple
-
-from .machine import asks
+from . import machine
 from .node import LEAF, Leaf, Node
 
 __all__ = [
@@ -72,7 +70,7 @@ def reached(
 
 def history(roots: Iterable[Node]) -> list[Node]:
     """The nodes through which gradients of `roots` flow, by creation."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         found: list[Node] | None = native.history_of(tuple(roots), 0)
         if found is not None:
@@ -86,7 +84,7 @@ def history(roots: Iterable[Node]) -> list[Node]:
 
 def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
     """The nodes that were recorded after a number on the way to `roots`, by creation."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         found: list[Node] | None = native.history_of(tuple(roots), number)
         if found is not None:
@@ -100,7 +98,7 @@ def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
 
 def uncommon(past: list[Node]) -> list[Node]:
     """The nodes of a history that have room for more: leaves, calls, those with hooks; and those that were released."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         return native.uncommon_of(past)
     return [n for n in past if type(n) is not Node or n.kind.released]
@@ -108,7 +106,7 @@ def uncommon(past: list[Node]) -> list[Node]:
 
 def largest(nodes: list[Node]) -> int:
     """The number of elements of the largest value of some nodes; 0 for none."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         return native.largest_of(nodes)
     return max([n.kind.out.aval.size for n in nodes], default=0)
@@ -178,16 +176,8 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
     return (kind, n.value is None, identity, call, bool(n.hooks), *wiring)
 
 
-class Said(NamedTuple):
-    """A recording as `structure` says it, and the nodes that are to be stored.
-
-    parts    none where they are not asked for
-    """
-
-    parts: list
-    number: dict[Node, int]
-    order: list[Node]
-    kept: list[Node]
+#: A recording as `structure` says it (parts, numbers, nodes in canonical order), and the nodes that are to be stored.
+Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
 def said(
@@ -198,7 +188,7 @@ def said(
 
     also    what is computed in the same run;  past: the history, which the caller holds in one list
     """
-    native = asks()
+    native = machine.asks
     found = None
     if native is not None:
         found = native.exact_of(purpose, results, seeds, tuple(also), targets, tracks, int(bool(past)))
@@ -211,7 +201,7 @@ def said(
     for i, part in enumerate(parts):
         if part is None:
             parts[i] = _part(order[i], number, inside, leaves)
-    return Said(parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
+    return (parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 
 def is_given(node: Node) -> bool:

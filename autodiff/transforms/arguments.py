@@ -23,10 +23,12 @@ from ..containers import unregistered
 from ..errors import (
     DispatchError,
     DTypeError,
+    ShapeError,
     caller,
     check_callable,
     check_not_masked,
     check_numbers,
+    located,
     with_article,
 )
 from ..mode import MODE
@@ -42,8 +44,8 @@ from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
-    "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded",
-    "tracks_outside",
+    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results",
+    "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -80,6 +82,17 @@ def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
     return standing(handle(tracked_node(array if shares else array.copy())), x)
 
 
+def fitting(given: Any, like: Tensor, where: str, owner: str, name: str) -> Tensor:
+    """A cotangent or tangent that was given, as a tensor of the aval of its owner.   name: of the two it is"""
+    if isinstance(given, (int, float)) and not like.shape:
+        given = np.asarray(given, like.dtype)
+    t = as_tensor(given, where, f"a {name}")
+    if t.aval != like.aval:
+        error = ShapeError if t.shape != like.shape else DTypeError
+        raise error(located(f"{where}: the {owner} is {like.aval}, its {name} {t.aval}"))
+    return t
+
+
 def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
     """The words for one leaf of an argument: `argument 0['n'] of f`."""
     return f"{tree.names(structure, root)[number]} of {function}"
@@ -90,16 +103,14 @@ def _refuse_discrete(dtype: np.dtype, what: str | Callable[[], str]) -> None:
         return
     what = what if isinstance(what, str) else what()
     if dtype.kind in "fc":
-        raise DTypeError(
-            f"{what} is {dtype}, which is not a dtype of this library\n"
-            f"  called at {caller()}\n"
-            "  convert it to float32 or float64"
-        )
-    raise DTypeError(
-        f"{what} is {dtype}: only float arrays have gradients\n"
-        f"  called at {caller()}\n"
-        "  convert it to float, or differentiate another argument (argnums)"
-    )
+        raise DTypeError(located(
+            f"{what} is {dtype}, which is not a dtype of this library",
+            "convert it to float32 or float64",
+        ))
+    raise DTypeError(located(
+        f"{what} is {dtype}: only float arrays have gradients",
+        "convert it to float, or differentiate another argument (argnums)",
+    ))
 
 
 def is_differentiable(x: Any) -> bool:
@@ -138,6 +149,10 @@ class Arguments:
         for i in set(range(len(args))).difference(self.numbers):  # later than what is differentiated: see `updates`
             self.args[i] = tree.map(constant, args[i])
 
+    def others(self) -> list[Any]:
+        """The leaves of differentiated arguments that are no arrays, and stay as they are."""
+        return [x for _, made in self.parts for x in made if not isinstance(x, Tensor)]
+
     def unflatten(self, gradients: Sequence[Any]) -> Any:
         """One gradient per fresh leaf -> the nesting of the arguments."""
         given = iter(gradients)
@@ -151,11 +166,10 @@ class Arguments:
 def check_differentiable(i: int, x: Any, name: str) -> None:
     """Raise DTypeError for an argument by which nothing is differentiated; a container may hold such ones."""
     if x is not None and not is_differentiable(x) and tree.flatten(x)[1] is tree.LEAF and numpys(x) is x:
-        raise DTypeError(
-            f"argument {i} of {name} is {with_article(type(x).__name__)}: only float arrays have gradients\n"
-            f"  called at {caller()}\n"
-            f"  differentiate another argument (argnums){unregistered((x,))}"
-        )
+        raise DTypeError(located(
+            f"argument {i} of {name} is {with_article(type(x).__name__)}: only float arrays have gradients",
+            f"differentiate another argument (argnums){unregistered((x,))}",
+        ))
 
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
@@ -171,11 +185,10 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
         problem = "names an argument twice"
     else:
         return chosen
-    raise DispatchError(
-        f"{name}: argnums={argnums!r} {problem}\n"
-        f"  called at {caller()}\n"
-        "  argnums is a number or a tuple of numbers of positional arguments, from zero"
-    )
+    raise DispatchError(located(
+        f"{name}: argnums={argnums!r} {problem}",
+        "argnums is a number or a tuple of numbers of positional arguments, from zero",
+    ))
 
 
 def constant_of(x: Any) -> Any:

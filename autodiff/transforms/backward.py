@@ -15,7 +15,7 @@ import numpy as np
 from codegen.garbage import Paused
 from codegen.ir import Aval, dtype_name
 
-from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
+from ..errors import DTypeError, GradientError, ShapeError, located, with_article
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import end_recording, evaluate
 from ..tape.families import answered
@@ -122,15 +122,14 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
     """One tensor or several, as a list.  Raises GradientError for anything else."""
     found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     if not found:
-        raise GradientError(f"{name}: the list of results is empty\n  called at {caller()}")
+        raise GradientError(located(f"{name}: the list of results is empty"))
     for t in found:
         if not isinstance(t, Tensor):
-            raise GradientError(
-                f"{name}: the results are tensors, not {with_article(type(t).__name__)}\n"
-                f"  called at {caller()}\n"
-                "  NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
-                + ("\n  of a function: ad.grad(f)(x)" if name == "grad" else "")
-            )
+            raise GradientError(located(
+                f"{name}: the results are tensors, not {with_article(type(t).__name__)}",
+                "NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
+                + ("\n  of a function: ad.grad(f)(x)" if name == "grad" else ""),
+            ))
     return found
 
 
@@ -140,40 +139,37 @@ def cotangents_for(results: Sequence[Tensor], given: Any, name: str, parameter: 
         return [None] * len(results)
     found = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(found) != len(results):
-        raise GradientError(f"{name}: {len(results)} tensors but {len(found)} {parameter}\n  called at {caller()}")
+        raise GradientError(located(f"{name}: {len(results)} tensors but {len(found)} {parameter}"))
     return found
 
 
 def _refuse_in_trace(now: Recording) -> None:
     if now.unseen:
         now.see()
-    raise GradientError(
-        "backward() inside a traced function: .grad belongs to no trace\n"
-        f"  called at {caller()}\n"
-        "  use ad.grad or ad.value_and_grad inside jit"
-    )
+    raise GradientError(located(
+        "backward() inside a traced function: .grad belongs to no trace",
+        "use ad.grad or ad.value_and_grad inside jit",
+    ))
 
 
 def seed_for(result: Tensor, given: Any) -> Tensor:
     """The cotangent a backward starts from.  Raises when it is missing or does not fit."""
     out = result.node.kind.out
     if not out.requires_grad:
-        raise GradientError(
-            f"backward: this {result.aval} does not require grad\n"
-            f"  called at {caller()}\n"
-            "  nothing it was computed from was made with requires_grad=True, or it was under no_grad, was detached,\n"
-            "  or was compared or made an integer, through which no gradient flows"
-        )
+        raise GradientError(located(
+            f"backward: this {result.aval} does not require grad",
+            "nothing it was computed from was made with requires_grad=True, or it was under no_grad, was detached,\n"
+            "  or was compared or made an integer, through which no gradient flows",
+        ))
     if given is None:
         one = handle(data_node(_kind_of_one(out.aval), None))
         return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
     seed = as_tensor(given, "backward", "gradient")
-    if seed.shape != out.shape:
-        raise _SeedShapeError(_seed_differs(result, seed))
-    if seed.dtype != out.aval.dtype:
-        raise _SeedDTypeError(_seed_differs(result, seed))
+    if seed.aval != out.aval:
+        error = _SeedShapeError if seed.shape != out.shape else _SeedDTypeError
+        raise error(located(f"backward: the result is {result.aval}, its gradient {seed.aval}"))
     return seed
 
 
@@ -181,22 +177,16 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
 def _kind_of_one(aval: Aval) -> Kind:
     """The kind of the one that a backward from a result of this aval starts from.  Raises where there is none."""
     if aval.size != 1:
-        raise GradientError(
-            f"backward: the result is {aval}, not a scalar, and no gradient was given\n"
-            f"  called at {caller()}\n"
-            "  sum it, or pass gradient= with its shape"
-        )
+        raise GradientError(located(
+            f"backward: the result is {aval}, not a scalar, and no gradient was given",
+            "sum it, or pass gradient= with its shape",
+        ))
     if aval.dtype.kind == "c":
-        raise GradientError(
-            f"backward: the result is {aval}: a complex number has no direction to descend in\n"
-            f"  called at {caller()}\n"
-            "  take ad.real or ad.abs of it, or pass gradient= with its aval"
-        )
+        raise GradientError(located(
+            f"backward: the result is {aval}: a complex number has no direction to descend in",
+            "take ad.real or ad.abs of it, or pass gradient= with its aval",
+        ))
     return constant_kind(1.0, dtype_name(aval.dtype))
-
-
-def _seed_differs(result: Tensor, seed: Tensor) -> str:
-    return f"backward: the result is {result.aval}, its gradient {seed.aval}\n  called at {caller()}"
 
 
 class _SeedShapeError(GradientError, ShapeError):
@@ -218,18 +208,16 @@ def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
         for t in inputs:
             if not isinstance(t, Tensor) or t.node.leaf is None:
                 got = f"this {t.aval}" if isinstance(t, Tensor) else with_article(type(t).__name__)
-                raise GradientError(
-                    f"backward: inputs= takes leaves that require grad, not {got}\n"
-                    f"  called at {caller()}\n"
-                    "  ad.grad(y, xs) gives the gradients of any tensors"
-                )
+                raise GradientError(located(
+                    f"backward: inputs= takes leaves that require grad, not {got}",
+                    "ad.grad(y, xs) gives the gradients of any tensors",
+                ))
         wanted = {t.node.leaf for t in inputs}
         if not wanted:
-            raise GradientError(
-                f"backward: inputs= is empty: no leaf would get a gradient\n"
-                f"  called at {caller()}\n"
-                "  leave it out for all leaves"
-            )
+            raise GradientError(located(
+                "backward: inputs= is empty: no leaf would get a gradient",
+                "leave it out for all leaves",
+            ))
     leaves: dict[Leaf, list[Node]] = {}
     for node in rare:
         if node.leaf is not None and (wanted is None or node.leaf in wanted):

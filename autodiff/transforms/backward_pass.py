@@ -16,7 +16,6 @@ from typing import Any
 from codegen.garbage import set_in_context
 from codegen.records import record
 
-from ..config import config
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
@@ -138,7 +137,7 @@ def is_looked_at(past: Sequence[Node]) -> bool:
 
     See `ops.cancelling`.
     """
-    return config.eager and any(["cancels" in n.kind.op.traits for n in past])
+    return MODE.get().eager and any(["cancels" in n.kind.op.traits for n in past])
 
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:

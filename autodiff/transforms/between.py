@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..custom import function
-from ..errors import DispatchError, GradientError, caller, with_article
+from ..errors import DispatchError, GradientError, located, with_article
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
@@ -70,11 +70,10 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
             got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else with_article(type(x).__name__)
-            raise GradientError(
-                f"grad: the inputs are tensors that require grad, not {got}\n"
-                f"  called at {caller()}\n"
-                "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
-            )
+            raise GradientError(located(
+                f"grad: the inputs are tensors that require grad, not {got}",
+                "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
+            ))
     if create_graph and retain:
         found = _at_once(ys, given, targets)
         if found is not None:
@@ -131,11 +130,10 @@ def _all_used(
 ) -> Sequence[Tensor | None]:
     if not allow_unused and any(g is None for g in found):
         unused = next(i for i, g in enumerate(found) if g is None)
-        raise GradientError(
-            f"grad: input {unused} ({targets[unused].aval}) is not used by the result\n"
-            f"  called at {caller()}\n"
-            "  pass allow_unused=True to get None for it"
-        )
+        raise GradientError(located(
+            f"grad: input {unused} ({targets[unused].aval}) is not used by the result",
+            "pass allow_unused=True to get None for it",
+        ))
     return found
 
 
@@ -189,11 +187,10 @@ def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *
                "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph}
     surplus = [name for name, value in options.items() if value is not None]
     if surplus:
-        raise DispatchError(
-            f"grad: {', '.join(surplus)} cannot be given for a function\n"
-            f"  called at {caller()}\n"
-            "  write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors"
-        )
+        raise DispatchError(located(
+            f"grad: {', '.join(surplus)} cannot be given for a function",
+            "write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors",
+        ))
     return gradient_of(y, xs if argnums is None else argnums, has_aux or bool(grad_outputs))
 
 
@@ -201,9 +198,9 @@ def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *
 def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
       argnums=None, has_aux=False):
     if not callable(f):
-        raise DispatchError(
-            f"grad: no function and no tensor was given\n  called at {caller()}\n"
-            "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
-        )
+        raise DispatchError(located(
+            "grad: no function and no tensor was given",
+            "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
+        ))
     return grad(f, xs, grad_outputs, create_graph, allow_unused,
                 retain_graph=retain_graph, argnums=argnums, has_aux=has_aux)

@@ -12,7 +12,7 @@ import numpy as np
 
 from codegen.garbage import ignoring, set_in_context
 
-from ..errors import GradientError, caller
+from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import add
 from ..tape.leaves import leaf
@@ -76,10 +76,10 @@ def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
     rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
     """
     if any([n.kind.released and n.number > than for n in rare]):
-        raise GradientError(
-            f"second backward through the same graph\n  called at {caller()}\n"
-            "  pass retain_graph=True to the first one, or compute the result again"
-        )
+        raise GradientError(located(
+            "second backward through the same graph",
+            "pass retain_graph=True to the first one, or compute the result again",
+        ))
 
 
 def release(past: Sequence[Node]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import tree
 from ..custom.boundary import MappedCall
-from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
@@ -28,9 +28,10 @@ from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border
 from .anomaly import is_watching, watch_pushed
 from .arguments import (
+    fitting,
     fresh,
     is_differentiable,
     is_plain,
@@ -292,10 +293,11 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
         given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
-        raise GradientError(f"{name}: {len(primals)} primals but {given} tangents\n  called at {caller()}")
+        raise GradientError(located(f"{name}: {len(primals)} primals but {given} tangents"))
     return primals, tangents
 
 
+@border
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
 
@@ -308,25 +310,21 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    try:
-        name = name_of(f, "jvp")
-        structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
-        result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
-        outs, out_structure = tree.flatten(result)
-        outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
-        places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
-        found = pushed_to([outs[k] for k in places], given, made_plain)
-        dots: list[Any] = [None] * len(outs)
-        for k, out, dot in zip(places, found, found[len(places) :], strict=False):
-            outs[k], dots[k] = out, dot
-        if made_plain:
-            evaluate([t.node for t in found])
-            results = plain_results([*outs, *dots])
-            outs, dots = results[: len(outs)], results[len(outs) :]
-        return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
-    except Exception as error:
-        shorten(error)
-        raise
+    name = name_of(f, "jvp")
+    structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
+    result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
+    outs, out_structure = tree.flatten(result)
+    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
+    places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
+    found = pushed_to([outs[k] for k in places], given, made_plain)
+    dots: list[Any] = [None] * len(outs)
+    for k, out, dot in zip(places, found, found[len(places) :], strict=False):
+        outs[k], dots[k] = out, dot
+    if made_plain:
+        evaluate([t.node for t in found])
+        results = plain_results([*outs, *dots])
+        outs, dots = results[: len(outs)], results[len(outs) :]
+    return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
 
 
 def moving(
@@ -342,7 +340,8 @@ def moving(
         fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
     ]
     there = [(x, d) for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None]
-    return structure, made, {x.node: _direction(d, x, name) for x, d in there}, made_plain
+    where = f"jvp of {name}"
+    return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
@@ -380,13 +379,3 @@ def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_t
         return None
     ends = zip(results, found[1:], strict=True)
     return [found[0], *[given.get(n) if dot is None else noted(dot) for n, dot in ends]]
-
-
-def _direction(d: Any, primal: Tensor, name: str) -> Tensor:
-    if isinstance(d, (int, float)) and not primal.shape:
-        d = primal.dtype.type(d)
-    t = as_tensor(d, f"jvp of {name}", "a tangent")
-    if t.aval != primal.aval:
-        error = ShapeError if t.shape != primal.shape else DTypeError
-        raise error(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}\n  called at {caller()}")
-    return t

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
+from ..errors import GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
@@ -28,7 +28,7 @@ from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
+from .arguments import Arguments, fitting, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
@@ -50,18 +50,7 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    name = name_of(f, "value_and_grad", argnums)
-
-    @wraps(f)
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        try:
-            value, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "value_and_grad")
-            return (value, aux) if has_aux else value, gradient
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return value_and_gradient
+    return _derivative(f, argnums, has_aux, "value_and_grad")
 
 
 def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
@@ -71,24 +60,29 @@ def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
 
 def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
     """The function `ad.grad(f)`: `value_and_grad` without the value."""
-    name = name_of(f, "grad", argnums)
+    return _derivative(f, argnums, has_aux, "grad")
+
+
+def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable:
+    """The function that `value_and_grad` returns, or `grad`: the taker."""
+    name = name_of(f, taker, argnums)
 
     @wraps(f)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        # It reads names of functions only: cloudpickle writes it like a function of the user's.
         try:
-            _, aux, gradient = _differentiated(f, args, kwargs, argnums, has_aux, name, "grad")
-            return (gradient, aux) if has_aux else gradient
+            return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
         except Exception as error:
             shorten(error)
             raise
 
-    return gradient
+    return derivative
 
 
 def _differentiated(
     f: Callable, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], has_aux: bool, name: str, taker: str
-) -> tuple:
-    """Value, aux and gradient of a call.   name: of f in messages;  taker: of the function of ours that asks"""
+) -> Any:
+    """The results of one call.   name: of f in messages;  taker: see `_derivative`"""
     a = Arguments(args, argnums, name)
     value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
     leaves, structure = tree.flatten(aux)
@@ -103,7 +97,11 @@ def _differentiated(
         # They track what lies outside of this transformation.
         tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
         out = value if tracks else record(DETACH, (value,))
-    return out, tree.unflatten(structure, leaves) if has_aux else None, a.unflatten(gradients)
+    gradient = a.unflatten(gradients)
+    first = gradient if taker == "grad" else out
+    if has_aux:
+        first = first, tree.unflatten(structure, leaves)
+    return first if taker == "grad" else (first, gradient)
 
 
 def gradients_with_history(
@@ -119,20 +117,17 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) 
     aux = None
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise GradientError(
-                f"{name} must return (value, aux) under has_aux=True, not {with_article(type(result).__name__)}\n"
-                f"  called at {caller()}"
-            )
+            got = with_article(type(result).__name__)
+            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
         result, aux = result
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
         got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
-        raise GradientError(
-            f"{transformation}: {name} must return a float scalar, not {got}\n"
-            f"  called at {caller()}\n"
-            f"  {_made_scalar(result)}"
-        )
+        raise GradientError(located(
+            f"{transformation}: {name} must return a float scalar, not {got}",
+            _made_scalar(result),
+        ))
     return result, aux
 
 
@@ -221,10 +216,11 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         def pullback(cotangents: Any) -> tuple:
             try:
                 bars = tree.leaves(cotangents)
+                where = f"vjp of {name}"
                 if len(bars) != len(results):
-                    given = f"{len(results)} results but {len(bars)} cotangents"
-                    raise GradientError(f"vjp of {name}: {given}\n  called at {caller()}")
-                bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
+                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+                there = zip(bars, results, strict=True)
+                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
                 seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
                 if not seeds:
                     found: list = [None] * len(mine)
@@ -256,15 +252,3 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
     if g is None:
         return np.zeros(like.shape, like.dtype)[()] if is_array else zeros_like(handle(like.node))
     return g[()] if isinstance(g, np.ndarray) and not g.shape else g
-
-
-def _checked_bar(bar: Any, result: Tensor, name: str) -> Tensor:
-    if isinstance(bar, (int, float)) and not result.shape:
-        bar = np.asarray(bar, result.dtype)
-    t = as_tensor(bar)
-    if t.aval != result.aval:
-        error = ShapeError if t.shape != result.shape else DTypeError
-        raise error(f"vjp of {name}: the result is {result.aval}, its cotangent {t.aval}\n  called at {caller()}")
-    return t
-
-

@@ -20,9 +20,9 @@ import numpy as np
 
 from codegen.garbage import Paused
 
-from ..config import config
 from ..custom.keys import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
+from ..mode import MODE
 from ..ops import add
 from ..tape import tier
 from ..tape.ask import end_recording, evaluate
@@ -33,7 +33,7 @@ from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import Said, history, still_true, uncommon
+from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
@@ -71,11 +71,13 @@ def solve(
         past = history(ends)
     if live is None:
         live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
-    planned, runs_every_rule = None, config.eager or is_watching()
+    planned, runs_every_rule = None, MODE.get().eager or is_watching()
     if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
         what = Gradients(seeds, groups, retain, also, past, live, ask, through)
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            planned = _planned(what)
+            planned, found, family = _planned(what)
+            if planned is None:
+                planned = _planned_exactly(what, found, family)
     if planned is None:
         return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
     plan, order, ranks, remade = planned
@@ -127,14 +129,12 @@ def _computed(
     return values
 
 
+#: A plan, the recording in canonical order, that of the groups, and what makes the plan anew.
 _Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
 
 
-def _planned(what: Gradients) -> _Planned | None:
-    """The plan for `solve`, the recording in canonical order, that of the groups, what makes the plan anew.
-
-    None where rules run each time.
-    """
+def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
+    """The plan by a hash, if there is one; what machine code says of the recording, and of it without numbers."""
     ask = what.ask
     found = family = None
     if ask is not None:
@@ -142,30 +142,28 @@ def _planned(what: Gradients) -> _Planned | None:
         family = described(*asked)
         found = family.known if family is not None else known(*asked)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
-        found = family = None
-        return _planned_exactly(what, None, None)
+        return None, None, None
     entry = found.entry
     plan = None if entry is None else _if_still_right(plan_of(entry))
     if plan is None:
         is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
         if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
-            return _let_pass(what, found)
+            return _let_pass(what, found), None, None
         # A node that is held counts as something that may be asked for.
-        found, family = found.without_nodes(), family and family.without_nodes()
-        return _planned_exactly(what, found, family)
+        return None, found.without_nodes(), family and family.without_nodes()
     count(plan)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
     found = found.without_nodes()
-    return plan, order, ranks, partial(_made_anew, what, found)
+    return (plan, order, ranks, partial(_made_anew, what, found)), None, None
 
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
     """A plan for `solve` that nobody keeps: the program is one of many that are new."""
     count(None)
     kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
-    exact = Exactly.told(what, Said([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
-    _, _, number, order, kept, ranks, _, groups = exact
+    exact = Exactly(what, ([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
+    number, order, groups = exact.number, exact.order, exact.groups
     gradients = emit(what.past, what.seeds, groups, tracks=False)
     drawn, grads, computed = _answer(
         draw([*_with_old(gradients, groups), *kept], number), gradients, what.seeds, kept, number
@@ -174,7 +172,7 @@ def _let_pass(what: Gradients, found: Known) -> _Planned:
     plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     plan.grads, plan.computed = grads, computed
     note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, ranks, partial(_made_anew, what, None)
+    return plan, order, exact.ranks, partial(_made_anew, what, None)
 
 
 def _made_anew(what: Gradients, found: Known | None, why: str) -> Plan:
@@ -190,10 +188,10 @@ def _planned_exactly(
 
     found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
     """
-    exact = None if found is None else Exactly.natively(what)
-    key, _, number, order, kept, ranks, places, groups = exact or Exactly.of(what)
+    exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
+    key, order, places, ranks = exact.key, exact.order, exact.places, exact.ranks
     named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
-    make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
+    make = partial(_make, what, exact, found, named)
     size, plan = None, None if why else _known(key)
     if plan is None and not why:
         if _why_unkept(uncommon(what.past), what.groups) is not None:
@@ -222,19 +220,15 @@ def _if_still_right(plan: Plan) -> Plan | None:
 
 
 def _make(
-    key: tuple,
-    past: Sequence[Node],
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    places: tuple[int, ...],
-    kept: Sequence[Node],
-    number: dict[Node, int],
-    order: Sequence[Node],
-    found: Known | None,
-    named: Callable[..., None],
-    why: str = "",
+    what: Gradients, exact: Exactly, found: Known | None, named: Callable[..., None], why: str = "",
     size: Size | None = None,
-) -> Plan:
+) -> Plan:  # fmt: skip
+    """Run the rules, and make the plan of what they record.
+
+    named    finds it from now on;   why: it is made anew, or rules run each time;   size: it is one of many
+    """
+    past, seeds, groups = what.past, what.seeds, exact.groups
+    key, number, order, kept = exact.key, exact.number, exact.order, exact.kept
     asked = state.now.asked
     watches = Watches(past if not why else ())
     # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
@@ -265,7 +259,7 @@ def _make(
     plan, drawn = build([*_with_old(gradients, groups), *kept], number)
     plan.relied, plan.read = relied, read
     answer = _answer(drawn, gradients, seeds, kept, number)
-    plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, places
+    plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
     if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
@@ -354,7 +348,7 @@ def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], s
             return partial(_reads_unnamed, node.call)
     if any(g.hooks for g in groups):
         return lambda: "a hook on a leaf runs each time"
-    if config.eager:
+    if MODE.get().eager:
         return lambda: "in eager mode everything runs each time"
     return (lambda: "anomalies are looked for") if is_watching() else None
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codegen.records import NamedTuple
-
 from ..tape.ask import live_small, stored_along
 from ..tape.families import answered
 from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
@@ -131,22 +129,34 @@ class Gradients:
         return [self.past[k] for k in self.through]
 
 
-class Exactly(NamedTuple):
-    """The exact key of gradients, and what it was made of.
+class Exactly:
+    """The exact key of gradients, and what it was made of; without parts there is no key.
 
-    parts, number, order     as `structure` says them
+    number, order            the numbers of nodes, and the nodes in canonical order, as `structure` says them
     kept                     nodes that are to be stored
     ranks, places, groups    the groups in canonical order: which they are, the place of the first node of each
     """
 
-    key: tuple
-    parts: list
-    number: dict[Node, int]
-    order: list[Node]
-    kept: list[Node]
-    ranks: list[int]
-    places: tuple[int, ...]
-    groups: list[Group]
+    def __init__(self, what: Gradients, told: Said) -> None:
+        """Of a recording that was described."""
+        parts, self.number, self.order, self.kept = told
+        has_key = parts != []
+        number = self.number
+        self.ranks, self.places = what.ranks(number)
+        self.groups = [what.groups[i] for i in self.ranks]
+        for old in [g.old for g in self.groups]:
+            if old is not None and old not in number:
+                number[old] = len(number)
+                parts.append(old.kind.out)
+                self.order.append(old)
+        seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
+        for node in what.implicit:
+            number[node] = len(number)
+        self.key: tuple = ()
+        if has_key:
+            stored = tuple(sorted([number[n] for n in self.kept]))
+            groups = tuple([_group_key(g, number) for g in self.groups])
+            self.key = ("gradient", tuple(parts), seeds, stored, groups)
 
     @classmethod
     def of(cls, what: Gradients) -> Exactly:
@@ -158,7 +168,7 @@ class Exactly(NamedTuple):
         read = {*what.given, *what.olds}
         kept = [n for n in roots if n.value is None and n not in read] + along
         described = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
-        return cls.told(what, Said(*described, kept))
+        return cls(what, (*described, kept))
 
     @classmethod
     def natively(cls, what: Gradients) -> Exactly | None:
@@ -168,28 +178,7 @@ class Exactly(NamedTuple):
             return None
         also = (*ask.also, *what.live)
         found = said(ask.purpose, ask.results, ask.seeds, also, ask.targets, what.retain, what.past)
-        return None if found is None else cls.told(what, found)
-
-    @classmethod
-    def told(cls, what: Gradients, told: Said) -> Exactly:
-        """Of a recording that was described; without its parts there is no key."""
-        parts, number, order, kept = told
-        is_exact = parts != []
-        ranks, places = what.ranks(number)
-        groups = [what.groups[i] for i in ranks]
-        for old in [g.old for g in groups]:
-            if old is not None and old not in number:
-                number[old] = len(number)
-                parts.append(old.kind.out)
-                order.append(old)
-        seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
-        for node in what.implicit:
-            number[node] = len(number)
-        if not is_exact:
-            return cls((), [], number, order, kept, ranks, places, groups)
-        stored = tuple(sorted([number[n] for n in kept]))
-        key = ("gradient", tuple(parts), seeds, stored, tuple([_group_key(g, number) for g in groups]))
-        return cls(key, parts, number, order, kept, ranks, places, groups)
+        return None if found is None else cls(what, found)
 
 
 def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:

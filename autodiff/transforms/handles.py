@@ -11,13 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import (
-    DTypeError,
-    GradientError,
-    ShapeError,
-    caller,
-    warn,
-)
+from ..errors import DTypeError, GradientError, ShapeError, located, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
@@ -53,22 +47,20 @@ def _warn_not_kept() -> None:
 def _set_grad(t: Tensor, value: Any) -> None:
     identity = t.node.leaf or t.node.retained
     if state.now.is_traced():
-        raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
+        raise GradientError(located(".grad is set inside a traced function"))
     if identity is None:
-        raise GradientError(
-            f".grad belongs to leaves that require grad; this {t.aval} is none\n"
-            f"  called at {caller()}\n"
-            "  t.retain_grad() keeps the gradient of a computed tensor; under ad.no_grad() `w -= ...` leaves w the same"
-            " leaf, and `w = w - ...` makes another tensor"
-        )
+        raise GradientError(located(
+            f".grad belongs to leaves that require grad; this {t.aval} is none",
+            "t.retain_grad() keeps the gradient of a computed tensor; under ad.no_grad() `w -= ...` leaves w the "
+            "same leaf, and `w = w - ...` makes another tensor",
+        ))
     if value is not None:
         value = as_tensor(value, ".grad =", "value")
         if value.aval != t.aval:
-            raise _GradAvalError(
-                f".grad: {value.aval} is no gradient of {t.aval}\n"
-                f"  called at {caller()}\n"
-                "  it has the shape and dtype of its tensor: ad.unbroadcast(g, like) adds up, ad.astype converts"
-            )
+            raise _GradAvalError(located(
+                f".grad: {value.aval} is no gradient of {t.aval}",
+                "it has the shape and dtype of its tensor: ad.unbroadcast(g, like) adds up, ad.astype converts",
+            ))
     identity.grad = value
 
 
@@ -125,7 +117,7 @@ def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
     f64[], requires grad 3.0
     """
     if not isinstance(flag, (bool, np.bool_)):
-        raise TypeError(f"requires_grad is True or False, not {flag!r}\n  called at {caller()}")
+        raise TypeError(located(f"requires_grad is True or False, not {flag!r}"))
     if t.node.kind.out.requires_grad == flag:
         return t
     if flag:
@@ -133,9 +125,7 @@ def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
         t.node = as_leaf(t.node, Leaf())
         return t
     if t.node.leaf is None:
-        raise GradientError(
-            f"requires_grad can be taken only from a leaf\n  called at {caller()}\n  use t.detach() for a computed one"
-        )
+        raise GradientError(located("requires_grad can be taken only from a leaf", "use t.detach() for a computed one"))
     t.node = leaf_node(value_of(t.node))
     return t
 
@@ -143,11 +133,10 @@ def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
 def refuse_discrete_leaf(dtype: np.dtype) -> None:
     """Raise DTypeError: only float (and complex) tensors can require gradients."""
     if dtype.kind not in "fc":
-        raise DTypeError(
-            f"tensors of {dtype} cannot require gradients: a gradient is a limit, and their values are discrete\n"
-            f"  called at {caller()}\n"
-            "  make it float: ad.tensor(data, dtype=ad.float64, requires_grad=True)"
-        )
+        raise DTypeError(located(
+            f"tensors of {dtype} cannot require gradients: a gradient is a limit, and their values are discrete",
+            "make it float: ad.tensor(data, dtype=ad.float64, requires_grad=True)",
+        ))
 
 
 # ---------------------------------------------------------------- pickling
@@ -157,11 +146,10 @@ def _reduce(t: Tensor) -> tuple:
     """A leaf keeps value, dtype and requires_grad; a tensor with history refuses."""
     if t.node.kind.out.requires_grad and t.node.leaf is None:
         made = _grad_fn(t)
-        raise GradientError(
-            f"a tensor with history is not copied or pickled: {t.aval}{f', made by {made.told()}' if made else ''}"
-            f"\n  called at {caller()}\n"
-            "  use t.detach(), which has the value without the history; what a worker process returns is pickled too"
-        )
+        raise GradientError(located(
+            f"a tensor with history is not copied or pickled: {t.aval}{f', made by {made.told()}' if made else ''}",
+            "use t.detach(), which has the value without the history; what a worker process returns is pickled too",
+        ))
     return _restored, (value_of(t.node).copy(), t.node.leaf is not None)
 
 

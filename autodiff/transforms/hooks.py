@@ -23,7 +23,7 @@ from typing import Any
 
 from codegen.garbage import set_in_context
 
-from ..errors import DispatchError, GradientError, ShapeError, caller, with_article
+from ..errors import DispatchError, GradientError, ShapeError, located, with_article
 from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
@@ -66,7 +66,7 @@ class Removable:
     def __init__(self, hooks: dict[object, Hook], function: Callable) -> None:
         if not callable(function):
             got = with_article(type(function).__name__)
-            raise DispatchError(f"a hook is a function, not {got}\n  called at {caller()}")
+            raise DispatchError(located(f"a hook is a function, not {got}"))
         self._hooks = hooks
         self._key = object()
         hooks[self._key] = Hook(function)
@@ -90,9 +90,7 @@ def register_hook(t: Tensor, fn: Callable) -> Removable:
     """
     node = t.node
     if not node.kind.out.requires_grad:
-        raise GradientError(
-            f"a hook needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
-        )
+        raise GradientError(located(f"a hook needs a tensor that requires grad; this {t.aval} does not"))
     if node.leaf is not None:
         return Removable(node.leaf.hooks, fn)
     node = _with_room(t)
@@ -112,9 +110,7 @@ def register_post_accumulate_grad_hook(t: Tensor, fn: Callable) -> Removable:
     """
     identity = t.node.leaf
     if identity is None:
-        raise GradientError(
-            f"a post-accumulate hook needs a leaf that requires grad; this {t.aval} is none\n  called at {caller()}"
-        )
+        raise GradientError(located(f"a post-accumulate hook needs a leaf that requires grad; this {t.aval} is none"))
     identity.owner = weakref.ref(t), weakref.ref(t.node)
     return Removable(identity.after, fn)
 
@@ -135,16 +131,13 @@ def retain_grad(t: Tensor) -> None:
     """
     node = t.node
     if not node.kind.out.requires_grad:
-        raise GradientError(
-            f"retain_grad needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
-        )
+        raise GradientError(located(f"retain_grad needs a tensor that requires grad; this {t.aval} does not"))
     if node.leaf is None:
         if state.now.is_traced():
-            raise GradientError(
-                "retain_grad() inside a traced function (jit, vmap, checkpoint, a loop): .grad belongs to no trace\n"
-                f"  called at {caller()}\n"
-                "  see the gradient by register_hook, or return what is wanted and use ad.grad or ad.vjp"
-            )
+            raise GradientError(located(
+                "retain_grad() inside a traced function (jit, vmap, checkpoint, a loop): .grad belongs to no trace",
+                "see the gradient by register_hook, or return what is wanted and use ad.grad or ad.vjp",
+            ))
         node = _with_room(t)
         node.retained = node.retained or Leaf()
         t.node = node  # `.grad` is read from here

@@ -259,29 +259,30 @@ class _BackwardPass:
         COUNTS.rules += 1
         op, is_kept = node.kind.op, masked and node.kind.op.keeps_mask
         found: Sequence[Any] | None = None
-
-        def run(bars: Sequence[Tensor]) -> Sequence[Tensor | None]:
-            return pulled_by_rule(node.kind, [bars[0], handle(node), *map(handle, inputs)], is_kept)
-
         if "cancels" in op.traits:
-            found = self._cancelled(node, inputs, bar, is_kept, run)
+            found = self._cancelled(node, inputs, bar, is_kept)
         elif self.programs is not None:
             found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
         if found is None:
-            found = run([handle(bar)]) if self.many is None else self.many.each(run, [handle(bar)])
-        if None in found and not op.discrete:
+            given, *others = map(handle, (bar, node, *inputs))
+            if self.many is None:
+                found = pulled_by_rule(node.kind, (given, *others), is_kept)
+            else:
+                found = self.many.each(lambda one: pulled_by_rule(node.kind, (*one, *others), is_kept), [given])
+        if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _cancelled(
-        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, run: Callable
+        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool
     ) -> Sequence[Tensor | None]:
         """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
         if self.many is not None:
             raise LooksAtCotangents(f"{node.kind.op.name} looks at how each of its cotangents was recorded")
         seen = None if self.programs is None else seen_by(bar, node)
-        key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (bar, node, *inputs, *seen[1]))
-        return again(self.programs, key, given, lambda: run([handle(bar)]))
+        own = (bar, node, *inputs)
+        key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
+        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, list(map(handle, own)), masked))
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Any], masked: bool
@@ -302,7 +303,8 @@ class _BackwardPass:
         out = self.order[at].kind.out
         if not out.requires_grad:
             return
-        assert new.kind.out.aval == aval_of(self.order[at], self.many), f"{new.kind.out.aval} for {out.aval}"
+        due, aval = aval_of(self.order[at], self.many), new.kind.out.aval
+        assert aval is due or (aval.shape, aval.dtype) == (due.shape, due.dtype), f"{aval} for {due}"
         old = self.bars[at]
         self.bars[at] = new if old is None else _added(old, new)
         if not masked:

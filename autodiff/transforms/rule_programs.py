@@ -29,15 +29,13 @@ from weakref import ref
 import numpy as np
 
 from codegen.garbage import set_in_context
-from codegen.records import NamedTuple
 from codegen.symbols import is_watched
 
-from ..config import config
 from ..custom.keys import users_methods
 from ..dispatch import Choices, include, is_observed, observed
 from ..errors import GradientError
 from ..mode import MODE
-from ..tape.machine import asks
+from ..tape import machine
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
@@ -181,13 +179,12 @@ class RulePrograms:
 
         is_many    rules that go back are done with each of many cotangents
         """
-        now = state.now
+        now, mode = state.now, MODE.get()
         lines = now.lines
-        is_shown = MODE.get().anomalies or (lines is not None and lines.is_whole)
-        if config.eager or is_shown or is_watched():
+        if mode.eager or mode.anomalies or (lines is not None and lines.is_whole) or is_watched():
             return None
-        native = None if lines is not None or now.captures is not None else asks()
-        return cls(MODE.get().tracks, native, is_many)
+        native = None if lines is not None or now.captures is not None else machine.asks
+        return cls(mode.tracks, native, is_many)
 
     def pull(
         self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, each: Callable | None
@@ -258,7 +255,7 @@ class RulePrograms:
             return None
         kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
         if kind.rules is None:
-            kind.rules = KindRules([])
+            kind.rules = KindRules()
         rules = kind.rules.programs
         found = next((p for p in rules if p.word == word and p.outs == outs), None)
         if found is None:
@@ -297,10 +294,10 @@ def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bo
     walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
     is_many  rules that go back are done with each of many cotangents
     """
-    now, mode, native = state.now, MODE.get(), asks()
+    now, mode, native = state.now, MODE.get(), machine.asks
     if native is None or now.lines is not None or now.captures is not None or is_watched():
         return None
-    if mode.anomalies or config.eager:
+    if mode.anomalies or mode.eager:
         return None
     word = (PUSH if walk == "pushed" else 0) | (_MANY if is_many else 0)
     used: list[Any] = []
@@ -312,15 +309,18 @@ def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bo
                 include(entry.choices)
 
 
-class KindRules(NamedTuple):
+class KindRules:
     """The rules of a kind that were met, where machine code knows none of them."""
 
-    programs: list[RuleProgram]
+    __slots__ = ("programs",)
+
+    def __init__(self) -> None:
+        self.programs: list[RuleProgram] = []
 
 
 def _tell_machine(kind: Kind) -> None:
     """Have machine code know the rules of a kind."""
-    native = asks()
+    native = machine.asks
     if native is not None:
         programs = kind.rules.programs
         # Of an operation with a kink Python looks at the tangents, too (`forward`).

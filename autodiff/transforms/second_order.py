@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ConcretizationError, GradientError, caller, with_article
+from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, concatenate, stack, zeros_like
 from ..ops.batching import with_examples
@@ -27,7 +27,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -73,9 +73,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
            [0., 4.]])
     """
     if not isinstance(mode, str) or mode not in ("auto", "forward", "reverse"):
-        raise GradientError(
-            f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
-        )
+        raise GradientError(located(f"jacobian: mode={mode!r}", 'it is "auto", "forward" or "reverse"'))
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
@@ -99,7 +97,7 @@ def _float_result(x: Any, name: str) -> Tensor:
         got = str(t.aval)
     else:
         got = with_article(type(x).__name__)
-    raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
+    raise GradientError(located(f"jacobian: {name} returned {got}; its results must be real arrays"))
 
 
 def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[Any]:
@@ -273,6 +271,11 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
         try:
             a = Arguments(args, argnums, name)
             found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+            for x in a.others():
+                raise GradientError(located(
+                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+                ))
             return a.unflatten(_matrices(found, a, "reverse", name))
         except Exception as error:
             shorten(error)
@@ -281,6 +284,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     return matrix
 
 
+@border
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """The product of the Hessian of f with a direction, without the Hessian: forward mode over reverse.
 
@@ -294,21 +298,17 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     >>> ad.hvp(lambda x: (x ** 3).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
-    try:
-        name = name_of(f, "hvp")
-        primals, tangents = paired(f"hvp of {name}", primals, tangents)
-        structure, made, given, made_plain = moving(name, primals, tangents)
-        for i, x in enumerate(primals):
-            check_differentiable(i, x, name)
-        args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
-        gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
-        dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
-        if made_plain:
-            evaluate([t.node for t in dots])
-            dots = plain_results(dots)
-        there = iter(dots)
-        product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
-        return product[0] if len(primals) == 1 else product
-    except Exception as error:
-        shorten(error)
-        raise
+    name = name_of(f, "hvp")
+    primals, tangents = paired(f"hvp of {name}", primals, tangents)
+    structure, made, given, made_plain = moving(name, primals, tangents)
+    for i, x in enumerate(primals):
+        check_differentiable(i, x, name)
+    args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
+    gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
+    dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
+    if made_plain:
+        evaluate([t.node for t in dots])
+        dots = plain_results(dots)
+    there = iter(dots)
+    product = tree.unflatten(structure, [next(there) if isinstance(x, Tensor) else None for x in made])
+    return product[0] if len(primals) == 1 else product

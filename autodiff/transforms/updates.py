@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
+from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, located
 from ..mode import MODE
 from ..ops import add_at, as_tensor, astype, index_update, spread_to, stop_gradient, where, zeros_like
 from ..ops.protocols import FUNCTIONS
@@ -47,10 +47,10 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     if now.unseen and node.number < now.unseen:
         now.see()
     if now.tracing and node.number < now.inside:
-        raise ConcretizationError(
-            f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
-            "  return the new value instead, or change a copy: `t = t.copy()`"
-        )
+        raise ConcretizationError(located(
+            "an in-place change of a captured tensor inside a traced function",
+            "return the new value instead, or change a copy: `t = t.copy()`",
+        ))
     if now.tracing and new.node.number < now.inside:
         new = record(SAME, (new,))  # a captured value under a node of the trace, so that it may be updated again
     if node.number < now.since and new.node.kind.out.requires_grad:
@@ -60,7 +60,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         new = _same_kind(t, new)
     if made is not have and made.shape != have.shape:
         if np.broadcast_shapes(new.shape, t.shape) != t.shape:
-            raise ShapeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+            raise ShapeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
         new = spread_to(new, t.shape)
     if now.body and not new.masked:
         t.masked = False  # what a forward closes over is in it now
@@ -70,10 +70,10 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             now.note_small(t)  # the handle that the operation noted is about to go
         return t
     if MODE.get().tracks:
-        raise GradientError(
-            f"an in-place update of a leaf that requires grad\n  called at {caller()}\n"
-            "  do it under `with ad.no_grad():`"
-        )
+        raise GradientError(located(
+            "an in-place update of a leaf that requires grad",
+            "do it under `with ad.no_grad():`",
+        ))
     t.node = as_leaf(new.node, node.leaf)
     if t.node.value is None:
         (now.note_small if t.node.kind.out.small else now.note_updated)(t)
@@ -83,17 +83,16 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
 def _check_captured(node: Node, new: Node, differentiated: Sequence[Node]) -> None:
     """Raise GradientError where a handle that is older than an argument would keep the history of that argument."""
     if not set(history([new])).isdisjoint([n for n in differentiated if n.number > node.number]):
-        raise GradientError(
-            "an in-place change of a captured tensor inside a function that is differentiated\n"
-            f"  called at {caller()}\n"
-            "  return the new value instead, or change a copy: `t = t.copy()`;"
-            " to note a value, use `with ad.no_grad():`"
-        )
+        raise GradientError(located(
+            "an in-place change of a captured tensor inside a function that is differentiated",
+            "return the new value instead, or change a copy: `t = t.copy()`; "
+            "to note a value, use `with ad.no_grad():`",
+        ))
 
 
 def _same_kind(t: Tensor, new: Tensor) -> Tensor:
     if not np.can_cast(new.dtype, t.dtype, "same_kind"):
-        raise DTypeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+        raise DTypeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
     return astype(new, t.dtype)
 
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
+from ..errors import (
+    ConcretizationError,
+    DTypeError,
+    GradientError,
+    LostGradientWarning,
+    ShapeError,
+    caller,
+    located,
+    warn,
+)
 from ..frames import is_shown
 from ..mode import MODE
 from ..tape.ask import value_of
@@ -14,7 +23,7 @@ from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 
 __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
 
@@ -25,12 +34,11 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
             return  # it has left its trace and never has a value: who asks for it is told so
         if is_shown():
             return
-        raise GradientError(
-            f"{what} of a {t.aval} that requires grad would lose its gradient\n"
-            f"  called at {caller()}\n"
-            "  compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
-            "  t.detach().numpy() has the value alone, through which no gradient flows"
-        )
+        raise GradientError(located(
+            f"{what} of a {t.aval} that requires grad would lose its gradient",
+            "compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
+            "  t.detach().numpy() has the value alone, through which no gradient flows",
+        ))
 
 
 def _is_tracing() -> bool:
@@ -73,7 +81,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
 def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
     """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
     if t.size != 1:
-        raise ShapeError(f"{what}() takes one element, not {t.aval}\n  called at {caller()}")
+        raise ShapeError(located(f"{what}() takes one element, not {t.aval}"))
     value = _asked(t, "the number", instead).item()
     _warn_of_lost_gradient(t, "a Python number")
     return value
@@ -117,19 +125,16 @@ def _read_only(t: Tensor) -> np.ndarray:
     return view
 
 
+@border
 def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
-    try:
-        _refuse_losing_gradient(t, "np.asarray")
-        value = _read_only(t)
-        if dtype is not None and np.dtype(dtype) != value.dtype:
-            if copy is False:
-                raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
-            return value.astype(dtype)
-        return value.copy() if copy else value
-    except Exception as error:
-        shorten(error)
-        raise
+    _refuse_losing_gradient(t, "np.asarray")
+    value = _read_only(t)
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        if copy is False:
+            raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
+        return value.astype(dtype)
+    return value.copy() if copy else value
 
 
 def item(t: Tensor) -> Any:
@@ -166,42 +171,34 @@ def truth(t: Tensor) -> bool:
     """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
     try:
         if t.size != 1:
-            raise ShapeError(
-                f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
-            )
+            raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
         return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
     except Exception as error:
         shorten(error)
         raise
 
 
+@border
 def index(t: Tensor) -> int:
     """An integer 0-d tensor as an index."""
-    try:
-        if t.shape or t.dtype.kind != "i":
-            raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
-        return int(_asked(t, "the index", _AS_AN_INDEX).item())
-    except Exception as error:
-        shorten(error)
-        raise
+    if t.shape or t.dtype.kind != "i":
+        raise DTypeError(located(f"only a 0-d integer tensor is an index, not {t.aval}"))
+    return int(_asked(t, "the index", _AS_AN_INDEX).item())
 
 
+@border
 def show(t: Tensor) -> str:
     """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
-    try:
-        flag = ", requires grad" if t.requires_grad else ""
-        if is_traced(t.node):
-            return f"{t.aval} traced{flag}"
-        seen = state.now.seen
-        before = len(seen)
-        value = value_of(t.node)
-        del seen[before:]  # a forward that shows a value does not compute with it
-        text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
-        joint = "\n" if "\n" in text else " "
-        return f"{t.aval}{flag}{joint}{text}"
-    except Exception as error:
-        shorten(error)
-        raise
+    flag = ", requires grad" if t.requires_grad else ""
+    if is_traced(t.node):
+        return f"{t.aval} traced{flag}"
+    seen = state.now.seen
+    before = len(seen)
+    value = value_of(t.node)
+    del seen[before:]  # a forward that shows a value does not compute with it
+    text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
+    joint = "\n" if "\n" in text else " "
+    return f"{t.aval}{flag}{joint}{text}"
 
 
 def page(t: Tensor) -> str:
@@ -214,13 +211,10 @@ def page(t: Tensor) -> str:
     return f"<div><code>{escape(head)}</code>{elements and f'<pre>{escape(elements)}</pre>'}</div>"
 
 
+@border
 def text(t: Tensor, spec: str) -> str:
     """format(t, ".3f") formats the number of a one-element tensor."""
-    try:
-        return format(item(detach(t)), spec) if spec else show(t)
-    except Exception as error:
-        shorten(error)
-        raise
+    return format(item(detach(t)), spec) if spec else show(t)
 
 
 def detach(t: Tensor) -> Tensor:

@@ -112,3 +112,39 @@ def test_custom_second_and_third_order_through_a_saved_intermediate():
     derivatives = [cube, ad.grad(cube), ad.grad(ad.grad(cube)), ad.grad(ad.grad(ad.grad(cube)))]
     for _ in range(2):
         close([float(d(1.5)) for d in derivatives], [1.5**3, 3 * 1.5**2, 6 * 1.5, 6.0])
+
+
+# ---------------------------------------------------------------- leaves that are no float arrays
+
+DERIVATIVES = {
+    "grad": lambda f, x: ad.grad(f)(x),
+    "jacobian": lambda f, x: ad.jacobian(f)(x),
+    "forward": lambda f, x: ad.jacobian(f, mode="forward")(x),
+    "hessian": lambda f, x: ad.hessian(f)(x),
+    "hvp": lambda f, x: ad.hvp(f, x, x),
+}
+
+
+def cubed(p):
+    return (p["x"] ** 3).sum()
+
+
+@pytest.mark.parametrize("other", [True, "relu", None, np.sin, frozenset([1])], ids=str)
+def test_what_is_no_array_stays_in_its_place_but_a_hessian_refuses_it(other):
+    given = {"x": X, "other": other}
+    for name in ("grad", "jacobian", "forward"):
+        found = DERIVATIVES[name](cubed, given)
+        close(found["x"], 3 * X**2)
+        assert found["other"] is other
+    found = ad.hvp(cubed, (given,), ({"x": X, "other": None},))
+    close(found["x"], 6 * X**2)
+    assert found["other"] is None
+    with pytest.raises(ad.GradientError, match=r"hessian: an argument of cubed holds an? "):
+        ad.hessian(cubed)(given)
+
+
+@pytest.mark.parametrize("other", [3, np.int64(3), np.arange(3), ad.tensor([1, 2])], ids=str)
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_integers_in_a_container_are_refused(name, other):
+    with pytest.raises(ad.DTypeError, match=r"\['other'\] of .*cubed is int64: only float arrays have gradients"):
+        DERIVATIVES[name](cubed, {"x": X, "other": other})

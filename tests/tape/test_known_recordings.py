@@ -29,7 +29,7 @@ def answers(native, monkeypatch):
     """True for each ask from now on that machine code answered, in order."""
     found = []
     ad.clear_cache()
-    monkeypatch.setattr(machine, "_asks", Spied(machine._asks, found))
+    monkeypatch.setattr(machine, "asks", Spied(machine.asks, found))
     yield found
     ad.clear_cache()
 

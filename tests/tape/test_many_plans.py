@@ -12,7 +12,7 @@ RNG = np.random.default_rng(3)
 @pytest.fixture
 def accepted(monkeypatch, native):
     """True for each ask that machine code answered, in order."""
-    said, asks = [], machine._asks
+    said, asks = [], machine.asks
 
     class Spied:
         def __getattr__(self, name):
@@ -25,7 +25,7 @@ def accepted(monkeypatch, native):
             return found
 
     ad.clear_cache()
-    monkeypatch.setattr(machine, "_asks", Spied())
+    monkeypatch.setattr(machine, "asks", Spied())
     return said
 
 

@@ -244,7 +244,7 @@ def test_programs_are_put_down_as_in_python(native):
         outputs = [source(n) for n in (program.result.node, *pending[:: 1 + seed % 3])]
         arguments = pending[: seed % 2]
         drawn, inputs, _ = placed(outputs, arguments, ())
-        equations, given, places = machine.asks().placed(tuple(outputs), tuple(arguments))
+        equations, given, places = machine.asks.placed(tuple(outputs), tuple(arguments))
         assert equations == list(drawn.equations) and given == inputs and list(places) == list(drawn.outputs)
         different.add(drawn.key)
     assert len(different) > 200
@@ -259,7 +259,7 @@ def test_keys_of_programs_are_equal_exactly_where_their_equations_are(native):
         drawn, _, _ = placed([source(program.result.node)], (), ())
         python = tape_program.Program(drawn.inputs, drawn.equations, drawn.outputs)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tape_program, "asks", lambda: None)
+            patch.setattr(machine, "asks", None)
             plain, size = python.key, python.size
         assert drawn.size == size and type(drawn.key[1]) is not tuple
         same += drawn.key in digests

@@ -37,7 +37,7 @@ WORDS = {
 
 def answered(monkeypatch):
     """The asks from now on, in order, each with True if machine code answered it."""
-    found, asks = [], machine._asks
+    found, asks = [], machine.asks
 
     class Spied:
         def __getattr__(self, name):
@@ -50,7 +50,7 @@ def answered(monkeypatch):
                 found.append((WORDS[purpose], answer is not None))
             return answer
 
-    monkeypatch.setattr(machine, "_asks", Spied())
+    monkeypatch.setattr(machine, "asks", Spied())
     return found
 
 

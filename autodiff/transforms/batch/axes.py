@@ -18,7 +18,7 @@ from codegen.ir import DTYPES, Aval
 
 from ... import tree
 from ...containers import registration, unregistered
-from ...errors import DispatchError, ShapeError, caller, in_short
+from ...errors import DispatchError, ShapeError, in_short, located
 from ...ops.conversion import numpys
 from ...ops.shaping import transposed
 from ...tensor import AbstractTensor, Tensor
@@ -42,12 +42,11 @@ def checked(axes: Any, which: str, name: str) -> Any:
     """`in_axes` or `out_axes`, lists of arguments as tuples.  Raises DispatchError for what is no axis."""
     for axis in tree.leaves(axes):
         if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
-            raise DispatchError(
-                f"vmap of {name}: {which} holds {in_short(axis)}\n"
-                f"  called at {caller()}\n"
-                "  an axis is a number, or None for what all examples share"
-                + ("; arguments come behind: ad.vmap(f)(x)" if which == "in_axes" else "")
-            )
+            raise DispatchError(located(
+                f"vmap of {name}: {which} holds {in_short(axis)}",
+                "an axis is a number, or None for what all examples share"
+                + ("; arguments come behind: ad.vmap(f)(x)" if which == "in_axes" else ""),
+            ))
     return axes
 
 
@@ -84,12 +83,11 @@ def rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) 
         classes = sorted({cls.__name__ for cls in _classes_in(structure)})
         if not classes:
             raise
-        raise ShapeError(
-            f"{what}: {' or '.join(classes)} does not take its leaves, {', '.join(map(_aval_of, leaves))}:"
-            f" {type(error).__name__}: {error}\n"
-            f"  called at {caller()}\n"
-            f"  {mend}"
-        ) from error
+        raise ShapeError(located(
+            f"{what}: {' or '.join(classes)} does not take its leaves, {', '.join(map(_aval_of, leaves))}: "
+            f"{type(error).__name__}: {error}",
+            mend,
+        )) from error
 
 
 def _classes_in(structure: tree.Structure) -> Iterator[type]:
@@ -109,11 +107,10 @@ def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name:
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ShapeError(
-            f"vmap of {name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments\n"
-            f"  called at {caller()}\n"
-            "  one for each positional argument; keyword arguments have their examples along axis 0"
-        )
+        raise ShapeError(located(
+            f"vmap of {name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+            "one for each positional argument; keyword arguments have their examples along axis 0",
+        ))
     values, structure = tree.flatten((args, kwargs))
     places, _ = structure.children
     axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
@@ -147,20 +144,18 @@ def size_of(f: Callable, leaves: Leaves, name: str) -> int:
         leaves.axes[i] = axis % len(shape)
         sizes[i] = shape[axis]
     if not sizes:
-        raise ShapeError(
-            f"vmap of {name}: no argument has examples: in_axes is None for all of them\n"
-            f"  called at {caller()}\n"
-            f"  at least one array is mapped over{unregistered(leaves.values)}"
-        )
+        raise ShapeError(located(
+            f"vmap of {name}: no argument has examples: in_axes is None for all of them",
+            f"at least one array is mapped over{unregistered(leaves.values)}",
+        ))
     if len(set(sizes.values())) > 1:
         named = names_of(f, leaves.structure)
         described = [f"{x}, {_aval_of(v)}" for x, v in zip(named, leaves.values, strict=True)]
-        told = [f"  {described[i]}: {n} along axis {leaves.axes[i]}\n" for i, n in sizes.items()]
-        raise ShapeError(
-            f"vmap of {name}: the arguments differ in the number of examples\n{''.join(told)}"
-            f"  called at {caller()}\n"
-            "  in_axes says along which axis the examples are, None what all of them share"
-        )
+        told = [f"\n  {described[i]}: {n} along axis {leaves.axes[i]}" for i, n in sizes.items()]
+        raise ShapeError(located(
+            f"vmap of {name}: the arguments differ in the number of examples{''.join(told)}",
+            "in_axes says along which axis the examples are, None what all of them share",
+        ))
     return next(iter(sizes.values()))
 
 
@@ -168,24 +163,21 @@ def refuse_unregistered(x: Any, where: str, what: str) -> None:
     """Raise DispatchError for a structured value that is no tree: nobody knows what its examples are."""
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
         cls = type(x).__name__
-        raise DispatchError(
-            f"{where}: {what} is of the structured type {cls}, which is not registered: its leaves are not known\n"
-            f"  called at {caller()}\n"
-            f"  say what they are:  {registration(x)}\n"
-            "  in_axes=None shares it; ad.dense(x) is a tensor"
-        )
+        raise DispatchError(located(
+            f"{where}: {what} is of the structured type {cls}, which is not registered: its leaves are not known",
+            f"say what they are:  {registration(x)}\n  in_axes=None shares it; ad.dense(x) is a tensor",
+        ))
 
 
 def _refuse_axis(f: Callable, leaves: Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
     x = names_of(f, leaves.structure)[i]
     is_listed = "[" in x and _container(leaves.structure, i) in (list, tuple)
     what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
-    raise ShapeError(
-        f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}\n"
-        f"  called at {caller()}\n"
-        "  in_axes says along which axis the examples are, None what all of them share"
-        + ("; np.array(list) makes one array of numbers" if is_listed and not shape else "")
-    )
+    raise ShapeError(located(
+        f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}",
+        "in_axes says along which axis the examples are, None what all of them share"
+        + ("; np.array(list) makes one array of numbers" if is_listed and not shape else ""),
+    ))
 
 
 def _container(structure: tree.Structure, leaf: int) -> type | None:

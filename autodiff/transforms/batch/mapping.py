@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import tree
 from ...custom.host import Unlearnt
-from ...errors import ShapeError, caller
+from ...errors import ShapeError, located
 from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
 from ...ops.shaping import reshaped
@@ -207,18 +207,14 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
         return x
     if axis is None:
         if differs:
-            raise ShapeError(
-                f"{what()}, {_one(x)}, differs between examples, and out_axes is None for it\n"
-                f"  called at {caller()}\n"
-                "  give it an axis, or return what is the same for all of them"
-            )
+            raise ShapeError(located(
+                f"{what()}, {_one(x)}, differs between examples, and out_axes is None for it",
+                "give it an axis, or return what is the same for all of them",
+            ))
         return x
     (x,) = with_examples(size, (x,), (differs,))
     if not -x.ndim <= axis < x.ndim:
-        raise ShapeError(
-            f"{what()}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)\n"
-            f"  called at {caller()}"
-        )
+        raise ShapeError(located(f"{what()}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)"))
     return examples_at(x, axis % x.ndim)
 
 

@@ -22,7 +22,7 @@ from codegen.garbage import set_in_context
 
 from ... import tree
 from ...custom.boundary import MappedCall, without_history
-from ...errors import Error, caller
+from ...errors import Error, located
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
 from ...ops.contraction import contracted
@@ -194,11 +194,10 @@ class OfAll:
         """By the batch rule of the operation."""
         op = node.kind.op
         if op.batch is None:
-            raise NoBatchRule(
-                f"{op.name} has no batch rule: what it does to many examples is not known\n"
-                f"  called at {caller()}\n"
-                f"  state one where {op.name} is declared: batch=..., see autodiff.ops.batching"
-            )
+            raise NoBatchRule(located(
+                f"{op.name} has no batch rule: what it does to many examples is not known",
+                f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
+            ))
         if "part" in op.traits:  # it takes one of several results out
             pairs = [(self.found[i], True) for i in node.inputs]
         else:
