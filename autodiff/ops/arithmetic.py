@@ -18,7 +18,7 @@ from .cancelling import by_side, by_size
 from .conditions import bitwise_and, bitwise_or, equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
-from .primitive import I64, added, adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
+from .primitive import I64, adjoint_of, elementwise, elementwise_aval, primitive, sum_to
 from .template import public
 
 __all__ = [
@@ -106,12 +106,6 @@ def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool)
     )
 
 
-def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
-    dg, dp = dxs
-    dy = added(None if dg is None else mul0(dg, p), None if dp is None else mul0(g, dp))
-    return None if dy is None else spread_to(dy, y.shape)
-
-
 #: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
 mul0 = primitive(
     "mul0",
@@ -119,7 +113,6 @@ mul0 = primitive(
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(_mul0_scalar),
     pull=_mul0_pull,
-    jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),
 )

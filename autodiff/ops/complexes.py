@@ -30,7 +30,7 @@ from .cancelling import divided
 from .conditions import equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .primitive import C64, C128, F32, F64, OwnPrimitive, added, dtype_name_of, expect, primitive, zero_of
+from .primitive import C64, C128, F32, F64, OwnPrimitive, added, dtype_name_of, expect, linear, primitive, zero_of
 from .template import public
 
 __all__ = ["conj", "imag", "real"]
@@ -56,30 +56,27 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     return multiply(cast_to(x, like.dtype), constant(1j, dtype_name_of(like)))
 
 
-_real: OwnPrimitive = primitive(
+_real: OwnPrimitive = linear(
     "real",
     np.real,
     infer=_part_aval("real"),
-    vjp=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
-    jvp=lambda dxs, y, x: real_part(dxs[0]),
+    transpose=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
     lower=Call(),
     traits=("elementwise",),
 )
-_imag: OwnPrimitive = primitive(
+_imag: OwnPrimitive = linear(
     "imag",
     np.imag,
     infer=_part_aval("imag"),
-    vjp=lambda y_bar, y, x: (_imaginary(y_bar, x),),
-    jvp=lambda dxs, y, x: record(_imag, (dxs[0],)),
+    transpose=lambda y_bar, y, x: (_imaginary(y_bar, x),),
     lower=Call(),
     traits=("elementwise",),
 )
-_conj = primitive(
+_conj = linear(
     "conj",
     np.conjugate,
     infer=_same_aval,
-    vjp=lambda y_bar, y, x: (conjugated(y_bar),),
-    jvp=lambda dxs, y, x: conjugated(dxs[0]),
+    transpose=lambda y_bar, y, x: (conjugated(y_bar),),
     lower=Call(),
     traits=("elementwise",),
 )

@@ -24,7 +24,7 @@ from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, added, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
@@ -97,18 +97,11 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 
 
-def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
-    db, da = dxs
-    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
-    return None if db is None else recurrence(db, a, axis, reverse=reverse)
-
-
 _recurrence = primitive(
     "recurrence",
     _step_by_step,
     infer=_recurrence_aval,
     pull=_recurrence_pull,
-    jvp=_recurrence_jvp,
     lower=Scan("affine"),
     heavy=True,
     batch=along("axis"),
