@@ -89,14 +89,18 @@ for _name, (_file, _function, _told) in OF_ONE.items():
 _ARRAYS = _Arrays()
 
 
-def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """The function of arrays that an element program stands for; NumPy's warnings are off."""
+def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[..., np.ndarray]:
+    """The function of arrays that an element program stands for; NumPy's warnings are off.
+
+    casts   True of a program that has elements of several dtypes
+    """
 
     def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
         with ignoring(all="ignore"):
             return np.asarray(program(_ARRAYS, *xs, **params))
 
-    reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
+    if not casts:
+        reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
     return reference
 
 
