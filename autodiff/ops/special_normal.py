@@ -240,7 +240,7 @@ _PIECES: dict[str, tuple[tuple[_Interval, float], ...]] = {
 
 
 def _on_piece(k: Any, piece: _Interval, t: Any) -> Any:
-    return halves(k, piece.coefficients, k.sub(t, k.constant(piece.centre, like=t)))
+    return horner(k, piece.coefficients, k.sub(t, k.constant(piece.centre, like=t)))
 
 
 def _erfinv(k: Any, x: Any) -> Any:
