@@ -29,9 +29,8 @@ from ..custom.function import Function
 from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept
-from .arithmetic import add, divide, mul0, multiply, subtract
+from .arithmetic import add, divide, imaginary_part, mul0, multiply, real_part, subtract
 from .batching import along
-from .complexes import imaginary_part, real_part
 from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined

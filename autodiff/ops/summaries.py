@@ -10,8 +10,7 @@ import numpy as np
 from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, integer
-from .arithmetic import abs_, divide, multiply, subtract
-from .complexes import conj
+from .arithmetic import abs_, conj, divide, multiply, subtract
 from .conditions import not_equal, where
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value

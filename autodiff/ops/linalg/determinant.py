@@ -13,18 +13,16 @@ from codegen.records import NamedTuple
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import multiply, negative
+from ..arithmetic import conjugated, imaginary_part, multiply, negative, real_aval
 from ..batching import along, to_front, with_examples
-from ..complexes import conjugated, imaginary_part, real_aval
 from ..conversion import cast_to
-from ..creation import eye
 from ..joining import joined
 from ..primitive import expect, primitive, spread_to, zeros_of
 from ..reductions import summed
-from ..shaping import expand_dims, reshaped, transposed
+from ..shaping import expand_dims, flipped_axes, reshaped, transposed
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, flipped_axes, of_finite, of_matrices, square, square_aval
+from .matrices import adjoint, identities, identity, of_finite, of_matrices, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
@@ -98,7 +96,7 @@ def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
     n, axis = a.shape[-1], a.ndim - 2
     shape = (*a.shape[:-2], n, n, n)
     columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
-    below = spread_to(reshaped(negative(eye(n, dtype=a.dtype)), (n, 1, n)), (*shape[:-2], 1, n))
+    below = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
     bordered = _bordered(spread_to(expand_dims(a, axis), shape), columns, below)
     nothing = zeros_of(columns.aval)
     change = _bordered(spread_to(expand_dims(moved, axis), shape), nothing, flipped_axes(nothing))
@@ -248,8 +246,7 @@ def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 
 def _log_det_factored_vjp(y_bar, y, a, factor):
-    inverse = solved_factored(a, factor, spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape))
-    return (_beside(y_bar, inverse), None)
+    return (_beside(y_bar, solved_factored(a, factor, identities(a))), None)
 
 
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.

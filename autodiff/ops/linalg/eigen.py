@@ -33,16 +33,14 @@ from codegen.records import NamedTuple
 from ...errors import located
 from ...tape import DETACH, constant, record
 from ...tensor import Tensor
-from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
+from ..arithmetic import abs_, add, divide, mul0, multiply, real_part, subtract
 from ..batching import along
-from ..complexes import real_part
 from ..conditions import greater, less_equal, logical_and, logical_not, logical_or, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import max_
-from ..forms import further
 from ..joining import joined
 from ..primitive import OwnPrimitive, primitive, spread_to, zero_of
 from ..reductions import summed
@@ -50,10 +48,10 @@ from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, of_matrices, square, square_aval
+from .matrices import adjoint, first_refused, hermitian_part, identity, of_matrices, square, square_aval
 
 __all__ = [
-    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh", "identity",
+    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
     "moved_by_eigenvalues", "moved_by_singular_values", "nan_of", "of_all", "of_columns", "of_values", "outside",
     "unknown", "with_rule",
 ]  # fmt: skip
@@ -104,11 +102,6 @@ def of_values(
 
     pulled = with_rule(pulled_name, pulled_vjp)
     return pulled, with_rule(values_name, values_vjp)
-
-
-def identity(x: Tensor) -> Tensor:
-    """The identity of as many columns."""
-    return eye(x.shape[-1], dtype=x.dtype)
 
 
 def column(row: Tensor) -> Tensor:
@@ -294,15 +287,15 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
-    a = hermitian_part(square(name, a, "fc"))
+def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]:
+    a = hermitian_part(square(name, a, "fc") if UPLO is None else _triangle(name, a, UPLO))
     y = record(_eigh, (a,))
     w, v = _apart(y)
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
 @public()
-def eigh(a) -> EighResult:
+def eigh(a, UPLO=None) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
     a: T[..., n, n]  →  (eigenvalues: f[..., n], eigenvectors: T[..., n, n])     integers and bool give float64
@@ -318,11 +311,11 @@ def eigh(a) -> EighResult:
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
     """
-    return EighResult(*_decomposed("eigh", a))
+    return EighResult(*_decomposed("eigh", a, UPLO))
 
 
 @public()
-def eigvalsh(a):
+def eigvalsh(a, UPLO=None):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
     As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
@@ -335,7 +328,7 @@ def eigvalsh(a):
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]
     """
-    return _decomposed("eigvalsh", a)[0]
+    return _decomposed("eigvalsh", a, UPLO)[0]
 
 
 def _triangle(name: str, a: object, UPLO: str) -> Tensor:
@@ -345,13 +338,3 @@ def _triangle(name: str, a: object, UPLO: str) -> Tensor:
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
     return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))
-
-
-@further(eigh)
-def _eigh_of_triangle(a, UPLO="L"):
-    return eigh(_triangle("eigh", a, UPLO))
-
-
-@further(eigvalsh)
-def _eigvalsh_of_triangle(a, UPLO="L"):
-    return eigvalsh(_triangle("eigvalsh", a, UPLO))

@@ -18,14 +18,15 @@ from codegen.ir import Aval
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arguments import common
+from ..arithmetic import conjugated
 from ..batching import along
-from ..complexes import conjugated
+from ..creation import eye
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
-from ..shaping import reshaped, transposed
+from ..shaping import flipped_axes, reshaped
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_finite", "of_matrices", "right_side",
-    "square", "square_aval", "substituted", "symmetric_part",
+    "adjoint", "first_refused", "given_hermitian", "hermitian_part", "identities", "identity", "matrices", "of_finite",
+    "of_matrices", "right_side", "square", "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
 
 
@@ -58,9 +59,14 @@ def square(name: str, a: Any, accepts: str = "f") -> Tensor:
     return a
 
 
-def flipped_axes(x: Tensor) -> Tensor:
-    """Each matrix transposed."""
-    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+def identity(x: Tensor) -> Tensor:
+    """The identity of as many columns."""
+    return eye(x.shape[-1], dtype=x.dtype)
+
+
+def identities(a: Tensor) -> Tensor:
+    """The identity for each of some square matrices."""
+    return spread_to(identity(a), a.shape)
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -76,6 +82,11 @@ def symmetric_part(x: Tensor) -> Tensor:
 def hermitian_part(x: Tensor) -> Tensor:
     """(x + xᴴ) / 2 of each matrix, which is its symmetric part where it is real."""
     return (x + adjoint(x)) * 0.5
+
+
+def given_hermitian(name: str, a: Any, is_hermitian: bool) -> Any:
+    """Matrices that are Hermitian, as somebody says: then so is the gradient."""
+    return hermitian_part(square(name, a, "fc")) if is_hermitian else a
 
 
 def right_side(

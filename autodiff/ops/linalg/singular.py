@@ -23,11 +23,11 @@ import numpy as np
 from codegen.ir import Aval, dtype_name
 from codegen.lowering import Call, Decompose
 
+from ...errors import located
 from ...tape import constant, record
 from ...tensor import Tensor
 from ..arguments import number
-from ..arithmetic import add, divide, mul0, multiply, negative, subtract
-from ..complexes import conjugated, real_part
+from ..arithmetic import add, conjugated, divide, mul0, multiply, negative, real_part, subtract
 from ..conditions import equal, logical_and, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
@@ -41,7 +41,6 @@ from .eigen import (
     Gaps,
     diagonal_of,
     diagonal_row,
-    identity,
     moved_by_singular_values,
     nan_of,
     of_all,
@@ -52,7 +51,7 @@ from .eigen import (
     with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, matrices, of_finite, of_matrices
+from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices
 
 __all__ = [
     "SVDResult", "pinv", "spectral_norm", "svd", "svdvals", "tolerance",
@@ -181,7 +180,7 @@ def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @public()
-def svd(a, full_matrices=True, compute_uv=True):
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """Singular values, in falling order, and orthonormal singular vectors: (U * S) @ Vh = a.
 
     a: T[..., m, n]  →  (U: T[..., m, k], S: f[..., k], Vh: T[..., k, n])     k = min(m, n); integers give float64
@@ -199,7 +198,7 @@ def svd(a, full_matrices=True, compute_uv=True):
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
     """
-    u, s, v = _decomposed("svd", a)
+    u, s, v = _decomposed("svd", given_hermitian("svd", a, hermitian))
     if not compute_uv:
         return s
     if full_matrices:
@@ -258,7 +257,7 @@ def tolerance(a: Tensor, given: float | None) -> float:
 
 
 @public(records=_pinv)
-def pinv(a, rcond=None):
+def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 
     rcond   singular values below so many times the largest one count as zero; None: max(m, n) times the rounding of a
@@ -271,8 +270,10 @@ def pinv(a, rcond=None):
     >>> ad.linalg.pinv([[2.0], [0.0]])
     f64[1,2] [[0.5 0. ]]
     """
-    a = matrices("pinv", a)
-    return record(_pinv, (a,), (tolerance(a, rcond),))
+    if rcond is not None and rtol is not None:
+        raise ValueError(located("pinv: rcond and rtol are two names of one thing; give one"))
+    a = matrices("pinv", given_hermitian("pinv", a, hermitian))
+    return record(_pinv, (a,), (tolerance(a, rcond if rtol is None else rtol),))
 
 
 # ---------------------------------------------------------------- norms that are sums of singular values

@@ -21,12 +21,11 @@ from ...tensor import Tensor
 from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
-from ..creation import eye
 from ..diagonals import lower_part, upper_part
-from ..primitive import OwnPrimitive, expect, primitive, spread_to
+from ..primitive import OwnPrimitive, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
+from .matrices import adjoint, first_refused, identities, of_matrices, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -213,8 +212,7 @@ def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
     """The inverse of matrices, by their factorisation where it is known; nan for singular ones."""
     if factors is None:
         return record(_inv, (a,), (False,))
-    identity = spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
-    return record(_solve_lu, (a, factors, identity), (False, False))
+    return record(_solve_lu, (a, factors, identities(a)), (False, False))
 
 
 # ---------------------------------------------------------------- triangular matrices
