@@ -167,21 +167,18 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
 
 
-def _extremum(operation: OwnPrimitive, of_bool: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    """The extreme elements; those of bool are what `any` and `all` say."""
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis, x.aval)
-    if x.dtype.kind == "c" and axes:
-        return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-    if x.dtype == BOOL:
-        operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
-        operation = of_bool
-    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
-
-
 def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Function:
+    """The function of extreme elements; those of bool are what `any` and `all` say."""
+
     def extreme(x, axis=None, *, keepdims=False):
-        return _extremum(operation, of_bool, x, axis, keepdims)
+        x = as_tensor(x, operation.name, "x")
+        axes = axes_of(operation.name, axis, x.aval)
+        if x.dtype.kind == "c" and axes:
+            return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
+        if x.dtype == BOOL:
+            operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
+        found = of_bool if x.dtype == BOOL else operation
+        return unreduced(record(found, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
     doc = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -222,18 +219,14 @@ _argmax = _place_reduction("argmax", np.argmax)
 _argmin = _place_reduction("argmin", np.argmin)
 
 
-def _place(operation: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
-    if x.dtype.kind == "c":
-        wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
-        return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
-    return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
-
-
 def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
     def place(x, axis=None, *, keepdims=False):
-        return _place(operation, x, axis, keepdims)
+        x = as_tensor(x, operation.name, "x")
+        axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
+        if x.dtype.kind == "c":
+            wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
+            return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
+        return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
     doc = f"""Index of the first {word} element along an axis (None: in x flattened).
 

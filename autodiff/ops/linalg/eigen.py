@@ -295,7 +295,7 @@ def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]
 
 
 @public()
-def eigh(a, UPLO=None) -> EighResult:
+def eigh(a, UPLO: str | None = None) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
     a: T[..., n, n]  →  (eigenvalues: f[..., n], eigenvectors: T[..., n, n])     integers and bool give float64
@@ -315,7 +315,7 @@ def eigh(a, UPLO=None) -> EighResult:
 
 
 @public()
-def eigvalsh(a, UPLO=None):
+def eigvalsh(a, UPLO: str | None = None):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
     As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
