@@ -19,6 +19,7 @@ No gradient flows to a key.  One flows to bounds, means and scales that the numb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,20 +155,6 @@ def bernoulli(key, p=0.5, shape=None):
     return _fits("bernoulli", less(u, p), u.shape)
 
 
-@public(1)
-def normal(key, shape=(), dtype=np.float64):
-    """Normal numbers of mean 0 and variance 1.   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> x = ad.random.normal(ad.random.key(0), (1000,))
-    >>> bool(abs(ad.mean(x)) < 0.1)
-    True
-    """
-    y = erfinv(_signed("normal", key, shape, dtype))
-    return multiply(y, _fixed(_ROOT, y))
-
-
 @public()
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
@@ -188,56 +175,60 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
 
 
-@public(1)
-def exponential(key, shape=(), dtype=np.float64):
-    """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]
+# ---------------------------------------------------------------- distributions of one shape
+
+
+def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
+    """The public function of a distribution whose numbers are made of uniform ones.
+
+    drawn   the uniform numbers: `_unit`, `_inside` or `_signed`
+    """
+    doc = f"""{told}   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
-    True
+    {example}
     """
-    return negative(log1p(negative(_unit("exponential", key, shape, dtype))))
+
+    def body(key, shape=(), dtype=np.float64):
+        return of(drawn(name, key, shape, dtype))
+
+    return public(1, name=name, doc=doc)(body)
 
 
-@public(1)
-def gumbel(key, shape=(), dtype=np.float64):
-    """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> logits = ad.log([0.0, 1.0])
-    >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
-    i64[3] [1 1 1]
-    """
-    return negative(log(negative(log(_inside("gumbel", key, shape, dtype)))))
-
-
-@public(1)
-def laplace(key, shape=(), dtype=np.float64):
-    """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
-    True
-    """
-    u = _signed("laplace", key, shape, dtype)
+def _laplace_of(u: Tensor) -> Tensor:
     return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
 
 
-@public(1)
-def logistic(key, shape=(), dtype=np.float64):
-    """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
+normal = _shaped(
+    "normal", "Normal numbers of mean 0 and variance 1.", _signed, lambda u: multiply(erfinv(u), _fixed(_ROOT, u)),
+    """>>> x = ad.random.normal(ad.random.key(0), (1000,))
+    >>> bool(abs(ad.mean(x)) < 0.1)
+    True""",
+)
+exponential = _shaped(
+    "exponential", "Exponential numbers of mean 1.", _unit, lambda u: negative(log1p(negative(u))),
+    """>>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
+    True""",
+)
+gumbel = _shaped(
+    "gumbel", "Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.", _inside,
+    lambda u: negative(log(negative(log(u)))),
+    """>>> logits = ad.log([0.0, 1.0])
+    >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
+    i64[3] [1 1 1]""",
+)
+laplace = _shaped(
+    "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed, _laplace_of,
+    """>>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
+    True""",
+)
+logistic = _shaped(
+    "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: subtract(log(u), log1p(negative(u))),
+    """>>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
     >>> bool(abs(ad.mean(u) - 0.5) < 0.05)
-    True
-    """
-    u = _inside("logistic", key, shape, dtype)
-    return subtract(log(u), log1p(negative(u)))
+    True""",
+)
 
 
 # ---------------------------------------------------------------- from what there is
