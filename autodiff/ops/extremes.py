@@ -26,7 +26,7 @@ from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 from codegen.lowering import Call, Scan
 
 from ..custom.function import Function
-from ..tape import DETACH, another, constant, record
+from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept
 from .arithmetic import add, divide, imaginary_part, mul0, multiply, real_part, subtract
@@ -34,7 +34,7 @@ from .batching import along
 from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, expect, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, expect, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
 from .shaping import on_axis, spread
@@ -162,7 +162,7 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
+    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), number_of(1j, x.dtype)))
     moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
     return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
 

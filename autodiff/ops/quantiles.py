@@ -86,10 +86,14 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
     # Two infinities of one sign have no difference; nor does what is not looked at.
     between = where(equal(first, second), first, add(first, multiply(weight, subtract(second, first))))
-    found = where(equal(weight, 0.0), first, between)
-    is_outside = isnan(shares)
+    return _or_nan(where(equal(weight, 0.0), first, between), shares, is_nan, skips)
+
+
+def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
+    """What was found; nan for a share that is, and of rows with nan unless they are skipped."""
+    is_outside = spread_to(isnan(shares), found.shape)
     if not skips:
-        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
+        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), found.shape)
     return where(is_outside, np.nan, found)
 
 
@@ -113,14 +117,10 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
     parts = divide(sums, sums[..., -1:])
     parts = where(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
-    shape = (*rows.shape[:-1], shares.shape[0])
     is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
-    is_outside = spread_to(isnan(shares), shape)
-    if not skips:
-        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
-    return where(is_outside, np.nan, found)
+    return _or_nan(found, shares, is_nan, skips)
 
 
 def _numbers(place: Tensor, n: int) -> Tensor:

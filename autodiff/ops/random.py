@@ -24,10 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import dtype_name
-
 from ..errors import DTypeError, ShapeError, located
-from ..tape import constant
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import add, divide, mod, multiply, negative, subtract
@@ -37,7 +34,7 @@ from .creation import arange, extents_of
 from .elementwise import erf, log, log1p
 from .extremes import argmax
 from .gathering import take
-from .primitive import F64, I64
+from .primitive import F64, I64, number_of
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
 from .reductions import sum_
 from .rows import argsort
@@ -63,11 +60,6 @@ def _float(name: str, dtype: Any) -> np.dtype:
     return dtype
 
 
-def _fixed(value: float, x: Tensor) -> Tensor:
-    """A constant of the graph in the dtype of x."""
-    return constant(value, dtype_name(x.dtype))
-
-
 def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in [0, 1): steps of 2^-23 (f32) or 2^-52 (f64)."""
     dtype = _float(name, dtype)
@@ -77,13 +69,14 @@ def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
 def _inside(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (0, 1): 0 is read as the least normal number."""
     u = _unit(name, key, shape, dtype)
-    return add(u, _fixed(float(np.finfo(u.dtype).tiny), u))
+    return add(u, number_of(float(np.finfo(u.dtype).tiny), u.dtype))
 
 
 def _signed(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (-1, 1)."""
     u = _unit(name, key, shape, dtype)
-    return add(multiply(u, _fixed(2.0, u)), _fixed(float(np.nextafter(u.dtype.type(-1), u.dtype.type(0))), u))
+    least = float(np.nextafter(u.dtype.type(-1), u.dtype.type(0)))
+    return add(multiply(u, number_of(2.0, u.dtype)), number_of(least, u.dtype))
 
 
 def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
@@ -197,11 +190,12 @@ def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Te
 
 
 def _laplace_of(u: Tensor) -> Tensor:
-    return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
+    return where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u))))
 
 
 normal = _shaped(
-    "normal", "Normal numbers of mean 0 and variance 1.", _signed, lambda u: multiply(erfinv(u), _fixed(_ROOT, u)),
+    "normal", "Normal numbers of mean 0 and variance 1.", _signed,
+    lambda u: multiply(erfinv(u), number_of(_ROOT, u.dtype)),
     """>>> x = ad.random.normal(ad.random.key(0), (1000,))
     >>> bool(abs(ad.mean(x)) < 0.1)
     True""",

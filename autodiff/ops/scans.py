@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Scan
 
 from ..errors import ShapeError, located
-from ..tape import another, constant, record
+from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
 from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, expect, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
 from .shaping import flipped, reshaped, rows_along, spread, transposed
 from .slicing import part
@@ -118,32 +118,23 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
     return record(_recurrence, (b, a), (axis, reverse))
 
 
-def _shifted(x: Tensor, axis: int, later: bool) -> Tensor:
-    """The elements one place further on (`later`) or before; 0 at the end, or the beginning."""
-    if later:
-        return _later(x, axis, 1)
-    zeros = zeros_of(x.aval.with_shape((*x.shape[:axis], 1, *x.shape[axis + 1 :])))
-    return joined((zeros, part(x, axis, 0, x.shape[axis] - 1)), axis)
-
-
-def _later(x: Tensor, axis: int, by: int) -> Tensor:
-    """The elements so many places further on; zeros at the end."""
+def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
+    """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
     n = x.shape[axis]
-    rest = part(x, axis, by, n)
-    return joined((rest, zeros_of(x.aval.with_shape((*x.shape[:axis], by, *x.shape[axis + 1 :])))), axis)
+    number = spread_to(number_of(end, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
 def _earlier_product(y: Tensor, axis: int) -> Tensor:
     """The product of all before each element, from the products up to each."""
-    ones = spread_to(constant(1.0, dtype_name(y.dtype)), (*y.shape[:axis], 1, *y.shape[axis + 1 :]))
-    return joined((ones, part(y, axis, 0, y.shape[axis] - 1)), axis)
+    return _shifted(y, axis, False, 1.0)
 
 
 def _cumprod_pull(y_bar, y, xs, params, masked):
     (x,), (axis,) = xs, params
     if not x.size:
         return (y_bar,)
-    return (times(recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
+    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), _earlier_product(y, axis), masked),)
 
 
 _cumprod = primitive(
@@ -224,23 +215,17 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return multiply(before(x), flipped(before(flipped(x, axes)), axes))
 
 
-def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
-    """x, and after it what `before` has beyond the rows that were taken in pairs (one, or none)."""
-    n = before.shape[0]
-    return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
-
-
 def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     shape = tuple([x.shape[i] for i in rest])
     level = reshaped(transposed(x, axes + rest), (math.prod([x.shape[i] for i in axes]), *shape))
     if not level.shape[0]:
-        return spread_to(constant(1.0, dtype_name(x.dtype)), shape)
+        return spread_to(number_of(1.0, x.dtype), shape)
     while (extent := level.shape[0]) > 1:
         half = extent // 2
         product = multiply(part(level, 0, 0, half), part(level, 0, half, 2 * half))
-        level = _with_odd(product, level, 2 * half)
+        level = joined((product, part(level, 0, 2 * half, extent)), 0) if extent % 2 else product
     return reshaped(level, shape)
 
 

@@ -7,18 +7,16 @@ are constants of the graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import dtype_name
 from codegen.lazily import imported
 from codegen.lowering import Call
 from codegen.symbols import as_float
 
 from ..errors import located
-from ..tape import DETACH, constant, record
+from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, reduced_shape
 from .arithmetic import abs_, add, divide, imaginary_part, multiply, real_part, subtract
@@ -30,7 +28,7 @@ from .declare import unary
 from .elementwise import exp, log
 from .extremes import max_, min_
 from .power import power
-from .primitive import F64, primitive, times, zero_of, zeros_of
+from .primitive import F64, number_of, primitive, times, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public
@@ -44,11 +42,6 @@ def floating(x: Any, name: str) -> Tensor:
     return cast_to(x, F64) if x.dtype.kind in "ib" else x
 
 
-def _number(value: float, x: Tensor) -> Tensor:
-    """A constant of the graph in the dtype of x."""
-    return constant(value, dtype_name(x.dtype))
-
-
 def _count(x: Tensor, axes: tuple[int, ...]) -> int:
     """The number of elements that are reduced to one."""
     return math.prod([x.shape[a] for a in axes])
@@ -58,7 +51,7 @@ def _count(x: Tensor, axes: tuple[int, ...]) -> int:
 
 
 def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return divide(summed(x, axes), _number(as_float(_count(x, axes)), x))
+    return divide(summed(x, axes), number_of(as_float(_count(x, axes)), x.dtype))
 
 
 @public(1)
@@ -94,7 +87,7 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
     deviation = subtract(x, spread(_mean(x, axes), axes, x.shape))
     freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
     squares = summed(squared_size(deviation), axes)
-    return unreduced(divide(squares, _number(as_float(freedom), squares)), x, axes, keepdims)
+    return unreduced(divide(squares, number_of(as_float(freedom), squares.dtype)), x, axes, keepdims)
 
 
 @public(1)
@@ -158,26 +151,27 @@ def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
     Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
     """
     far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
-    one, large, small, most, least = (constant(2.0**n, dtype_name(top.dtype)) for n in (0, step, -step, far, -far))
+    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
     # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
     is_large, is_small = greater(top, most), logical_and(less(top, least), not_equal(top, zero_of(top.dtype)))
     scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
     return scale, back
 
 
-def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
-    """A derivative, which is 0 where y is."""
-    is_zero = equal(y, zero_of(y.dtype))
-    return where(is_zero, zero_of(y.dtype), slope(where(is_zero, _number(1.0, y), y)))
+def _over_or_0(top: float, y: Tensor) -> Tensor:
+    """A derivative top / y, which is 0 where y is."""
+    zero = zero_of(y.dtype)
+    is_zero = equal(y, zero)
+    return where(is_zero, zero, divide(number_of(top, y.dtype), where(is_zero, number_of(1.0, y.dtype), y)))
 
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root = unary("root", np.sqrt, partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
-    lower="sqrt", cancels=by_size(lambda x: (_number(0.5, x),)),
+root = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+    lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
+log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_over_or_0(1.0, x),),
     lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )

@@ -16,7 +16,6 @@ from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
 from .extremes import max_, min_
-from .forms import further
 from .joining import stack
 from .numpy_parameters import along_axes
 from .primitive import I64, spread_to, zero_of
@@ -226,7 +225,7 @@ def vecmat(a, b, *, axes=None):
 
 
 @public()
-def cross(a, b, *, axis=-1):
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
     Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
@@ -236,26 +235,19 @@ def cross(a, b, *, axis=-1):
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
     """
+    if axis is not None:
+        axisa = axisb = axisc = axis
     a, b = common("cross", (("a", a), ("b", b)), "fic")
-    axis = -1 if axis is None else axis
     rows = []
-    for name, x in (("a", a), ("b", b)):
-        along = axis_of("cross", axis, x.aval)
+    for name, x, given in (("a", a, axisa), ("b", b, axisb)):
+        along = axis_of("cross", given, x.aval)
         if x.shape[along] != 3:
             raise ShapeError(located(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3"))
         x = moveaxis(x, along, -1)
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
-
-
-@further(cross)
-def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = (moveaxis(as_tensor(x, "cross"), along, -1) for x, along in ((a, axisa), (b, axisb)))
-    return moveaxis(cross(a, b), -1, axisc)
+    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axisc)
 
 
 @public()

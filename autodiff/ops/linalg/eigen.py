@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
 from ...errors import located
-from ...tape import DETACH, constant, record
+from ...tape import DETACH, record
 from ...tensor import Tensor
 from ..arithmetic import abs_, add, divide, mul0, multiply, real_part, subtract
 from ..batching import along
@@ -42,7 +42,7 @@ from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import max_
 from ..joining import joined
-from ..primitive import OwnPrimitive, primitive, spread_to, zero_of
+from ..primitive import OwnPrimitive, number_of, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -52,7 +52,7 @@ from .matrices import adjoint, first_refused, hermitian_part, identity, of_matri
 
 __all__ = [
     "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
-    "moved_by_eigenvalues", "moved_by_singular_values", "nan_of", "of_all", "of_columns", "of_values", "outside",
+    "moved_by_eigenvalues", "moved_by_singular_values", "of_all", "of_columns", "of_values", "outside",
     "unknown", "with_rule",
 ]  # fmt: skip
 
@@ -160,18 +160,13 @@ class Gaps:
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
         over = divide(self._scale, where(is_none, 1.0, by))
-        return mul0(x, cast_to(where(is_none, 0.0 if is_known else nan_of(by.dtype), over), x.dtype))
-
-
-def nan_of(dtype: np.dtype) -> Tensor:
-    """nan as part of the graph."""
-    return constant(np.nan, dtype_name(dtype))
+        return mul0(x, cast_to(where(is_none, 0.0 if is_known else number_of(np.nan, by.dtype), over), x.dtype))
 
 
 def unknown(x: Tensor, condition: Tensor) -> Tensor:
     """Nan where a condition holds and x is not 0, else 0."""
     real = real_part(x).dtype
-    return mul0(x, cast_to(where(condition, nan_of(real), zero_of(real)), x.dtype))
+    return mul0(x, cast_to(where(condition, number_of(np.nan, real), zero_of(real)), x.dtype))
 
 
 def of_columns(x: Tensor) -> Tensor:

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
 from ...errors import located
-from ...tape import constant, record
+from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
 from ..arithmetic import add, conjugated, divide, mul0, multiply, negative, real_part, subtract
@@ -32,7 +32,7 @@ from ..conditions import equal, logical_and, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import added, expect, spread_to, zero_of
+from ..primitive import added, expect, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -42,7 +42,6 @@ from .eigen import (
     diagonal_of,
     diagonal_row,
     moved_by_singular_values,
-    nan_of,
     of_all,
     of_columns,
     of_values,
@@ -293,7 +292,7 @@ def _number(x: Tensor, a: Tensor) -> Tensor:
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
     """The slopes, nan at kinks."""
     is_kink = logical_and(Gaps(s).tiny, not_equal(real_part(slopes), zero_of(real_part(slopes).dtype)))
-    return where(is_kink, nan_of(s.dtype), slopes)
+    return where(is_kink, number_of(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
@@ -329,7 +328,7 @@ def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
 
 
 def _norm_jvp(dxs, _, value, a, y, shares, slopes):
-    one = spread_to(constant(1.0, dtype_name(value.dtype)), value.shape)
+    one = spread_to(number_of(1.0, value.dtype), value.shape)
     products = multiply(conjugated(_gradient(one, a, y, shares, slopes)), dxs[1])
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
@@ -345,12 +344,12 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     row = real_part(s)
     if ord == "nuc":
         value = summed(row, (row.ndim - 2, row.ndim - 1))
-        shares = slopes = spread_to(constant(1.0, dtype_name(s.dtype)), s.shape)
+        shares = slopes = spread_to(number_of(1.0, s.dtype), s.shape)
     else:
         at = 0 if ord == 2 else row.shape[-1] - 1
         value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
         equals = part(add(cast_to(Gaps(s).near, row.dtype), identity(row)), row.ndim - 2, at, at + 1)
         count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
         shares = cast_to(divide(equals, count), s.dtype)
-        slopes = where(equal(multiply(shares, shares), shares), shares, nan_of(s.dtype))
+        slopes = where(equal(multiply(shares, shares), shares), shares, number_of(np.nan, s.dtype))
     return record(_norm, (value, a, y, shares, slopes))
