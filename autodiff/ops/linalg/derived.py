@@ -22,7 +22,7 @@ from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
 from ..statistics import floating, norm
 from ..template import public
-from .matrices import given_hermitian, identities, matrices, square
+from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
 
@@ -218,19 +218,11 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     """
     a, b = common("lstsq", (("a", a), ("b", b)), "fc")
     a = matrices("lstsq", a)
-    is_vector = b.ndim == 1
-    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
-        raise ShapeError(located(
-            f"lstsq: {a.aval} and {b.aval} have no common size",
-            f"the right-hand side has as many rows as the matrix: {a.shape[-2]}",
-        ))
-    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
+    columns, restored = columns_of("lstsq", a, b)
     x = matmul(pinv(a, rcond), columns)
     rest = abs_(subtract(columns, matmul(a, x)))
     residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
     s = svdvals(a)
     bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
     rank = summed(cast_to(greater(s, bound), I64), (s.ndim - 1,))
-    if is_vector:
-        x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
-    return LstsqResult(x, residuals, rank, s)
+    return LstsqResult(restored(x), restored(residuals), rank, s)
