@@ -133,12 +133,12 @@ def _take_element(k, index, x, *indices, axes, place):
     return x(*_indexed(k, index, indices, x.shape, axes, place))
 
 
-def _scatter_target(k, j, *readers, shape, axes, place):
-    return tuple(_indexed(k, j, readers[: len(axes)], shape, axes, place))
+def _add_target(k, j, *inputs, shape, axes, place):
+    return tuple(_indexed(k, j, inputs[:-1], shape, axes, place))
 
 
-def _set_target(k, j, x, *readers, axes, place):
-    return tuple(_indexed(k, j, readers[: len(axes)], x.shape, axes, place))
+def _set_target(k, j, x, *inputs, axes, place):
+    return _add_target(k, j, *inputs, shape=x.shape, axes=axes, place=place)
 
 
 # ---------------------------------------------------------------- many examples
@@ -234,7 +234,7 @@ _scatter_add = linear(
     _scatter_add_reference,
     infer=_scatter_add_aval,
     transpose=_scatter_add_transpose,
-    lower=Scatter(_scatter_target),
+    lower=Scatter(_add_target),
     in_args=None,
     heavy=True,
     batch=_scatter_add_batch,

@@ -140,11 +140,6 @@ def squared_size(x: Tensor) -> Tensor:
     return add(multiply(re, re), multiply(im, im))
 
 
-def root_of_squares(s: Tensor) -> Tensor:
-    """The square root of a sum of squares, with derivative 0 where it is 0."""
-    return root(s)
-
-
 def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
     """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
 
@@ -167,7 +162,7 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+root_of_squares = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
     lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
