@@ -20,7 +20,6 @@ from codegen.lazily import imported, lazily
 from ..tape.machine import WHEN_REPEATED
 from .arithmetic import *
 from .arithmetic import abs_
-from .complexes import *
 from .conditions import *
 from .contraction import *
 from .conversion import *
@@ -39,7 +38,6 @@ from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -75,8 +73,8 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
 #: The files whose functions are there from the start.
 _FILES = (
-    "arithmetic complexes conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining norms padding power rearranging reductions rows scans shaping statistics"
+    "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
+    "indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.ir import dtype_name
+from codegen.ir import DTYPES, dtype_name
 from codegen.kernel.instructions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
 
@@ -45,6 +45,8 @@ class _Arrays:
     minimum, maximum = np.minimum, np.maximum
     lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
+    bit_and, bit_or, bit_xor = np.bitwise_and, np.bitwise_or, np.bitwise_xor
+    shift_left, shift_right = np.left_shift, np.right_shift
     sqrt, floor, copysign, isnan, isinf, pow = np.sqrt, np.floor, np.copysign, np.isnan, np.isinf, np.power
     select = staticmethod(where_of_arrays)
 
@@ -57,6 +59,11 @@ class _Arrays:
     def dtype(x: np.ndarray) -> str:
         """The short name of the dtype."""
         return dtype_name(x.dtype)
+
+    @staticmethod
+    def cast(x: np.ndarray, dtype: str) -> Any:
+        """The same numbers in another dtype."""
+        return x.astype(DTYPES[dtype])
 
     @staticmethod
     def fma(x: Any, y: Any, z: Any) -> Any:
@@ -82,15 +89,18 @@ for _name, (_file, _function, _told) in OF_ONE.items():
 _ARRAYS = _Arrays()
 
 
-def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """The function of arrays that an element program stands for; NumPy's warnings are off."""
+def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[..., np.ndarray]:
+    """The function of arrays that an element program stands for; NumPy's warnings are off.
+
+    casts   True of a program that has elements of several dtypes
+    """
 
     def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
         with ignoring(all="ignore"):
-            found = program(_ARRAYS, *xs, **params)
-        return np.asarray(found).astype(xs[0].dtype, copy=False)
+            return np.asarray(program(_ARRAYS, *xs, **params))
 
-    reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
+    if not casts:
+        reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
     return reference
 
 

@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import dtype_name
-
 from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, located
-from ..tape import another, constant, record
+from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import common, listed
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
 from .declare import binary, published, unary
-from .primitive import BOOL, elementwise
+from .primitive import BOOL, elementwise, number_of
 from .template import public
 
 __all__ = [
@@ -278,9 +276,9 @@ def _clip_body(x, min=None, max=None):
 def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
     """A bound that bounds nothing, as part of the graph."""
     if dtype.kind == "f":
-        return constant(-np.inf if lowest else np.inf, dtype_name(dtype))
+        return number_of(-np.inf if lowest else np.inf, dtype)
     info = np.iinfo(dtype)
-    return constant(int(info.min if lowest else info.max), dtype_name(dtype))
+    return number_of(int(info.min if lowest else info.max), dtype)
 
 
 clip = published(

@@ -25,7 +25,7 @@ from .conditions import not_equal
 from .conversion import cast_to, numbers_of
 from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
-from .shaping import reshaped, transposed
+from .shaping import flipped_axes, reshaped, transposed
 from .template import public
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
@@ -78,8 +78,8 @@ def _matmul_transpose(y_bar, y, a, b):
     if y_bar.ndim < left.ndim or y_bar.ndim < right.ndim:
         y_bar = reshaped(y_bar, (left.shape[-2], right.shape[-1]))
     return (
-        lambda: reshaped(sum_to(_matrices(y_bar, adjoint_of(_turned(right))), left.shape), a.shape),
-        lambda: reshaped(sum_to(_matrices(adjoint_of(_turned(left)), y_bar), right.shape), b.shape),
+        lambda: reshaped(sum_to(_matrices(y_bar, adjoint_of(flipped_axes(right))), left.shape), a.shape),
+        lambda: reshaped(sum_to(_matrices(adjoint_of(flipped_axes(left)), y_bar), right.shape), b.shape),
     )
 
 
@@ -98,11 +98,6 @@ def _matrices(a: Tensor, b: Tensor) -> Tensor:
     return multiply(a, b) if a.shape[-1] == 1 else record(_matmul, (a, b))
 
 
-def _turned(x: Tensor) -> Tensor:
-    """Each matrix transposed."""
-    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
-
-
 def _matmul_batch(op, size, xs, mapped):
     """One plain product where only one factor differs and the other is a matrix; else a product for each example.
 
@@ -117,7 +112,7 @@ def _matmul_batch(op, size, xs, mapped):
     if not mapped[1] and b.ndim == 2:
         return _product(a, b)
     if not mapped[0] and a.ndim == 2 and b.shape[-1] == 1:  # a @ x is x @ aᵀ for every vector x
-        return reshaped(_product(reshaped(b, b.shape[:-1]), _turned(a)), (*b.shape[:-2], a.shape[0], 1))
+        return reshaped(_product(reshaped(b, b.shape[:-1]), flipped_axes(a)), (*b.shape[:-2], a.shape[0], 1))
     rank = max(ranks) + 1
     aligned = [
         reshaped(x, (size, *(1,) * (rank - x.ndim), *x.shape[1:])) if m else x
@@ -125,7 +120,7 @@ def _matmul_batch(op, size, xs, mapped):
     ]
     left, right = aligned
     if left.shape[-2] == right.shape[-1] == 1:
-        y = summed(multiply(left, _turned(right)), (rank - 1,))
+        y = summed(multiply(left, flipped_axes(right)), (rank - 1,))
         return reshaped(y, (*y.shape, 1))
     return _matrices(left, right)
 

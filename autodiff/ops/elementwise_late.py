@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, multiply, negative, subtract
-from .complexes import imaginary_part, real_part
+from .arithmetic import abs_, add, divide, imaginary_part, multiply, negative, real_part, subtract
 from .conditions import clip, equal, greater, isnan, less, where
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary

@@ -26,16 +26,15 @@ from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 from codegen.lowering import Call, Scan
 
 from ..custom.function import Function
-from ..tape import DETACH, another, constant, record
+from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept
-from .arithmetic import add, divide, mul0, multiply, subtract
+from .arithmetic import add, divide, imaginary_part, mul0, multiply, real_part, subtract
 from .batching import along
-from .complexes import imaginary_part, real_part
 from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, expect, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, expect, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
 from .scans import recurrence, running_aval
 from .shaping import on_axis, spread
@@ -149,16 +148,7 @@ def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
 
         return (x_bar,)
 
-    def jvp(dxs, y, x, *, axis):
-        if dxs[0] is None:
-            return None
-        wins = record(_winners[name], (x,), (axis,))
-        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
-        return divide(moved, summed(cast_to(wins, y.dtype), axis))
-
-    return reduction(
-        name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True
-    )
+    return reduction(name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, masks=True)
 
 
 _max = _extreme("max", np.max)
@@ -172,26 +162,23 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
+    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), number_of(1j, x.dtype)))
     moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
     return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
 
 
-def _extremum(operation: OwnPrimitive, of_bool: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    """The extreme elements; those of bool are what `any` and `all` say."""
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis, x.aval)
-    if x.dtype.kind == "c" and axes:
-        return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-    if x.dtype == BOOL:
-        operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
-        operation = of_bool
-    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
-
-
 def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Function:
+    """The function of extreme elements; those of bool are what `any` and `all` say."""
+
     def extreme(x, axis=None, *, keepdims=False):
-        return _extremum(operation, of_bool, x, axis, keepdims)
+        x = as_tensor(x, operation.name, "x")
+        axes = axes_of(operation.name, axis, x.aval)
+        if x.dtype.kind == "c" and axes:
+            return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
+        if x.dtype == BOOL:
+            operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
+        found = of_bool if x.dtype == BOOL else operation
+        return unreduced(record(found, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
     doc = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -232,18 +219,14 @@ _argmax = _place_reduction("argmax", np.argmax)
 _argmin = _place_reduction("argmin", np.argmin)
 
 
-def _place(operation: OwnPrimitive, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
-    if x.dtype.kind == "c":
-        wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
-        return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
-    return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
-
-
 def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
     def place(x, axis=None, *, keepdims=False):
-        return _place(operation, x, axis, keepdims)
+        x = as_tensor(x, operation.name, "x")
+        axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
+        if x.dtype.kind == "c":
+            wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
+            return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
+        return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
     doc = f"""Index of the first {word} element along an axis (None: in x flattened).
 

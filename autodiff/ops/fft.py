@@ -25,8 +25,7 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, built, integer, listed
-from .arithmetic import multiply
-from .complexes import conj
+from .arithmetic import conj, multiply
 from .conversion import as_tensor, cast_to
 from .creation import extent_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent

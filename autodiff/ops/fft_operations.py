@@ -13,9 +13,8 @@ from codegen.lowering import Fourier
 
 from ..tape import record
 from ..tensor import Tensor
-from .arithmetic import multiply
+from .arithmetic import multiply, real_aval
 from .batching import along
-from .complexes import real_aval
 from .conditions import equal, logical_or, where
 from .conversion import cast_to
 from .creation import iota

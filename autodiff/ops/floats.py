@@ -16,8 +16,7 @@ from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
 from .arguments import common
-from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
-from .complexes import imaginary_part, real_part
+from .arithmetic import abs_, divide, floor_divide, imaginary_part, mod, multiply, negative, real_part, sign, subtract
 from .conditions import isinf, isnan, logical_and, logical_not, maximum, minimum, not_equal, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary

@@ -29,7 +29,7 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import I64, broadcast_avals, linear, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import Bounds, public
 
@@ -133,12 +133,12 @@ def _take_element(k, index, x, *indices, axes, place):
     return x(*_indexed(k, index, indices, x.shape, axes, place))
 
 
-def _scatter_target(k, j, *readers, shape, axes, place):
-    return tuple(_indexed(k, j, readers[: len(axes)], shape, axes, place))
+def _add_target(k, j, *inputs, shape, axes, place):
+    return tuple(_indexed(k, j, inputs[:-1], shape, axes, place))
 
 
-def _set_target(k, j, x, *readers, axes, place):
-    return tuple(_indexed(k, j, readers[: len(axes)], x.shape, axes, place))
+def _set_target(k, j, x, *inputs, axes, place):
+    return _add_target(k, j, *inputs, shape=x.shape, axes=axes, place=place)
 
 
 # ---------------------------------------------------------------- many examples
@@ -207,7 +207,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     return equal(record(_take, (kept, *indices), (axes, place)), number)
 
 
-def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
+def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
     *indices, v = inputs
 
     def v_bar():
@@ -219,13 +219,6 @@ def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
         *[None] * len(indices),
         v_bar,
     )
-
-
-def _scatter_set_jvp(dxs, y, x, *inputs, axes, place):
-    *indices, v = inputs
-    dx = zeros_of(x.aval) if dxs[0] is None else dxs[0]
-    dv = zeros_of(v.aval) if dxs[-1] is None else dxs[-1]
-    return record(_scatter_set, (dx, *indices, dv), (axes, place))
 
 
 _take = linear(
@@ -241,18 +234,19 @@ _scatter_add = linear(
     _scatter_add_reference,
     infer=_scatter_add_aval,
     transpose=_scatter_add_transpose,
-    lower=Scatter(_scatter_target),
+    lower=Scatter(_add_target),
     in_args=None,
     heavy=True,
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
-_scatter_set = primitive(
+_scatter_set = linear(
     "scatter_set",
     _scatter_set_reference,
     infer=_scatter_set_aval,
-    vjp=_scatter_set_vjp,
-    jvp=_scatter_set_jvp,
+    transpose=_scatter_set_transpose,
+    in_args=(0, -1),
+    jointly=True,
     lower=Scatter(_set_target, replaces=True),
     heavy=True,
     masks=True,

@@ -14,7 +14,6 @@ from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
 from .diagonals import diag, tril
-from .forms import further
 from .joining import joined, stack
 from .numpy_parameters import along_axis
 from .power import power
@@ -54,7 +53,7 @@ def tri(N, M=None, k=0, dtype=np.float64):
 
 
 @public()
-def indices(dimensions, dtype=np.int64):
+def indices(dimensions, dtype=np.int64, sparse=False):
     """The index of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
 
     sparse    a tuple, each with its own axis alone, the others of extent 1
@@ -64,45 +63,33 @@ def indices(dimensions, dtype=np.int64):
     [[0 1]
      [0 1]]
     """
-    extents = extents_of("indices", dimensions)
-    wanted = dtype_of(dtype, "indices")
+    extents, wanted = extents_of("indices", dimensions), dtype_of(dtype, "indices")
+    if sparse:
+        shapes = [tuple([n if p == axis else 1 for p in range(len(extents))]) for axis, n in enumerate(extents)]
+        return tuple([iota(shape, axis, wanted) for axis, shape in enumerate(shapes)])
     if not extents:
         return zeros((0,), wanted)
     return stack([iota(extents, axis, wanted) for axis in range(len(extents))])
 
 
-@further(indices)
-def _indices(dimensions, dtype=np.int64, sparse=False):
-    if not sparse:
-        return indices(dimensions, dtype)
-    extents, wanted = extents_of("indices", dimensions), dtype_of(dtype, "indices")
-    shapes = [tuple([n if p == axis else 1 for p in range(len(extents))]) for axis, n in enumerate(extents)]
-    return tuple([iota(shape, axis, wanted) for axis, shape in enumerate(shapes)])
-
-
 @public()
-def logspace(start, stop, num=50, *, endpoint=True, base=10.0, dtype=None):
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     """`base` to the powers `linspace(start, stop, num)`.   T[...], T[...]  →  f64[num, ...]
 
-    base, endpoint, dtype   numbers or tensors; as of `linspace`; differentiable in start, stop and base
+    base, endpoint, dtype, axis   numbers or tensors; as of `linspace`; differentiable in start, stop and base
 
     >>> ad.logspace(0.0, 2.0, 3)
     f64[3] [  1.  10. 100.]
     """
     found = power(base, linspace(start, stop, num, endpoint=endpoint))
-    return found if dtype is None else cast_to(found, dtype_of(dtype, "logspace"))
-
-
-@further(logspace)
-def _logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    return along_axis("logspace", logspace(start, stop, num, endpoint=endpoint, base=base, dtype=dtype), axis)
+    return along_axis("logspace", found if dtype is None else cast_to(found, dtype_of(dtype, "logspace")), axis)
 
 
 @public()
-def geomspace(start, stop, num=50, *, endpoint=True, dtype=None):
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
 
-    T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; dtype as of `linspace`
+    T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; dtype and axis as of `linspace`
 
     >>> ad.geomspace(1.0, 8.0, 4)
     f64[4] [1. 2. 4. 8.]
@@ -114,12 +101,7 @@ def geomspace(start, stop, num=50, *, endpoint=True, dtype=None):
     found = multiply(start, power(divide(stop, start), shares))
     if endpoint and shares.size > 1:
         found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
-    return found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace"))
-
-
-@further(geomspace)
-def _geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    return along_axis("geomspace", geomspace(start, stop, num, endpoint=endpoint, dtype=dtype), axis)
+    return along_axis("geomspace", found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace")), axis)
 
 
 @public()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..custom.function import Function
-from ..tape import another
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
 from .arithmetic import add, divide, multiply
-from .conditions import isnan, where
+from .conditions import isnan
+from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import argmax, argmin, max_, min_
-from .forms import further
-from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, of_masked_spread, spread_of
-from .primitive import F64, zero_of
+from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
+from .primitive import zero_of
 from .reductions import all_, sum_
 from .scans import cumprod, cumsum, prod
 from .statistics import root_of_squares
@@ -33,7 +31,7 @@ def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
     """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
     x = as_tensor(x, name, "x")
     axes_of(name, axis, x.aval)
-    return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
+    return choose(isnan(x), value, x) if x.dtype.kind in "fc" else x
 
 
 @public(1)
@@ -57,7 +55,7 @@ of_masked(nansum, 0, add)
 
 
 @public(1)
-def nanmean(x, axis=None, *, keepdims=False):
+def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
@@ -69,17 +67,11 @@ def nanmean(x, axis=None, *, keepdims=False):
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
     f64[3] [0.5 0.  0.5]
     """
-    x = as_tensor(x, "nanmean", "x")
-    x = x if x.dtype.kind in "fc" else cast_to(x, F64)
+    x = included("nanmean", as_floats("nanmean", x, dtype), where, math.nan)
     axes = axes_of("nanmean", axis, x.aval)
     is_nan = isnan(x)
-    counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
-    return divide(sum_(where(is_nan, 0.0, x), axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
-
-
-@further(nanmean)
-def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
-    y = nanmean(included("nanmean", as_floats("nanmean", x, dtype), where, math.nan), axis, keepdims=keepdims)
+    counted = cast_to(choose(is_nan, 0.0, 1.0), x.dtype)
+    y = divide(sum_(choose(is_nan, 0.0, x), axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
     return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
@@ -102,8 +94,8 @@ def _nan_extreme(name: str, word: str, extreme: Function, start: float, sign: in
             return extreme(x, axis, keepdims=keepdims)
         axes = axes_of(name, axis, x.aval)
         is_nan = isnan(x)
-        y = extreme(where(is_nan, start, x), axes, keepdims=keepdims)
-        return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
+        y = extreme(choose(is_nan, start, x), axes, keepdims=keepdims)
+        return choose(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
 
     made: Function = public(1, name=name, doc=doc)(body)
     of_masked_extreme(made, sign)
@@ -141,7 +133,7 @@ of_masked(nanprod, 1, multiply, lambda x, axis, **more: prod(_filled("nanprod", 
 
 
 @public()
-def nancumsum(x, axis=None):
+def nancumsum(x, axis=None, *, dtype=None):
     """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
@@ -149,11 +141,11 @@ def nancumsum(x, axis=None):
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
     """
-    return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
+    return cumsum(_filled("nancumsum", x, axis, 0.0), axis, dtype=dtype)
 
 
 @public()
-def nancumprod(x, axis=None):
+def nancumprod(x, axis=None, *, dtype=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
@@ -161,21 +153,11 @@ def nancumprod(x, axis=None):
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]
     """
-    return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
-
-
-def _of_dtype(function: Function, run: Callable[..., Tensor], fill: float) -> None:
-    @further(function)
-    def running(x, axis=None, *, dtype=None):
-        return run(_filled(function.__name__, x, axis, fill), axis, dtype=dtype)
-
-
-_of_dtype(nancumsum, cumsum, 0.0)
-_of_dtype(nancumprod, cumprod, 1.0)
+    return cumprod(_filled("nancumprod", x, axis, 1.0), axis, dtype=dtype)
 
 
 @public()
-def nanvar(x, axis=None, *, ddof=0, keepdims=False):
+def nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
     """The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
@@ -187,11 +169,11 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
     f64[] 2.0
     """
-    return spread_of("nanvar", x, axis, None, ddof, None, keepdims, True, None)
+    return spread_of("nanvar", x, axis, dtype, ddof, correction, keepdims, where, mean)
 
 
 @public()
-def nanstd(x, axis=None, *, ddof=0, keepdims=False):
+def nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
     """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
@@ -201,11 +183,7 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     >>> ad.nanstd([1.0, ad.nan, 3.0])
     f64[] 1.0
     """
-    return root_of_squares(spread_of("nanstd", x, axis, None, ddof, None, keepdims, True, None))
-
-
-of_masked_spread(nanvar, another)
-of_masked_spread(nanstd, root_of_squares)
+    return root_of_squares(spread_of("nanstd", x, axis, dtype, ddof, correction, keepdims, where, mean))
 
 
 def _nan_place(name: str, word: str, place: Function, fill: float, example: str) -> Function:
@@ -221,7 +199,7 @@ def _nan_place(name: str, word: str, place: Function, fill: float, example: str)
     def body(x, axis=None, *, keepdims=False):
         x = as_tensor(x, name, "x")
         axis = None if axis is None else axis_of(name, axis, x.aval)
-        return place(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
+        return place(choose(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
 
     made: Function = public(name=name, doc=doc)(body)
     return made

@@ -188,7 +188,8 @@ def _matmul(x1, x2, *, axes=None, dtype=None, casting="same_kind"):
 
 
 def along_axes(
-    function: Callable, cores: tuple[int, int], xs: tuple[Any, Any], axes: Any, dtype: Any, casting: str
+    function: Callable, cores: tuple[int, int], xs: tuple[Any, Any], axes: Any, dtype: Any = None,
+    casting: str = "same_kind",
 ) -> Tensor:
     """A product of the last axes of two operands, as many as `cores` says, or of those that `axes` names for each.
 

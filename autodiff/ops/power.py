@@ -18,8 +18,7 @@ from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import common
-from .arithmetic import mul0
-from .complexes import real_part
+from .arithmetic import mul0, real_part
 from .conditions import bitwise_and, equal, greater, where
 from .conversion import cast_to
 from .declare import OneNode, is_simple, published

@@ -27,8 +27,8 @@ from .batching import elements
 
 __all__ = [
     "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "OwnPrimitive", "added", "adjoint_of", "broadcast_avals",
-    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive", "spread_to", "sum_to",
-    "times", "zero_of", "zeros_of",
+    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "number_of", "primitive",
+    "spread_to", "sum_to", "times", "zero_of", "zeros_of",
 ]  # fmt: skip
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
@@ -293,9 +293,14 @@ def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     return named("mul0" if masked else "mul")(g, p)
 
 
+def number_of(value: Any, dtype: np.dtype) -> Tensor:
+    """A 0-d number of a dtype, as a constant of the graph."""
+    return constant(value, dtype_name(dtype))
+
+
 def zero_of(dtype: np.dtype) -> Tensor:
     """The 0-d zero of a dtype, as a constant of the graph."""
-    return constant({"f": 0.0, "c": 0.0, "i": 0, "b": False}[dtype.kind], dtype_name(dtype))
+    return number_of({"f": 0.0, "c": 0.0, "i": 0, "b": False}[dtype.kind], dtype)
 
 
 def zeros_of(aval: Aval) -> Tensor:

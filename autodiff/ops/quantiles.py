@@ -12,7 +12,6 @@ import numpy as np
 
 from codegen.symbols import as_float
 
-from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, common, kept
@@ -20,7 +19,6 @@ from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, equal, isnan, less, where
 from .conversion import cast_to
 from .elementwise import ceil, floor, rint
-from .forms import further
 from .primitive import F64, I64, spread_to
 from .reductions import any_, summed
 from .rows import argsort, sort, take_along_axis
@@ -88,10 +86,14 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
     # Two infinities of one sign have no difference; nor does what is not looked at.
     between = where(equal(first, second), first, add(first, multiply(weight, subtract(second, first))))
-    found = where(equal(weight, 0.0), first, between)
-    is_outside = isnan(shares)
+    return _or_nan(where(equal(weight, 0.0), first, between), shares, is_nan, skips)
+
+
+def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
+    """What was found; nan for a share that is, and of rows with nan unless they are skipped."""
+    is_outside = spread_to(isnan(shares), found.shape)
     if not skips:
-        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
+        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), found.shape)
     return where(is_outside, np.nan, found)
 
 
@@ -115,14 +117,10 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
     parts = divide(sums, sums[..., -1:])
     parts = where(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
-    shape = (*rows.shape[:-1], shares.shape[0])
     is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
-    is_outside = spread_to(isnan(shares), shape)
-    if not skips:
-        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
-    return where(is_outside, np.nan, found)
+    return _or_nan(found, shares, is_nan, skips)
 
 
 def _numbers(place: Tensor, n: int) -> Tensor:
@@ -142,7 +140,7 @@ _PLACES = {
 
 
 @public()
-def quantile(x, q, axis=None, *, method="linear", keepdims=False):
+def quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
     """The q-th quantile along an axis, q from 0 to 1.
 
     x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all; integers give float64
@@ -157,11 +155,11 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
     f64[2] [2. 3.]
     """
-    return _found("quantile", x, q, axis, method, keepdims)
+    return _found("quantile", x, q, axis, method, keepdims, weights)
 
 
 @public()
-def percentile(x, q, axis=None, *, method="linear", keepdims=False):
+def percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
     """The q-th percentile along an axis, q from 0 to 100: see `quantile`.
 
     x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
@@ -171,7 +169,7 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
     """
-    return _found("percentile", x, q, axis, method, keepdims)
+    return _found("percentile", x, q, axis, method, keepdims, weights)
 
 
 @public()
@@ -189,7 +187,7 @@ def median(x, axis=None, *, keepdims=False):
 
 
 @public()
-def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
+def nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
     """The `quantile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
@@ -197,11 +195,11 @@ def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
     """
-    return _found("nanquantile", x, q, axis, method, keepdims)
+    return _found("nanquantile", x, q, axis, method, keepdims, weights)
 
 
 @public()
-def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
+def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
     """The `percentile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
@@ -209,7 +207,7 @@ def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0
     """
-    return _found("nanpercentile", x, q, axis, method, keepdims)
+    return _found("nanpercentile", x, q, axis, method, keepdims, weights)
 
 
 @public()
@@ -222,13 +220,3 @@ def nanmedian(x, axis=None, *, keepdims=False):
     f64[] 2.0
     """
     return _found("nanmedian", x, 0.5, axis, "linear", keepdims)
-
-
-def _with_weights(function: Function) -> None:
-    @further(function)
-    def weighted(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
-        return _found(function.__name__, x, q, axis, method, keepdims, weights)
-
-
-for _function in (quantile, percentile, nanquantile, nanpercentile):
-    _with_weights(_function)

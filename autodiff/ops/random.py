@@ -19,14 +19,12 @@ No gradient flows to a key.  One flows to bounds, means and scales that the numb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import dtype_name
-
 from ..errors import DTypeError, ShapeError, located
-from ..tape import constant
 from ..tensor import Tensor
 from .arguments import axis_of
 from .arithmetic import add, divide, mod, multiply, negative, subtract
@@ -36,7 +34,7 @@ from .creation import arange, extents_of
 from .elementwise import erf, log, log1p
 from .extremes import argmax
 from .gathering import take
-from .primitive import F64, I64
+from .primitive import F64, I64, number_of
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
 from .reductions import sum_
 from .rows import argsort
@@ -62,11 +60,6 @@ def _float(name: str, dtype: Any) -> np.dtype:
     return dtype
 
 
-def _fixed(value: float, x: Tensor) -> Tensor:
-    """A constant of the graph in the dtype of x."""
-    return constant(value, dtype_name(x.dtype))
-
-
 def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in [0, 1): steps of 2^-23 (f32) or 2^-52 (f64)."""
     dtype = _float(name, dtype)
@@ -76,13 +69,14 @@ def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
 def _inside(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (0, 1): 0 is read as the least normal number."""
     u = _unit(name, key, shape, dtype)
-    return add(u, _fixed(float(np.finfo(u.dtype).tiny), u))
+    return add(u, number_of(float(np.finfo(u.dtype).tiny), u.dtype))
 
 
 def _signed(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (-1, 1)."""
     u = _unit(name, key, shape, dtype)
-    return add(multiply(u, _fixed(2.0, u)), _fixed(float(np.nextafter(u.dtype.type(-1), u.dtype.type(0))), u))
+    least = float(np.nextafter(u.dtype.type(-1), u.dtype.type(0)))
+    return add(multiply(u, number_of(2.0, u.dtype)), number_of(least, u.dtype))
 
 
 def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
@@ -154,20 +148,6 @@ def bernoulli(key, p=0.5, shape=None):
     return _fits("bernoulli", less(u, p), u.shape)
 
 
-@public(1)
-def normal(key, shape=(), dtype=np.float64):
-    """Normal numbers of mean 0 and variance 1.   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> x = ad.random.normal(ad.random.key(0), (1000,))
-    >>> bool(abs(ad.mean(x)) < 0.1)
-    True
-    """
-    y = erfinv(_signed("normal", key, shape, dtype))
-    return multiply(y, _fixed(_ROOT, y))
-
-
 @public()
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
@@ -188,56 +168,61 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
 
 
-@public(1)
-def exponential(key, shape=(), dtype=np.float64):
-    """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]
+# ---------------------------------------------------------------- distributions of one shape
 
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
-    True
+def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
+    """The public function of a distribution whose numbers are made of uniform ones.
+
+    drawn   the uniform numbers: `_unit`, `_inside` or `_signed`
     """
-    return negative(log1p(negative(_unit("exponential", key, shape, dtype))))
-
-
-@public(1)
-def gumbel(key, shape=(), dtype=np.float64):
-    """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]
+    doc = f"""{told}   key: i32[2]  →  dtype[shape]
 
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
-    >>> logits = ad.log([0.0, 1.0])
+    {example}
+    """
+
+    def body(key, shape=(), dtype=np.float64):
+        return of(drawn(name, key, shape, dtype))
+
+    return public(1, name=name, doc=doc)(body)
+
+
+def _laplace_of(u: Tensor) -> Tensor:
+    return where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u))))
+
+
+normal = _shaped(
+    "normal", "Normal numbers of mean 0 and variance 1.", _signed,
+    lambda u: multiply(erfinv(u), number_of(_ROOT, u.dtype)),
+    """>>> x = ad.random.normal(ad.random.key(0), (1000,))
+    >>> bool(abs(ad.mean(x)) < 0.1)
+    True""",
+)
+exponential = _shaped(
+    "exponential", "Exponential numbers of mean 1.", _unit, lambda u: negative(log1p(negative(u))),
+    """>>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
+    True""",
+)
+gumbel = _shaped(
+    "gumbel", "Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.", _inside,
+    lambda u: negative(log(negative(log(u)))),
+    """>>> logits = ad.log([0.0, 1.0])
     >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
-    i64[3] [1 1 1]
-    """
-    return negative(log(negative(log(_inside("gumbel", key, shape, dtype)))))
-
-
-@public(1)
-def laplace(key, shape=(), dtype=np.float64):
-    """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
-    True
-    """
-    u = _signed("laplace", key, shape, dtype)
-    return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
-
-
-@public(1)
-def logistic(key, shape=(), dtype=np.float64):
-    """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    >>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
+    i64[3] [1 1 1]""",
+)
+laplace = _shaped(
+    "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed, _laplace_of,
+    """>>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
+    True""",
+)
+logistic = _shaped(
+    "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: subtract(log(u), log1p(negative(u))),
+    """>>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
     >>> bool(abs(ad.mean(u) - 0.5) < 0.05)
-    True
-    """
-    u = _inside("logistic", key, shape, dtype)
-    return subtract(log(u), log1p(negative(u)))
+    True""",
+)
 
 
 # ---------------------------------------------------------------- from what there is

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import ignoring
 from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
 from ..errors import DTypeError, ShapeError, located
 from ..tape import constant
 from ..tensor import Tensor
+from .arrays import on_arrays
 from .conditions import bitwise_right_shift
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, iota
@@ -38,24 +38,9 @@ def _threefry_aval(*avals: Aval, dtype: str) -> Aval:
     return Aval(broadcast_avals("threefry", avals), DTYPES[dtype])
 
 
-def _threefry_reference(k0, k1, high, low, *, dtype):
-    keys = [np.asarray(k).astype(np.uint32) for k in (k0, k1)]
-    keys.append(keys[0] ^ keys[1] ^ np.uint32(_PARITY))
-    with ignoring(over="ignore"):
-        x0, x1 = (np.asarray(x).astype(np.uint32) + k for x, k in zip((high, low), keys, strict=False))
-        for i in range(_ROUNDS):
-            for r in _ROTATIONS[i % 2]:
-                x0 = x0 + x1
-                x1 = (x1 << np.uint32(r) | x1 >> np.uint32(32 - r)) ^ x0
-            x0, x1 = x0 + keys[(i + 1) % 3], x1 + keys[(i + 2) % 3] + np.uint32(i + 1)
-    if dtype == "i32":
-        return np.asarray(x0 ^ x1).view(np.int32)
-    return np.asarray(x0.astype(np.uint64) << np.uint64(32) | x1).view(np.int64)
-
-
-def _threefry_scalar(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> Any:
+def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> Any:
     def number(value: int) -> Any:
-        return k.constant(value, "i32")
+        return k.constant(value, like=k0)
 
     def turned(x: Any, by: int) -> Any:
         kept = k.bit_and(k.shift_right(x, number(32 - by)), number((1 << by) - 1))
@@ -70,16 +55,16 @@ def _threefry_scalar(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: st
         x0, x1 = k.add(x0, keys[(i + 1) % 3]), k.add(x1, k.add(keys[(i + 2) % 3], number(i + 1)))
     if dtype == "i32":
         return k.bit_xor(x0, x1)
-    above = k.shift_left(k.cast(x0, "i64"), k.constant(32, "i64"))
-    return k.bit_or(above, k.bit_and(k.cast(x1, "i64"), k.constant(0xFFFFFFFF, "i64")))
+    high, low = k.cast(x0, "i64"), k.cast(x1, "i64")
+    return k.bit_or(k.shift_left(high, k.constant(32, like=high)), k.bit_and(low, k.constant(0xFFFFFFFF, like=low)))
 
 
 #: threefry(k0, k1, high, low): both words of the result (i64), or one exclusive-or the other (i32).
 threefry = primitive(
     "threefry",
-    _threefry_reference,
+    on_arrays(_threefry, casts=True),
     infer=_threefry_aval,
-    lower=Map(_threefry_scalar),
+    lower=Map(_threefry),
     discrete=True,
     traits=("elementwise",),
 )
@@ -94,25 +79,19 @@ def _fraction_aval(bits: Aval) -> Aval:
 _FRACTION = {"i32": (23, 2.0**-23), "i64": (52, 2.0**-52)}
 
 
-def _fraction_reference(bits: np.ndarray) -> np.ndarray:
-    kept, unit = _FRACTION[f"i{8 * bits.dtype.itemsize}"]
-    shifted = bits.view(f"u{bits.dtype.itemsize}") >> (8 * bits.dtype.itemsize - kept)
-    return (shifted * unit).astype(f"f{bits.dtype.itemsize}")
-
-
-def _fraction_scalar(k: Any, bits: Any) -> Any:
-    kept, unit = _FRACTION[k.dtype(bits)]
-    shifted = k.shift_right(bits, k.constant(bits.type.bits - kept, like=bits))
-    number = k.cast(k.bit_and(shifted, k.constant((1 << kept) - 1, like=bits)), f"f{bits.type.bits}")
+def _fraction(k: Any, bits: Any) -> Any:
+    (kept, unit), width = _FRACTION[k.dtype(bits)], int(k.dtype(bits)[1:])
+    shifted = k.shift_right(bits, k.constant(width - kept, like=bits))
+    number = k.cast(k.bit_and(shifted, k.constant((1 << kept) - 1, like=bits)), f"f{width}")
     return k.mul(number, k.constant(unit, like=number))
 
 
 #: The first bits of an integer as a float in [0, 1).
 fraction = primitive(
     "fraction",
-    _fraction_reference,
+    on_arrays(_fraction, casts=True),
     infer=_fraction_aval,
-    lower=Map(_fraction_scalar),
+    lower=Map(_fraction),
     discrete=True,
     traits=("elementwise",),
 )

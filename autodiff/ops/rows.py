@@ -20,9 +20,8 @@ from ..errors import DTypeError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_known, integer, reduced_shape
-from .arithmetic import add, multiply
+from .arithmetic import add, imaginary_part, multiply, real_part
 from .batching import along
-from .complexes import imaginary_part, real_part
 from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Scan
 
 from ..errors import ShapeError, located
-from ..tape import another, constant, record
+from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
 from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, added, expect, linear, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, expect, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
-from .shaping import reshaped, spread, transposed
+from .shaping import flipped, reshaped, rows_along, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -97,18 +97,11 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 
 
-def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
-    db, da = dxs
-    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
-    return None if db is None else recurrence(db, a, axis, reverse=reverse)
-
-
 _recurrence = primitive(
     "recurrence",
     _step_by_step,
     infer=_recurrence_aval,
     pull=_recurrence_pull,
-    jvp=_recurrence_jvp,
     lower=Scan("affine"),
     heavy=True,
     batch=along("axis"),
@@ -125,32 +118,23 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
     return record(_recurrence, (b, a), (axis, reverse))
 
 
-def _shifted(x: Tensor, axis: int, later: bool) -> Tensor:
-    """The elements one place further on (`later`) or before; 0 at the end, or the beginning."""
-    if later:
-        return _later(x, axis, 1)
-    zeros = zeros_of(x.aval.with_shape((*x.shape[:axis], 1, *x.shape[axis + 1 :])))
-    return joined((zeros, part(x, axis, 0, x.shape[axis] - 1)), axis)
-
-
-def _later(x: Tensor, axis: int, by: int) -> Tensor:
-    """The elements so many places further on; zeros at the end."""
+def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
+    """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
     n = x.shape[axis]
-    rest = part(x, axis, by, n)
-    return joined((rest, zeros_of(x.aval.with_shape((*x.shape[:axis], by, *x.shape[axis + 1 :])))), axis)
+    number = spread_to(number_of(end, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
 def _earlier_product(y: Tensor, axis: int) -> Tensor:
     """The product of all before each element, from the products up to each."""
-    ones = spread_to(constant(1.0, dtype_name(y.dtype)), (*y.shape[:axis], 1, *y.shape[axis + 1 :]))
-    return joined((ones, part(y, axis, 0, y.shape[axis] - 1)), axis)
+    return _shifted(y, axis, False, 1.0)
 
 
 def _cumprod_pull(y_bar, y, xs, params, masked):
     (x,), (axis,) = xs, params
     if not x.size:
         return (y_bar,)
-    return (times(recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
+    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), _earlier_product(y, axis), masked),)
 
 
 _cumprod = primitive(
@@ -212,37 +196,23 @@ def cumprod(x, axis=None, *, dtype=None):
 
 
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """For each element the product of all others along `axes`, exact also where some are zero.
+    """For each element the product of all others along `axes`: of those before it, and of those behind it.
 
-    Dividing by the element fails at zeros.  So the product is built as a tree of halves, and the tree is
-    walked back: what stands beside a node is multiplied to what stands beside its parent.  That takes
-    products only, so it is right under differentiation any number of times.
+    Nothing is divided, so it is right where elements are zero, under differentiation any number of times.
     """
     if not x.size:
         return zeros_of(x.aval)
-    order = axes + tuple([i for i in range(x.ndim) if i not in axes])
-    moved = transposed(x, order)
-    rest = moved.shape[len(axes) :]
-    level = reshaped(moved, (math.prod(moved.shape[: len(axes)]), *rest))
-    pairs = []
-    while (extent := level.shape[0]) > 1:
-        half = extent // 2
-        left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
-        pairs.append((left, right))
-        level = _with_odd(multiply(left, right), level, 2 * half)
-    others = spread_to(constant(1.0, dtype_name(x.dtype)), (1, *rest))
-    for left, right in reversed(pairs):
-        half = left.shape[0]
-        above = part(others, 0, 0, half)
-        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
-    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return transposed(reshaped(others, moved.shape), back)
+    if len(axes) > 1:
+        rows = _product_of_others(rows_along(x, axes), (x.ndim - len(axes),))
+        order = (*[i for i in range(x.ndim) if i not in axes], *axes)
+        moved = reshaped(rows, tuple([x.shape[i] for i in order]))
+        return transposed(moved, tuple(sorted(range(x.ndim), key=order.__getitem__)))
+    (axis,) = axes
 
+    def before(x: Tensor) -> Tensor:
+        return _earlier_product(record(_cumprod, (x,), (axis,)), axis)
 
-def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
-    """x, and after it what `before` has beyond the rows that were taken in pairs (one, or none)."""
-    n = before.shape[0]
-    return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
+    return multiply(before(x), flipped(before(flipped(x, axes)), axes))
 
 
 def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -251,11 +221,11 @@ def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     shape = tuple([x.shape[i] for i in rest])
     level = reshaped(transposed(x, axes + rest), (math.prod([x.shape[i] for i in axes]), *shape))
     if not level.shape[0]:
-        return spread_to(constant(1.0, dtype_name(x.dtype)), shape)
+        return spread_to(number_of(1.0, x.dtype), shape)
     while (extent := level.shape[0]) > 1:
         half = extent // 2
         product = multiply(part(level, 0, 0, half), part(level, 0, half, 2 * half))
-        level = _with_odd(product, level, 2 * half)
+        level = joined((product, part(level, 0, 2 * half, extent)), 0) if extent % 2 else product
     return reshaped(level, shape)
 
 

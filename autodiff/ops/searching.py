@@ -20,7 +20,7 @@ from ..tape import leaf, record
 from ..tensor import Tensor
 from .arguments import common, listed, number
 from .arithmetic import abs_, add, divide, multiply, subtract
-from .batching import with_examples
+from .batching import along
 from .conditions import (
     clip,
     equal,
@@ -90,7 +90,7 @@ _search = primitive(
     infer=_aval,
     lower=Move(_element, free=False),
     discrete=True,
-    batch=lambda op, size, xs, mapped, *, right: record(op, with_examples(size, xs, mapped), (right,)),
+    batch=along(),
 )
 
 

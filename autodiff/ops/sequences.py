@@ -24,9 +24,8 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, common, integer, number
-from .arithmetic import add, divide, floor_divide, multiply, subtract
-from .batching import with_examples
-from .complexes import conj, real_aval
+from .arithmetic import add, conj, divide, floor_divide, multiply, real_aval, subtract
+from .batching import along
 from .conditions import equal, less, logical_and, where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
@@ -92,11 +91,6 @@ def _unslant_transpose(x_bar, x, y, *, extent):
     return (record(slant, (x_bar,), (y.shape[-1],)),)
 
 
-def _each(op, size, xs, mapped, **params):
-    """The last two axes are those of each example."""
-    return record(op, with_examples(size, xs, mapped), tuple(params.values()))
-
-
 slant = linear(
     "slant",
     _slant_reference,
@@ -104,7 +98,7 @@ slant = linear(
     transpose=_slant_transpose,
     lower=Move(_slant_element),
     traits=("move",),
-    batch=_each,
+    batch=along(),
 )
 
 #: Zeros, with each row from its diagonal on.
@@ -114,7 +108,7 @@ unslant = linear(
     infer=_unslant_aval,
     transpose=_unslant_transpose,
     lower=Move(_unslant_element, free=False),
-    batch=_each,
+    batch=along(),
 )
 
 

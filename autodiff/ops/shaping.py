@@ -188,6 +188,11 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
 
+def flipped_axes(x: Tensor) -> Tensor:
+    """Each matrix transposed."""
+    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
 def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """x with the elements along these axes as rows: the last axis has them, and the others keep their order."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
@@ -271,7 +276,7 @@ def matrix_transpose(x):
         raise ShapeError(located(
             f"matrix_transpose: {x.aval} holds no matrix", "a vector is made a column by v[:, None]"
         ))
-    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return flipped_axes(x)
 
 
 # ---------------------------------------------------------------- broadcast_to

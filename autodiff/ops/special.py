@@ -21,7 +21,7 @@ from .arithmetic import add, divide, mul0, multiply, subtract
 from .conditions import equal, greater, greater_equal, less, logical_and, where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
-from .primitive import OwnPrimitive, elementwise
+from .primitive import elementwise
 from .protocols import counterparts
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
@@ -275,31 +275,26 @@ def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) 
     return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
 
 
-def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..., tuple]) -> OwnPrimitive:
-    """A derivative of `kl_div` (more = 0) or `rel_entr` (more = 1).
-
-    Where x is 0 that by x is taken for `more` less 1, though it is -inf: what does not occur counts for nothing.  Its
-    own derivatives are the limits there: inf by x.
-    """
-    return elementwise(name, program=program, partials=partials, params=("more",))
-
-
 def _by_both(x: Tensor, y: Tensor) -> Tensor:
     return _of_domain(x, y, lambda x, y: divide(-1.0, y))
 
 
-entropy_by_x = _entropy_slope(
+#: The derivatives of `kl_div` (more = 0) and `rel_entr` (more = 1).  Where x is 0 that by x is taken for `more` less 1,
+#: though it is -inf: what does not occur counts for nothing.  Its own derivatives are the limits there: inf by x.
+entropy_by_x = elementwise(
     "entropy_by_x",
-    _entropy_by_x,
-    lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: divide(1.0, x)), lambda: _by_both(x, y)),
+    program=_entropy_by_x,
+    partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: divide(1.0, x)), lambda: _by_both(x, y)),
+    params=("more",),
 )
-entropy_by_y = _entropy_slope(
+entropy_by_y = elementwise(
     "entropy_by_y",
-    _entropy_by_y,
-    lambda z, x, y, *, more: (
+    program=_entropy_by_y,
+    partials=lambda z, x, y, *, more: (
         lambda: _by_both(x, y),
         lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: divide(1.0, y))),
     ),
+    params=("more",),
 )
 
 

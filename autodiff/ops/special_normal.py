@@ -10,9 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from codegen.garbage import ignoring
 from codegen.records import NamedTuple
 
 from ..tensor import Tensor
@@ -242,51 +239,23 @@ _PIECES: dict[str, tuple[tuple[_Interval, float], ...]] = {
 }
 
 
-def _erfinv_reference(x: np.ndarray) -> np.ndarray:
-    with ignoring(all="ignore"):
-        one = x.dtype.type(1)
-        w = -np.log((one - x) * (one + x))
-        root = np.sqrt(w)
-        (near, limit), *far = _PIECES["f32" if x.dtype == np.float32 else "f64"]
-        p = _polynomial(far[-1][0], root)
-        for piece, end in reversed(far[:-1]):
-            p = np.where(root < end, _polynomial(piece, root), p)
-        p = np.where(w < limit, _polynomial(near, w), p)
-        return np.where(abs(x) == 1, np.copysign(x.dtype.type(np.inf), x), x * p)
+def _on_piece(k: Any, piece: _Interval, t: Any) -> Any:
+    return horner(k, piece.coefficients, k.sub(t, k.constant(piece.centre, like=t)))
 
 
-def _polynomial(piece: _Interval, t: np.ndarray) -> np.ndarray:
-    t = t - t.dtype.type(piece.centre)
-    total = t.dtype.type(piece.coefficients[-1])
-    for c in reversed(piece.coefficients[:-1]):
-        total = total * t + t.dtype.type(c)
-    return total
-
-
-def _erfinv_scalar(k: Any, x: Any) -> Any:
-    def number(value: float) -> Any:
-        return k.constant(value, like=x)
-
-    def polynomial(piece: _Interval, t: Any) -> Any:
-        t = k.sub(t, number(piece.centre))
-        total = number(piece.coefficients[-1])
-        for c in reversed(piece.coefficients[:-1]):
-            total = k.fma(total, t, number(c))
-        return total
-
-    one = number(1.0)
+def _erfinv(k: Any, x: Any) -> Any:
+    one = k.constant(1.0, like=x)
     w = k.neg(k.log(k.mul(k.sub(one, x), k.add(one, x))))
     root = k.sqrt(w)
     (near, limit), *far = _PIECES[k.dtype(x)]
-    p = polynomial(far[-1][0], root)
+    p = _on_piece(k, far[-1][0], root)
     for piece, end in reversed(far[:-1]):
-        p = k.select(k.lt(root, number(end)), polynomial(piece, root), p)
-    p = k.select(k.lt(w, number(limit)), polynomial(near, w), p)
-    return k.select(k.eq(k.abs(x), one), k.copysign(number(math.inf), x), k.mul(x, p))
+        p = k.select(k.lt(root, k.constant(end, like=x)), _on_piece(k, piece, root), p)
+    p = k.select(k.lt(w, k.constant(limit, like=x)), _on_piece(k, near, w), p)
+    return k.select(k.eq(k.abs(x), one), k.copysign(k.constant(math.inf, like=x), x), k.mul(x, p))
 
 
-erfinv = unary("erfinv", _erfinv_reference, partials=lambda y, x: (0.886226925452758 * exp(y * y),),
-    lower=_erfinv_scalar,
+erfinv = unary("erfinv", program=_erfinv, partials=lambda y, x: (0.886226925452758 * exp(y * y),),
     doc="""The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]
 
     Source: Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011); fitted anew.

@@ -22,9 +22,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _each(name: str, tensors: Any) -> list[Any]:
-    """The arrays to be put together, as a list.  Raises ShapeError for none."""
-    found = listed(tensors, name, "arrays")
+def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
+    """The arrays to be put together, as a list, in a dtype where one is asked for.  Raises ShapeError for none."""
+    found = listed(tensors if dtype is None else joined_in(casting, name, tensors, dtype), name, "arrays")
     if not found:
         raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found
@@ -69,7 +69,7 @@ def atleast_3d(x):
 
 
 @public()
-def vstack(tensors):
+def vstack(tensors, *, dtype=None, casting="same_kind"):
     """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
@@ -82,11 +82,11 @@ def vstack(tensors):
      [3 4]
      [5 6]]
     """
-    return concatenate([atleast_2d(x) for x in _each("vstack", tensors)], 0)
+    return concatenate([atleast_2d(x) for x in _each("vstack", tensors, dtype, casting)], 0)
 
 
 @public()
-def hstack(tensors):
+def hstack(tensors, *, dtype=None, casting="same_kind"):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
@@ -98,7 +98,7 @@ def hstack(tensors):
     >>> ad.hstack([[[1], [2]], [[3], [4]]]).shape
     (2, 2)
     """
-    rows = [atleast_1d(x) for x in _each("hstack", tensors)]
+    rows = [atleast_1d(x) for x in _each("hstack", tensors, dtype, casting)]
     return concatenate(rows, 0 if all([x.ndim == 1 for x in rows]) else 1)
 
 
@@ -151,10 +151,11 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 
 
-def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
+def _split_along(name: str, x: Any, sections: Any, axis: int, least: int) -> list[Tensor]:
+    """`split` of what has so many axes at least."""
     x = as_tensor(x, name, "x")
-    if x.ndim <= axis:
-        raise ShapeError(located(f"{name}: {x.aval} has fewer than {axis + 1} axes"))
+    if x.ndim < least:
+        raise ShapeError(located(f"{name}: {x.aval} has fewer than {least} axes"))
     found: list[Tensor] = split(x, sections, axis)
     return found
 
@@ -169,7 +170,7 @@ def hsplit(x, indices_or_sections) -> list[Tensor]:
     [[[1], [3]], [[2], [4]]]
     """
     x = as_tensor(x, "hsplit", "x")
-    return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
+    return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1, least=1)
 
 
 @public()
@@ -181,10 +182,7 @@ def vsplit(x, indices_or_sections) -> list[Tensor]:
     >>> ad.vsplit([[1, 2], [3, 4]], 2)
     [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]
     """
-    x = as_tensor(x, "vsplit", "x")
-    if x.ndim < 2:
-        raise ShapeError(located(f"vsplit: {x.aval} has fewer than 2 axes"))
-    return _split_along("vsplit", x, indices_or_sections, 0)
+    return _split_along("vsplit", x, indices_or_sections, 0, least=2)
 
 
 @public()
@@ -194,7 +192,7 @@ def dsplit(x, indices_or_sections) -> list[Tensor]:
     >>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
     [(2, 2, 2), (2, 2, 2), (2, 2, 2)]
     """
-    return _split_along("dsplit", x, indices_or_sections, 2)
+    return _split_along("dsplit", x, indices_or_sections, 2, least=3)
 
 
 @public()
@@ -219,18 +217,8 @@ def _of_several(one: Function) -> None:
         return tuple(map(one, tensors))
 
 
-def _of_dtype(join: Function) -> None:
-    """Let a function that puts arrays together take a dtype."""
-
-    @further(join)
-    def joined(tensors, *, dtype=None, casting="same_kind"):
-        return join(joined_in(casting, join.__name__, tensors, dtype))
-
-
 for _function in (atleast_1d, atleast_2d, atleast_3d):
     _of_several(_function)
-for _function in (vstack, hstack):
-    _of_dtype(_function)
 
 
 # ---------------------------------------------------------------- turning

@@ -10,14 +10,12 @@ import numpy as np
 from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, integer
-from .arithmetic import abs_, divide, multiply, subtract
-from .complexes import conj
+from .arithmetic import abs_, conj, divide, multiply, subtract
 from .conditions import not_equal, where
 from .contraction import matmul
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
 from .extremes import max_, min_
-from .forms import computed_in, further
 from .joining import stack
 from .numpy_parameters import along_axes
 from .primitive import I64, spread_to, zero_of
@@ -35,7 +33,7 @@ __all__ = [
 
 
 @public()
-def average(x, axis=None, weights=None, *, keepdims=False):
+def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> Any:
     """The mean weighted by `weights`.
 
     x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
@@ -48,30 +46,19 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     f64[] 2.0
     """
     if weights is None:
-        x = as_tensor(x, "average", "x")
-        return mean(x, axes_of("average", axis, x.aval), keepdims=keepdims)
-    x, w = common("average", (("x", x), ("weights", weights)), "fc")
-    axes = axes_of("average", axis, x.aval)
-    if w.shape != x.shape:
-        if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
-            raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
-        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
-        scale = sum_(w)
+        x, w = as_tensor(x, "average", "x"), as_tensor(1.0)
+        axes = axes_of("average", axis, x.aval)
+        y = mean(x, axes, keepdims=keepdims)
     else:
-        scale = sum_(w, axes, keepdims=keepdims)
-    return divide(sum_(multiply(x, w), axes, keepdims=keepdims), scale)
-
-
-@further(average)
-def _average(x, axis=None, weights=None, returned=False, *, keepdims=False):
-    y = average(x, axis, weights, keepdims=keepdims)
-    if not returned:
-        return y
-    x = as_tensor(x, "average", "x")
-    w = as_tensor(1.0 if weights is None else weights, "average", "weights")
-    if w.ndim == 1 < x.ndim:
-        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axis % x.ndim)))
-    return y, cast_to(sum_(spread_to(w, x.shape), axis, keepdims=keepdims), y.dtype)
+        x, w = common("average", (("x", x), ("weights", weights)), "fc")
+        axes = axes_of("average", axis, x.aval)
+        scale = sum_(w, axes, keepdims=keepdims) if w.shape == x.shape else sum_(w)
+        if w.shape != x.shape:
+            if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
+                raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
+            w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
+        y = divide(sum_(multiply(x, w), axes, keepdims=keepdims), scale)
+    return (y, cast_to(sum_(spread_to(w, x.shape), axes, keepdims=keepdims), y.dtype)) if returned else y
 
 
 @public()
@@ -89,7 +76,7 @@ def ptp(x, axis=None, *, keepdims=False):
 
 
 @public()
-def cov(m, y=None, rowvar=True, bias=False, ddof=None):
+def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
 
     y       more variables, as further rows
@@ -104,25 +91,20 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
     [[ 1. -2.]
      [-2.  4.]]
     """
-    x = _rows("cov", m, y, rowvar, None)
-    freedom = x.shape[1] - (integer(ddof, "cov", "ddof") if ddof is not None else 0 if bias else 1)
-    x = subtract(x, mean(x, 1, keepdims=True))
-    found = divide(matmul(x, conj(matrix_transpose(x))), float(freedom) if freedom > 0 else math.nan)
-    return reshaped(found, ()) if found.size == 1 else found
-
-
-@further(cov)
-def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     x = _rows("cov", m, y, rowvar, dtype)
-    if fweights is None and aweights is None:
-        return cov(x, None, True, bias, ddof)
+    lost = int(not bias) if ddof is None else integer(ddof, "cov", "ddof")
     weights = [_weights(w, x) for w in (fweights, aweights) if w is not None]
-    w, less = multiply(*weights) if len(weights) == 2 else weights[0], float(ddof if ddof is not None else not bias)
-    total = sum_(w)
-    lost = less if aweights is None else multiply(divide(sum_(multiply(w, weights[-1])), total), less)
-    freedom = subtract(total, lost)
-    x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
-    found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
+    if not weights:
+        freedom = x.shape[1] - lost
+        x = subtract(x, mean(x, 1, keepdims=True))
+        found = divide(matmul(x, conj(matrix_transpose(x))), float(freedom) if freedom > 0 else math.nan)
+    else:
+        w = multiply(*weights) if len(weights) == 2 else weights[0]
+        total = sum_(w)
+        share = 1.0 if aweights is None else divide(sum_(multiply(w, weights[-1])), total)
+        freedom = subtract(total, multiply(share, float(lost)))
+        x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
+        found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
     return reshaped(found, ()) if found.size == 1 else found
 
 
@@ -145,7 +127,7 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
 
 
 @public()
-def corrcoef(x, y=None, rowvar=True):
+def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
     Raises ShapeError for more than two axes.
@@ -155,15 +137,7 @@ def corrcoef(x, y=None, rowvar=True):
     [[ 1. -1.]
      [-1.  1.]]
     """
-    return _correlations(cov(x, y, rowvar))
-
-
-@further(corrcoef)
-def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
-    return _correlations(cov(_rows("corrcoef", x, y, rowvar, dtype)))
-
-
-def _correlations(c: Tensor) -> Tensor:
+    c = cov(_rows("corrcoef", x, y, rowvar, dtype))
     if not c.ndim:
         return divide(c, c)
     spread = root_of_squares(abs_(diagonal(c)))
@@ -186,7 +160,7 @@ def vdot(a, b):
 
 
 @public()
-def vecdot(a, b, *, axis=-1):
+def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
     Raises ShapeError when one has no such axis, and when the two do not broadcast.
@@ -196,21 +170,15 @@ def vecdot(a, b, *, axis=-1):
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
     f64[2] [3. 7.]
     """
-    a, b = common("vecdot", (("a", a), ("b", b)), "fic")
-    product = multiply(conj(a), b)
-    return summed(product, (axis_of("vecdot", axis, product.aval),))
-
-
-@further(vecdot)
-def _vecdot(a, b, *, axis=-1, axes=None, keepdims=False, dtype=None, casting="same_kind"):
-    place = axis
     if axes is not None:
-        place = (axes[2] if keepdims and len(axes) > 2 else axes[0]) if isinstance(axes, (list, tuple)) else axis
-        place = place[0] if isinstance(place, tuple) and place else place
-        y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes, dtype, casting)
+        axis = (axes[2] if keepdims and len(axes) > 2 else axes[0]) if isinstance(axes, (list, tuple)) else axis
+        axis = axis[0] if isinstance(axis, tuple) and axis else axis
+        y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes)
     else:
-        y = computed_in(dtype, casting, vecdot, (a, b), {"axis": axis})
-    return expand_dims(y, place) if keepdims else y
+        a, b = common("vecdot", (("a", a), ("b", b)), "fic")
+        product = multiply(conj(a), b)
+        y = summed(product, (axis_of("vecdot", axis, product.aval),))
+    return expand_dims(y, axis) if keepdims else y
 
 
 def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str) -> tuple[Tensor, Tensor]:
@@ -223,7 +191,7 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
 
 
 @public()
-def matvec(a, b):
+def matvec(a, b, *, axes=None):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
     axes   those of each operand and the result, in a list, where they are not the last ones
@@ -233,17 +201,14 @@ def matvec(a, b):
     [[1 3]
      [3 7]]
     """
+    if axes is not None:
+        return along_axes(matvec, (2, 1), (a, b), axes)
     a, b = _matrix_and_vector("matvec", a, "a", b, "b")
     return matmul(a, expand_dims(b, -1))[..., 0]
 
 
-@further(matvec)
-def _matvec(a, b, *, axes=None, dtype=None, casting="same_kind"):
-    return along_axes(matvec, (2, 1), (a, b), axes, dtype, casting)
-
-
 @public()
-def vecmat(a, b):
+def vecmat(a, b, *, axes=None):
     """The products of vectors, conjugated, with matrices.
 
     T[..., m], T[..., m, n]  →  T[..., n]     ShapeError for others
@@ -253,17 +218,14 @@ def vecmat(a, b):
     >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
     i64[2] [4 6]
     """
+    if axes is not None:
+        return along_axes(vecmat, (1, 2), (a, b), axes)
     b, a = _matrix_and_vector("vecmat", b, "b", a, "a")
     return matmul(expand_dims(conj(a), -2), b)[..., 0, :]
 
 
-@further(vecmat)
-def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
-    return along_axes(vecmat, (1, 2), (a, b), axes, dtype, casting)
-
-
 @public()
-def cross(a, b, *, axis=-1):
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
     Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
@@ -273,26 +235,19 @@ def cross(a, b, *, axis=-1):
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
     """
+    if axis is not None:
+        axisa = axisb = axisc = axis
     a, b = common("cross", (("a", a), ("b", b)), "fic")
-    axis = -1 if axis is None else axis
     rows = []
-    for name, x in (("a", a), ("b", b)):
-        along = axis_of("cross", axis, x.aval)
+    for name, x, given in (("a", a, axisa), ("b", b, axisb)):
+        along = axis_of("cross", given, x.aval)
         if x.shape[along] != 3:
             raise ShapeError(located(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3"))
         x = moveaxis(x, along, -1)
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
-
-
-@further(cross)
-def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = (moveaxis(as_tensor(x, "cross"), along, -1) for x, along in ((a, axisa), (b, axisb)))
-    return moveaxis(cross(a, b), -1, axisc)
+    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axisc)
 
 
 @public()

@@ -15,16 +15,14 @@ from ..arithmetic import abs_, divide, multiply, subtract
 from ..conditions import greater
 from ..contraction import matmul
 from ..conversion import cast_to
-from ..creation import eye
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..norms import norm
-from ..primitive import I64, spread_to
+from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating
+from ..statistics import floating, norm
 from ..template import public
-from .matrices import matrices, square
+from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
 
@@ -105,7 +103,7 @@ def matrix_power(a, n):
         count >>= 1
         if count:
             a = matmul(a, a)
-    return spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape) if found is None else found
+    return identities(a) if found is None else found
 
 
 @public()
@@ -158,7 +156,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
 
 
 @public()
-def matrix_rank(A, tol=None, *, rtol=None):
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     """The number of singular values above a limit: the largest times max(m, n) times the dtype's precision.
 
     f[..., m, n]  →  i64[...]     tol: the limit itself; rtol: over the largest singular value
@@ -168,7 +166,7 @@ def matrix_rank(A, tol=None, *, rtol=None):
     >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     i64[] 1
     """
-    a = matrices("matrix_rank", A)
+    a = matrices("matrix_rank", given_hermitian("matrix_rank", A, hermitian))
     s = svdvals(a)
     if tol is None:
         share = float(np.finfo(s.dtype).eps) * max(a.shape[-2:]) if rtol is None else rtol
@@ -220,19 +218,11 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     """
     a, b = common("lstsq", (("a", a), ("b", b)), "fc")
     a = matrices("lstsq", a)
-    is_vector = b.ndim == 1
-    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
-        raise ShapeError(located(
-            f"lstsq: {a.aval} and {b.aval} have no common size",
-            f"the right-hand side has as many rows as the matrix: {a.shape[-2]}",
-        ))
-    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
+    columns, restored = columns_of("lstsq", a, b)
     x = matmul(pinv(a, rcond), columns)
     rest = abs_(subtract(columns, matmul(a, x)))
     residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
     s = svdvals(a)
     bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
     rank = summed(cast_to(greater(s, bound), I64), (s.ndim - 1,))
-    if is_vector:
-        x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
-    return LstsqResult(x, residuals, rank, s)
+    return LstsqResult(restored(x), restored(residuals), rank, s)

@@ -26,35 +26,33 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
 from ...errors import located
-from ...tape import DETACH, constant, record
+from ...tape import DETACH, record
 from ...tensor import Tensor
-from ..arithmetic import abs_, add, divide, mul0, multiply, subtract
+from ..arithmetic import abs_, add, divide, mul0, multiply, real_part, subtract
 from ..batching import along
-from ..complexes import real_part
 from ..conditions import greater, less_equal, logical_and, logical_not, logical_or, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import max_
-from ..forms import further
 from ..joining import joined
-from ..primitive import OwnPrimitive, added, primitive, spread_to, zero_of
+from ..primitive import OwnPrimitive, number_of, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, of_matrices, square, square_aval
+from .matrices import adjoint, first_refused, hermitian_part, identity, of_matrices, square, square_aval
 
 __all__ = [
-    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh", "identity",
-    "moved_by_eigenvalues", "moved_by_singular_values", "nan_of", "of_all", "of_columns", "of_values", "outside",
+    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
+    "moved_by_eigenvalues", "moved_by_singular_values", "of_all", "of_columns", "of_values", "outside",
     "unknown", "with_rule",
 ]  # fmt: skip
 
@@ -62,9 +60,7 @@ __all__ = [
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 
-def with_rule(
-    name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()
-) -> OwnPrimitive:
+def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any] | None = None) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
         name,
@@ -73,7 +69,7 @@ def with_rule(
         vjp=vjp,
         jvp=jvp,
         lower=Call(),
-        params=params,
+        params=(),
         batch=along(),
         keeps_mask=False,
         written=lambda operands, params, aval: operands[0],
@@ -84,7 +80,6 @@ def of_values(
     pulled_name: str,
     values_name: str,
     together: Callable[[Tensor, Tensor, Tensor], Tensor],
-    inside: Callable[[Tensor, Tensor, Tensor], Tensor],
     moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
 ) -> tuple[OwnPrimitive, OwnPrimitive]:
     """Of matrices a with a decomposition y, and a function of their values whose slopes are g, a row: two operations.
@@ -93,8 +88,7 @@ def of_values(
     where the vectors have none.
 
     together   together(a, y, g): the gradient
-    inside     inside(a, y, change): uᴴ change v
-    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and `inside`
+    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and uᴴ change v
     """
 
     def pulled_vjp(c, _, value, a, y, g):
@@ -102,25 +96,12 @@ def of_values(
         a_bar, p = moved(a, y, g, c, not g.requires_grad)
         return (None, a_bar, None, diagonal_row(p))
 
-    def pulled_jvp(dxs, _, value, a, y, g):
-        _, da, _, dg = dxs
-        by_a = None if da is None else moved(a, y, g, da, dg is None)[0]
-        return added(by_a, None if dg is None else together(a, y, dg))
-
     def values_vjp(bar, _, value, a, y):
         row = cast_to(reshaped(bar, (*bar.shape[:-1], 1, bar.shape[-1])), a.dtype)
         return (None, record(pulled, (together(a, y, row), a, y, row)), None)
 
-    def values_jvp(dxs, values, _, a, y):
-        return reshaped(real_part(diagonal_row(inside(a, y, dxs[1]))), values.shape)
-
-    pulled = with_rule(pulled_name, pulled_vjp, pulled_jvp)
-    return pulled, with_rule(values_name, values_vjp, values_jvp)
-
-
-def identity(x: Tensor) -> Tensor:
-    """The identity of as many columns."""
-    return eye(x.shape[-1], dtype=x.dtype)
+    pulled = with_rule(pulled_name, pulled_vjp)
+    return pulled, with_rule(values_name, values_vjp)
 
 
 def column(row: Tensor) -> Tensor:
@@ -179,18 +160,13 @@ class Gaps:
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
         over = divide(self._scale, where(is_none, 1.0, by))
-        return mul0(x, cast_to(where(is_none, 0.0 if is_known else nan_of(by.dtype), over), x.dtype))
-
-
-def nan_of(dtype: np.dtype) -> Tensor:
-    """nan as part of the graph."""
-    return constant(np.nan, dtype_name(dtype))
+        return mul0(x, cast_to(where(is_none, 0.0 if is_known else number_of(np.nan, by.dtype), over), x.dtype))
 
 
 def unknown(x: Tensor, condition: Tensor) -> Tensor:
     """Nan where a condition holds and x is not 0, else 0."""
     real = real_part(x).dtype
-    return mul0(x, cast_to(where(condition, nan_of(real), zero_of(real)), x.dtype))
+    return mul0(x, cast_to(where(condition, number_of(np.nan, real), zero_of(real)), x.dtype))
 
 
 def of_columns(x: Tensor) -> Tensor:
@@ -282,18 +258,12 @@ def _jvp(dxs, y, a):
 
 def _moved(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
     """The change of v diag(g) vᴴ with a, and vᴴ change v."""
-    (w, v), inside = _apart(y), _inside(a, y, change)
+    w, v = _apart(y)
+    inside = matmul(matmul(adjoint(v), change), v)
     return matmul(matmul(v, moved_by_eigenvalues(Gaps(w), g, inside, is_fixed)), adjoint(v)), inside
 
 
-def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
-    v = _apart(y)[1]
-    return matmul(matmul(adjoint(v), change), v)
-
-
-_pulled, _values = of_values(
-    "eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _inside, _moved
-)
+_pulled, _values = of_values("eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _moved)
 
 _eigh = of_matrices(
     "eigh",
@@ -312,15 +282,15 @@ class EighResult(NamedTuple):
     eigenvectors: Tensor
 
 
-def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
-    a = hermitian_part(square(name, a, "fc"))
+def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]:
+    a = hermitian_part(square(name, a, "fc") if UPLO is None else _triangle(name, a, UPLO))
     y = record(_eigh, (a,))
     w, v = _apart(y)
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
 @public()
-def eigh(a) -> EighResult:
+def eigh(a, UPLO: str | None = None) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
     a: T[..., n, n]  →  (eigenvalues: f[..., n], eigenvectors: T[..., n, n])     integers and bool give float64
@@ -336,11 +306,11 @@ def eigh(a) -> EighResult:
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
     """
-    return EighResult(*_decomposed("eigh", a))
+    return EighResult(*_decomposed("eigh", a, UPLO))
 
 
 @public()
-def eigvalsh(a):
+def eigvalsh(a, UPLO: str | None = None):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
     As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
@@ -353,7 +323,7 @@ def eigvalsh(a):
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]
     """
-    return _decomposed("eigvalsh", a)[0]
+    return _decomposed("eigvalsh", a, UPLO)[0]
 
 
 def _triangle(name: str, a: object, UPLO: str) -> Tensor:
@@ -363,13 +333,3 @@ def _triangle(name: str, a: object, UPLO: str) -> Tensor:
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
     return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))
-
-
-@further(eigh)
-def _eigh_of_triangle(a, UPLO="L"):
-    return eigh(_triangle("eigh", a, UPLO))
-
-
-@further(eigvalsh)
-def _eigvalsh_of_triangle(a, UPLO="L"):
-    return eigvalsh(_triangle("eigvalsh", a, UPLO))

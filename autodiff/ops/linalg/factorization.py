@@ -21,17 +21,26 @@ from codegen.lowering import Call, Decompose, Dense
 from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import add, multiply, subtract
-from ..complexes import real_part
+from ..arithmetic import add, multiply, real_part, subtract
 from ..contraction import matmul
 from ..conversion import cast_to
-from ..creation import eye
 from ..diagonals import halved_lower, upper_part
+from ..forms import further
 from ..joining import joined
 from ..primitive import expect, zeros_of
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, matrices, of_finite, of_matrices, square, square_aval
+from .matrices import (
+    adjoint,
+    first_refused,
+    hermitian_part,
+    identity,
+    matrices,
+    of_finite,
+    of_matrices,
+    square,
+    square_aval,
+)
 from .solving import solved_triangular
 
 __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
@@ -55,19 +64,12 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
     return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
-def _cholesky_jvp(dxs, y, a):
-    left = solved_triangular(y, dxs[0], True)
-    both = adjoint(solved_triangular(y, adjoint(left), True))
-    return matmul(y, halved_lower(both))
-
-
-#: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
+#: Source of the rule: Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
 _cholesky = of_matrices(
     "cholesky",
     _cholesky_reference,
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
-    jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
 )
 
@@ -97,6 +99,11 @@ def cholesky(a):
     return factored(hermitian_part(square("cholesky", a, "fc")))
 
 
+@further(cholesky)
+def _cholesky_of_numpy(a, *, upper=False):
+    return adjoint(cholesky(a)) if upper else cholesky(a)
+
+
 # ---------------------------------------------------------------- columns that complete orthonormal ones
 
 
@@ -122,7 +129,6 @@ _complement = of_matrices(
     lambda q: of_finite(_complement_of_finite, q),
     infer=_complement_aval,
     vjp=_refused,
-    jvp=_refused,
     lower=Call(),
 )
 
@@ -152,21 +158,12 @@ def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
     return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
 
 
-def _diagonal(x: Tensor) -> Tensor:
-    """The diagonal of each matrix, zeros beside it."""
-    return multiply(x, eye(x.shape[-1], dtype=x.dtype))
-
-
-def _real(x: Tensor) -> Tensor:
-    """The real part, in the same dtype."""
-    return cast_to(real_part(x), x.dtype)
-
-
 def _qr_vjp(y_bar, y, a):
     (q_bar, r_bar), (q, r) = _apart(y_bar), _apart(y)
     inside = subtract(matmul(r_bar, adjoint(r)), matmul(adjoint(q), q_bar))
     above = upper_part(inside, 1)
-    symmetric = add(add(above, adjoint(above)), _real(_diagonal(inside)))
+    diagonal = multiply(cast_to(real_part(inside), a.dtype), identity(inside))
+    symmetric = add(add(above, adjoint(above)), diagonal)
     moved = add(q_bar, matmul(q, symmetric))
     return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
 

@@ -18,14 +18,15 @@ from codegen.ir import Aval
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arguments import common
+from ..arithmetic import conjugated
 from ..batching import along
-from ..complexes import conjugated
+from ..creation import eye
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
-from ..shaping import reshaped, transposed
+from ..shaping import flipped_axes, reshaped
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "of_finite", "of_matrices", "right_side",
-    "square", "square_aval", "substituted", "symmetric_part",
+    "adjoint", "columns_of", "first_refused", "given_hermitian", "hermitian_part", "identities", "identity", "matrices",
+    "of_finite", "of_matrices", "right_side", "square", "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
 
 
@@ -58,9 +59,14 @@ def square(name: str, a: Any, accepts: str = "f") -> Tensor:
     return a
 
 
-def flipped_axes(x: Tensor) -> Tensor:
-    """Each matrix transposed."""
-    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+def identity(x: Tensor) -> Tensor:
+    """The identity of as many columns."""
+    return eye(x.shape[-1], dtype=x.dtype)
+
+
+def identities(a: Tensor) -> Tensor:
+    """The identity for each of some square matrices."""
+    return spread_to(identity(a), a.shape)
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -78,6 +84,11 @@ def hermitian_part(x: Tensor) -> Tensor:
     return (x + adjoint(x)) * 0.5
 
 
+def given_hermitian(name: str, a: Any, is_hermitian: bool) -> Any:
+    """Matrices that are Hermitian, as somebody says: then so is the gradient."""
+    return hermitian_part(square(name, a, "fc")) if is_hermitian else a
+
+
 def right_side(
     name: str, a: Any, b: Any, accepts: str = "f"
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
@@ -87,17 +98,23 @@ def right_side(
     """
     a, b = common(name, (("a", a), ("b", b)), accepts)
     square_aval(name, a.aval)
-    is_vector = b.ndim == 1
-    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-1]:
-        raise ShapeError(located(
-            f"{name}: {a.aval} and {b.aval} have no common size",
-            f"the right-hand side has as many rows as the matrix: {a.shape[-1]}",
-        ))
-    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
+    columns, restored = columns_of(name, a, b)
     batch = broadcast_avals(name, (a.aval.with_shape(a.shape[:-2]), columns.aval.with_shape(columns.shape[:-2])))
     a = spread_to(a, (*batch, *a.shape[-2:]))
     columns = spread_to(columns, (*batch, *columns.shape[-2:]))
-    return a, columns, lambda y: reshaped(y, y.shape[:-1]) if is_vector else y
+    return a, columns, restored
+
+
+def columns_of(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """A right-hand side of matrices a as columns, and what undoes the change of its shape: a vector is one column."""
+    is_vector = b.ndim == 1
+    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
+        raise ShapeError(located(
+            f"{name}: {a.aval} and {b.aval} have no common size",
+            f"the right-hand side has as many rows as the matrix: {a.shape[-2]}",
+        ))
+    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
+    return columns, lambda y: reshaped(y, y.shape[:-1]) if is_vector else y
 
 
 def first_refused(name: str, a: np.ndarray, run: Callable[[np.ndarray], Any], what: str, mend: str) -> LinAlgError:

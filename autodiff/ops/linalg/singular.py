@@ -20,19 +20,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
-from ...tape import constant, record
+from ...errors import located
+from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
-from ..arithmetic import add, divide, mul0, multiply, negative, subtract
-from ..complexes import conjugated, real_part
+from ..arithmetic import add, conjugated, divide, mul0, multiply, negative, real_part, subtract
 from ..conditions import equal, logical_and, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import added, expect, spread_to, zero_of
+from ..primitive import added, expect, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -41,9 +41,7 @@ from .eigen import (
     Gaps,
     diagonal_of,
     diagonal_row,
-    identity,
     moved_by_singular_values,
-    nan_of,
     of_all,
     of_columns,
     of_values,
@@ -52,7 +50,7 @@ from .eigen import (
     with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, matrices, of_finite, of_matrices
+from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices
 
 __all__ = [
     "SVDResult", "pinv", "spectral_norm", "svd", "svdvals", "tolerance",
@@ -141,18 +139,12 @@ def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bo
     return found, p
 
 
-def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
-    """uᴴ change v."""
-    u, _, v = apart(y, a.shape[-2])
-    return matmul(matmul(adjoint(u), change), v)
-
-
 def _together(a: Tensor, y: Tensor, row: Tensor) -> Tensor:
     u, _, v = apart(y, a.shape[-2])
     return scaled_by(u, row, v)
 
 
-_pulled, _values = of_values("svd_pulled", "singular_values", _together, _inside, moved_gradient)
+_pulled, _values = of_values("svd_pulled", "singular_values", _together, moved_gradient)
 
 
 _svd = of_matrices(
@@ -187,7 +179,7 @@ def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @public()
-def svd(a, full_matrices=True, compute_uv=True):
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """Singular values, in falling order, and orthonormal singular vectors: (U * S) @ Vh = a.
 
     a: T[..., m, n]  →  (U: T[..., m, k], S: f[..., k], Vh: T[..., k, n])     k = min(m, n); integers give float64
@@ -205,7 +197,7 @@ def svd(a, full_matrices=True, compute_uv=True):
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
     """
-    u, s, v = _decomposed("svd", a)
+    u, s, v = _decomposed("svd", given_hermitian("svd", a, hermitian))
     if not compute_uv:
         return s
     if full_matrices:
@@ -264,7 +256,7 @@ def tolerance(a: Tensor, given: float | None) -> float:
 
 
 @public(records=_pinv)
-def pinv(a, rcond=None):
+def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 
     rcond   singular values below so many times the largest one count as zero; None: max(m, n) times the rounding of a
@@ -277,8 +269,10 @@ def pinv(a, rcond=None):
     >>> ad.linalg.pinv([[2.0], [0.0]])
     f64[1,2] [[0.5 0. ]]
     """
-    a = matrices("pinv", a)
-    return record(_pinv, (a,), (tolerance(a, rcond),))
+    if rcond is not None and rtol is not None:
+        raise ValueError(located("pinv: rcond and rtol are two names of one thing; give one"))
+    a = matrices("pinv", given_hermitian("pinv", a, hermitian))
+    return record(_pinv, (a,), (tolerance(a, rcond if rtol is None else rtol),))
 
 
 # ---------------------------------------------------------------- norms that are sums of singular values
@@ -298,7 +292,7 @@ def _number(x: Tensor, a: Tensor) -> Tensor:
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
     """The slopes, nan at kinks."""
     is_kink = logical_and(Gaps(s).tiny, not_equal(real_part(slopes), zero_of(real_part(slopes).dtype)))
-    return where(is_kink, nan_of(s.dtype), slopes)
+    return where(is_kink, number_of(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
@@ -334,7 +328,7 @@ def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
 
 
 def _norm_jvp(dxs, _, value, a, y, shares, slopes):
-    one = spread_to(constant(1.0, dtype_name(value.dtype)), value.shape)
+    one = spread_to(number_of(1.0, value.dtype), value.shape)
     products = multiply(conjugated(_gradient(one, a, y, shares, slopes)), dxs[1])
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
@@ -350,12 +344,12 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     row = real_part(s)
     if ord == "nuc":
         value = summed(row, (row.ndim - 2, row.ndim - 1))
-        shares = slopes = spread_to(constant(1.0, dtype_name(s.dtype)), s.shape)
+        shares = slopes = spread_to(number_of(1.0, s.dtype), s.shape)
     else:
         at = 0 if ord == 2 else row.shape[-1] - 1
         value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
         equals = part(add(cast_to(Gaps(s).near, row.dtype), identity(row)), row.ndim - 2, at, at + 1)
         count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
         shares = cast_to(divide(equals, count), s.dtype)
-        slopes = where(equal(multiply(shares, shares), shares), shares, nan_of(s.dtype))
+        slopes = where(equal(multiply(shares, shares), shares), shares, number_of(np.nan, s.dtype))
     return record(_norm, (value, a, y, shares, slopes))

@@ -21,12 +21,11 @@ from ...tensor import Tensor
 from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
-from ..creation import eye
 from ..diagonals import lower_part, upper_part
-from ..primitive import OwnPrimitive, added, expect, primitive, spread_to
+from ..primitive import OwnPrimitive, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, first_refused, of_matrices, right_side, square, square_aval, substituted
+from .matrices import adjoint, first_refused, identities, of_matrices, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -56,12 +55,6 @@ def _solution(
         b_bar = again(a, *factors, x_bar, True, **given)
         return (lambda: counts(negative(matmul(b_bar, adjoint(x))), **given), *[None for _ in factors], b_bar)
 
-    def jvp(dxs, x, a, *rest, **given):
-        da, db, factors = dxs[0], dxs[-1], rest[:-1]
-        moved = None if da is None else negative(matmul(counts(da, **given), x))
-        side = added(db, moved)
-        return None if side is None else again(a, *factors, side, False, **given)
-
     def infer(a: Aval, *rest: Aval, **_: Any) -> Aval:
         square_aval(name, a)
         expect(name, (a, rest[-1]), "fc")
@@ -69,9 +62,7 @@ def _solution(
             raise ShapeError(located(f"{name}: {rest[-1]} is no right-hand side of {a}"))
         return rest[-1]
 
-    return of_matrices(
-        name, reference, infer=infer, vjp=vjp, jvp=jvp, params=params, lower=Dense(lower), batch=_batch
-    )
+    return of_matrices(name, reference, infer=infer, vjp=vjp, params=params, lower=Dense(lower), batch=_batch)
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -221,8 +212,7 @@ def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
     """The inverse of matrices, by their factorisation where it is known; nan for singular ones."""
     if factors is None:
         return record(_inv, (a,), (False,))
-    identity = spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
-    return record(_solve_lu, (a, factors, identity), (False, False))
+    return record(_solve_lu, (a, factors, identities(a)), (False, False))
 
 
 # ---------------------------------------------------------------- triangular matrices
@@ -312,7 +302,6 @@ _inv = of_matrices(
     _inv_reference,
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
-    jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
 )
 
