@@ -37,15 +37,12 @@ from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
 __all__ = [
-    "EXPECTED", "ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "public",
+    "EXPECTED", "ITEMS", "LIMIT", "Bounds", "Template", "drop", "empty", "public",
     "remembered",
 ]  # fmt: skip
 
 #: Templates kept per function.
 LIMIT = 1024
-
-#: The native recorder while it is in front of Python (`ops.recorder`).
-NATIVE: list[Any] = []
 
 _new = object.__new__
 
@@ -76,14 +73,13 @@ class Template:
     holders   called when one of the choices changes
     """
 
-    __slots__ = ("_put", "bounds", "choices", "holders", "steps")
+    __slots__ = ("bounds", "choices", "holders", "steps")
 
     def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
         self.steps = steps
         self.choices = choices
         self.bounds: Bounds | None = None
         self.holders: list[Callable[[], None]] = []
-        self._put: Any = None
 
     @classmethod
     def of(
@@ -145,11 +141,6 @@ class Template:
         if self.bounds is not None:
             for operand, extent in self.bounds.pairs:
                 self.bounds.check(tensors[operand], extent=extent)
-        if self._put is None and NATIVE:
-            program = self.program(len(tensors) + len(numbers), number_kind)
-            self._put = program is not None and NATIVE[-1].putter(program)
-        if self._put and NATIVE:
-            return self._put(now, *tensors, *numbers)
         nodes = [t.node for t in tensors]
         nodes += [data_node(number_kind, n) for n in numbers] if number_kind is not None else []
         return self.record(nodes, now.body != 0 and is_masked(tensors))

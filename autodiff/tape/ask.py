@@ -31,7 +31,7 @@ from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import Answer, size_of
-from .walk import Said, needed, said, still_true, structure, value_inputs
+from .walk import needed, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "exact_key", "live_small", "stored_along", "value_of"]
 
@@ -121,8 +121,7 @@ def _planned(
     del found  # what is held counts as something that may be asked for
     family = described(ask, live, tracks)
     family = family and family.without_nodes()
-    told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
-    key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
+    key, roots, number, order, parts = exact_key(ask, live, tracks)
     plan: Plan | None = plans.get(key)
     size = size_of(key, family, order) if plan is None else None
     if size is not None:
@@ -154,15 +153,9 @@ def exact_key(
     roots = [*ask.results, *live]
     order = needed(roots)
     along = stored_along(order, roots, tracks)
-    return _key_of(ask, live, Said(*structure(order, roots), [*roots, *along]))
-
-
-def _key_of(ask: Ask, live: Sequence[Node], told: Said) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
-    """The key of a recording that was described."""
-    parts, number, order, kept = told
-    roots = list(dict.fromkeys([*ask.results, *live, *kept]))
-    key = ("value", tuple(parts), tuple(sorted([number[r] for r in roots])))
-    return key, roots, number, order, parts
+    parts, number, order = structure(order, roots)
+    kept = list(dict.fromkeys([*roots, *along]))
+    return ("value", tuple(parts), tuple(sorted([number[r] for r in kept]))), kept, number, order, parts
 
 
 EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]

@@ -31,8 +31,9 @@ from .machine import asks
 from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "pending_size", "reached",
-    "recorded_since", "said", "still_true", "structure", "uncommon", "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed",
+    "pending_size", "reached", "recorded_since",
+    "still_true", "structure", "uncommon", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -188,30 +189,6 @@ class Said(NamedTuple):
     number: dict[Node, int]
     order: list[Node]
     kept: list[Node]
-
-
-def said(
-    purpose: int, results: tuple[Node, ...], seeds: tuple[Node | None, ...], also: Sequence[Node],
-    targets: tuple[Node, ...], tracks: bool, past: Sequence[Node],
-) -> Said | None:  # fmt: skip
-    """`structure` of an ask (`known.Ask`), by machine code; None where Python has to say it.
-
-    also    what is computed in the same run;  past: the history, which the caller holds in one list
-    """
-    native = asks()
-    found = None
-    if native is not None:
-        found = native.exact_of(purpose, results, seeds, tuple(also), targets, tracks, int(bool(past)))
-    if found is None:
-        return None
-    order, parts, states = found
-    number = {n: i for i, n in enumerate(order)}
-    inside = frozenset(past)  # made here: what is held beside that list counts as something that may be asked for
-    leaves: dict[Leaf, int] = {}
-    for i, part in enumerate(parts):
-        if part is None:
-            parts[i] = _part(order[i], number, inside, leaves)
-    return Said(parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 
 def is_given(node: Node) -> bool:

@@ -190,8 +190,7 @@ def _planned_exactly(
 
     found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
     """
-    exact = None if found is None else Exactly.natively(what)
-    key, _, number, order, kept, ranks, places, groups = exact or Exactly.of(what)
+    key, _, number, order, kept, ranks, places, groups = Exactly.of(what)
     named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
     make = partial(_make, key, what.past, what.seeds, groups, places, kept, number, order, found, named)
     size, plan = None, None if why else _known(key)

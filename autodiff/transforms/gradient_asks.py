@@ -2,7 +2,7 @@
 
     again(ask, ...)    gradients of a recording that is known: asked for before in the same way, by its plan
     Gradients          what `solve` is asked for: seeds, groups, and the nodes that they name
-    Exactly.of         its key, which Python makes;  Exactly.natively: the same by machine code
+    Exactly.of         its key
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
 from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import Plan, data
 from ..tape.record import Recording, state
-from ..tape.walk import Said, history, needed, said, structure
+from ..tape.walk import Said, history, needed, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group
@@ -159,16 +159,6 @@ class Exactly(NamedTuple):
         kept = [n for n in roots if n.value is None and n not in read] + along
         described = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
         return cls.told(what, Said(*described, kept))
-
-    @classmethod
-    def natively(cls, what: Gradients) -> Exactly | None:
-        """The key by machine code; None where Python has to say it."""
-        ask = what.ask
-        if ask is None:
-            return None
-        also = (*ask.also, *what.live)
-        found = said(ask.purpose, ask.results, ask.seeds, also, ask.targets, what.retain, what.past)
-        return None if found is None else cls.told(what, found)
 
     @classmethod
     def told(cls, what: Gradients, told: Said) -> Exactly:

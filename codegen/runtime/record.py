@@ -26,17 +26,14 @@ from . import (
     recorder_life,
     recorder_nodes,
     recorder_operands,
-    recorder_put,
     recorder_reads,
     recorder_subscripts,
     recorder_updates,
-    recording_answer,
     recording_interpret,
 )
-from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
 from .record_layout import SET_HANDLER, VIEW, RecordLayout, is_as_known
-from .record_table import RecordedProgram, RecordTable
+from .record_table import RecordTable
 from .recorder_sites import (
     ASSIGN,
     BINARY,
@@ -66,8 +63,8 @@ _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_arrays.loan_ended,
+    recorder_arrays.lent_view,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -99,7 +96,7 @@ class Recorder:
 
     def _take_over(self) -> None:
         """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
-        node, rich, handle = self._layout.node, self._layout.rich, self._layout.handle
+        node, rich, handle = [self._layout.classes[name] for name in ("plain", "rich", "handle")]
         lives = [life_of(cls) for cls in (node, rich, handle)]
         assert None not in lives  # `is_as_known` has looked
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
@@ -175,14 +172,9 @@ class Recorder:
         """
         self._site(DETACH, *detach)
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
-        made = {
-            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
-        }
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "detach")}
+        made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "detach")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
-        made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
-        made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
-        made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
@@ -200,20 +192,14 @@ class Recorder:
         made.owned = (words, table, slow, unknown)
         return made
 
-    def putter(self, program: RecordedProgram) -> Callable[..., Any]:
-        """put(recording, *operands): the handle on what the program puts down for these."""
-        definition = method_definition("put_program", self._code.address("put_program"))
-        own = Self(struct.pack("P", program.address))
-        own.owned = (program, definition)
-        return new_builtin(ctypes.addressof(definition), own, None)
-
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
         return self._library.copy_leaf, self._library.learn_leaf
 
     def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
         """hold(array, kind, recording), give_back(loans), keep(view), how lenders are called (`recorder_arrays`)."""
-        call = wrapper(self._layout.lender, vars(type)["__call__"], "__call__", self._code.address("loan_ended"))
+        lender, ended = self._layout.classes["lender"], self._code.address("loan_ended")
+        call = wrapper(lender, vars(type)["__call__"], "__call__", ended)
         return self._library.hold, self._library.give_back, self._library.keep, call
 
 
@@ -223,7 +209,7 @@ _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_
 
 
 #: A function of the module, by which it is known.
-_NAME = "answer_value"
+_NAME = "recorder_here"
 
 
 def _made() -> engine.MachineCode | None:

@@ -2,7 +2,6 @@
 
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
-    put_program      the same, called from Python: for a body that knows its program
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -12,13 +11,12 @@
 from __future__ import annotations
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, u64, unlikely
-from .object_heads import RawArray, RawSelf, class_of
+from .object_heads import RawArray, class_of
 from .record_table import (
     FIRST_BOUND,
     FIRST_STATIC,
     KEYED,
     MOST_BOUNDS,
-    MOST_NODES,
     MOST_OPERANDS,
     MOST_STATICS,
     N_BOUNDS,
@@ -26,14 +24,13 @@ from .record_table import (
     PROGRAM_WORDS,
 )
 from .recorder_life import new_handle
-from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_step, node_of, number_of, step_behind
+from .recorder_nodes import NodeWords, inputs_of, new_step, node_of, number_of, step_behind
 from .recorder_operands import are_places, array_node, is_masked, number_node
 from .recording_objects import append, call, dec, inc, let_go, list_item, list_size, referent
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
-    "LOOKED_BACK", "ProgramWords", "call_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
-    "set_slice",
+    "LOOKED_BACK", "ProgramWords", "call_with_two", "hold_operands", "new_reference", "note", "put_down", "set_slice",
 ]  # fmt: skip
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
@@ -258,19 +255,3 @@ def put_down(
     let_go(ptr[ptr](nodes), held)
     dec(owner)
     return y
-
-
-@native
-def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
-    """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
-    nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[RawSelf](own).payload)
-    if count - 1 != program.operands:
-        bad_argument()
-        return None
-    xs = arguments + 1
-    for i in range(count - 1):
-        nodes[i] = node_of(xs[i])
-        inc(ptr(nodes[i]))
-    inc(own)
-    return ptr(put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1))

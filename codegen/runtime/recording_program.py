@@ -41,13 +41,7 @@ from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put_down"]
-
-#: The words of `StepsBlock`.
-STEPS_WORDS = (
-    "given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "word", "outs", "out_table",
-    "reads", "read_table", "stamp", "own",
-)  # fmt: skip
+__all__ = ["StepsBlock", "digest_of", "placed", "put_down"]
 
 
 class StepsBlock(Struct):

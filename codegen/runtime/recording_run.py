@@ -67,13 +67,7 @@ from .recording_structs import (
     tape,
 )
 
-__all__ = ["ANSWER_WORDS", "AnswerBlock", "count_up", "give_up", "run", "settle"]
-
-#: The words of an answer (`AnswerBlock`).
-ANSWER_WORDS = (
-    "valid", "executable", "arguments", "argument_table", "stored", "stored_table", "groups", "group_table", "past",
-    "past_table", "is_whole", "own",
-)  # fmt: skip
+__all__ = ["AnswerBlock", "count_up", "give_up", "run", "settle"]
 
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4

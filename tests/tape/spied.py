@@ -101,7 +101,7 @@ def try_at_the_first_time(monkeypatch):
 
 
 def tell_of_exact_keys(monkeypatch, tell):
-    """Call `tell()` for each exact key that is made of a recording, by machine code or in Python."""
-    key_of, told = ask._key_of, Exactly.told
-    monkeypatch.setattr(ask, "_key_of", lambda *given: (tell(), key_of(*given))[1])
+    """Call `tell()` for each exact key that is made of a recording."""
+    exact_key, told = ask.exact_key, Exactly.told
+    monkeypatch.setattr(ask, "exact_key", lambda *given: (tell(), exact_key(*given))[1])
     monkeypatch.setattr(Exactly, "told", staticmethod(lambda *given: (tell(), told(*given))[1]))

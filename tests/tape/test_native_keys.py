@@ -14,14 +14,14 @@ import pytest
 import autodiff as ad
 from autodiff.tape import known, machine
 from autodiff.tape import program as tape_program
-from autodiff.tape.ask import _key_of, exact_key
+from autodiff.tape.ask import exact_key
 from autodiff.tape.families import described, without_numbers
 from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask
 from autodiff.tape.plan import source
 from autodiff.tape.program import placed
 from autodiff.tape.record import state
 from autodiff.tape.sizes import _is_plain
-from autodiff.tape.walk import history, needed, said
+from autodiff.tape.walk import history, needed
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.between import _versions
@@ -274,29 +274,3 @@ def test_a_key_holds_what_its_digest_was_made_of(native):
     del drawn
     gc.collect()
     assert kinds and all(told() is not None for told in kinds) and key
-
-
-def said_by_machine(program, purpose, tracks):
-    """The exact key of an ask by machine code, and by Python."""
-    root = program.result.node
-    live = live_beside(root)
-    if purpose == "value":
-        ask = Ask(VALUE, (root,))
-        there = exact_key(ask, live, tracks)[0]
-        told = said(VALUE, ask.results, (), live, (), tracks, ())
-        return told and _key_of(ask, live, told)[0], there
-    _, what = gradients_of(program, purpose, tracks, live)
-    there = Exactly.of(what).key
-    exact = Exactly.natively(what)
-    return exact and exact.key, there
-
-
-def test_exact_keys_by_machine_code_are_those_of_python(native):
-    made = 0
-    for seed in range(200):
-        program = Program(seed, MISSES[seed % len(MISSES)])
-        for purpose in ("value", "backward", "tensors", "nodes"):
-            here, there = said_by_machine(program, purpose, seed % 3 == 0)
-            assert here is None or here == there, (seed, purpose)
-            made += here is not None
-    assert made > 600
