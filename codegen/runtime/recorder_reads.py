@@ -17,10 +17,9 @@ from .recorder_arrays import new_view, set_writeable
 from .recorder_here import recording_here, recording_now
 from .recorder_life import new_handle
 from .recorder_nodes import bad_argument, is_captured, kind_of, node_of
-from .recorder_operands import ask_python
 from .recorder_sites import DETACH, answer_of, sites
 from .recorder_tables import is_miss, recorded
-from .recording_objects import call, dec, inc, list_size, tuple_size
+from .recording_objects import call, call_one, dec, inc, list_size, tuple_size
 from .recording_run import count_up
 from .recording_structs import ASKED, LOOKED, RawHandle, RawNode, drop_inputs, tape
 
@@ -39,8 +38,8 @@ MOST_ARGUMENTS = 7
 def value_here(x: ptr) -> ptr:
     """The array of a value that is there and does not track, borrowed: an ask, which is counted.
 
-    Null with an exception; PYTHON for any other value.  Python is to see who asks for one that tracks: it warns where it
-    is being differentiated, and a custom forward is told what it looks at.  Python gives back what was lent, too.
+    Null with an exception; PYTHON for any other value.  Python is to see who asks for one that tracks: it warns where
+    that is being differentiated, and a custom forward is told what it looks at.  Python gives back what was lent, too.
     """
     now = recording_here()
     n = node_of(x)
@@ -72,7 +71,7 @@ def view_here(x: ptr) -> ptr:
 @native
 def read_numpy(x: ptr, unused: ptr) -> ptr:
     found = view_here(x)
-    return ask_python(tape.python_numpy, x) if found is ptr(PYTHON) else found
+    return call_one(tape.python_numpy, x) if found is ptr(PYTHON) else found
 
 
 @native

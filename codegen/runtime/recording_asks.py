@@ -2,13 +2,13 @@
 
     asks = Asks(layout, code)
     asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
-    asks.history_of(...), asks.uncommon_of(...), asks.largest_of(...)      see `recording_walk`
+    asks.history_of(...)                  see `recording_walk`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
-    asks.begin_back(...), asks.go_back(...)       see `recording_reverse`
+    asks.note_open(...), asks.go_back(...)        see `recording_reverse`
     asks.pulled(...), asks.pushed(...)    see `recording_gradients`
-    asks.begin_forth(...), asks.go_forth(...)     see `recording_rules`
+    asks.begin_pass(...), asks.go_forth(...)      see `recording_rules`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
     asks.steps(...)                       nodes to put down, the program of a rule say
     asks.rules(...)                       the rules of a kind
@@ -53,14 +53,13 @@ __all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps"
 
 ASKS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_walk.uncommon_of, recording_walk.largest_of,
-    recording_families.family_of,
+    recording_walk.history_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
-    recording_reverse.begin_back, recording_reverse.go_back,
+    recording_reverse.note_open, recording_reverse.go_back,
     recording_gradients.pulled, recording_gradients.pushed,
-    recording_rules.begin_forth, recording_rules.go_forth,
+    recording_rules.begin_pass, recording_rules.go_forth,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.

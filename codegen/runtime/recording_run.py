@@ -23,8 +23,8 @@ from .recording_objects import (
     FEW,
     append,
     bytes_at,
-    call,
     call_method,
+    call_two,
     clear_error,
     dec,
     exchange,
@@ -246,10 +246,7 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
     """Python's answer about calls: the inputs that are computed from their numbers, None if their keys are others."""
     if nodes is None:
         return None
-    arguments = local(ptr, 2)
-    arguments[0] = a.own
-    arguments[1] = nodes
-    return call(tape.told, arguments, 2, None)
+    return call_two(tape.told, a.own, nodes)
 
 
 @native(inline=False)
