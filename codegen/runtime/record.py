@@ -37,7 +37,7 @@ from .record_table import RecordTable
 from .recorder_sites import (
     ASSIGN,
     BINARY,
-    CALLS,
+    CALLED,
     COMPARISONS,
     DETACH,
     FIRST_IN_PLACE,
@@ -70,11 +70,10 @@ _EXPORTS = (
 
 #: The sites of each sort: the first one, and how many there are.  Some sorts have one function for all.
 _SITES = {
-    "binary": (0, BINARY), "unary": (BINARY, UNARY), "call": (BINARY + UNARY, CALLS),
-    "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6), "power": (POWER, 1), "subscript": (SUBSCRIPT, 1),
-    "assign": (ASSIGN, 1),
+    "binary": (0, BINARY), "unary": (BINARY, UNARY), "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6),
+    "power": (POWER, 1), "subscript": (SUBSCRIPT, 1), "assign": (ASSIGN, 1), "called": (CALLED, 1),
 }  # fmt: skip
-_ALONE = ("compare", "power", "subscript", "assign")
+_ALONE = ("compare", "power", "subscript", "assign", "called")
 
 
 class Recorder:
@@ -163,7 +162,7 @@ class Recorder:
 
     def call(self, slow: Callable) -> int:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
-        return self.site("call", None, slow, slow)
+        return self.site("called", None, slow, slow)
 
     def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
