@@ -352,7 +352,11 @@ def uninstall() -> None:
 
 
 def _set_up() -> Any:
-    python = vars(Tensor)
+    python, grad = vars(Tensor), vars(Tensor)["grad"]
+
+    def set_grad(t: Tensor, *value: Any) -> None:
+        grad.__set__(t, *value) if value else grad.__delete__(t)
+
     classes = {
         "plain": Node, "rich": RichNode, "handle": Tensor, "kind": Kind, "out": Out, "leaf": Leaf, "plan": Plan,
         "recording": Recording, "mode": Mode, "function": Function, "lender": Lender,
@@ -363,6 +367,7 @@ def _set_up() -> Any:
         "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
         "aliases": tuple(ALIASES), "told": told, "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "few": FEW, "lent": LENT, "prune": prune, "python_numpy": python["numpy"], "python_array": python["__array__"],
+        "python_get_grad": grad.__get__, "python_set_grad": set_grad,
     }  # fmt: skip
     return native.set_up(native.RecordLayout(classes, objects))
 

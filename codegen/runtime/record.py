@@ -171,9 +171,10 @@ class Recorder:
         """
         self._site(DETACH, *detach)
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "detach")}
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "detach", "grad")}
         made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "detach")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
+        made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:

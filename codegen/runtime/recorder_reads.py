@@ -2,6 +2,7 @@
 
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_detach               a handle without history, computed if x is           METH_NOARGS
+    get_grad, set_grad        of a leaf, or of what retains its gradient; setting None
 
 Whatever is otherwise (a pending value, an error, a trace) is left to what Python has for it.
 """
@@ -11,7 +12,7 @@ Whatever is otherwise (a pending value, an error, a trace) is left to what Pytho
 
 from __future__ import annotations
 
-from ..native import i64, local, native, ptr, u64, void
+from ..native import i32, i64, local, native, ptr, u64, void
 from .object_heads import RawArray, class_of
 from .recorder_arrays import new_view, set_writeable
 from .recorder_here import recording_here, recording_now
@@ -19,9 +20,9 @@ from .recorder_life import new_handle
 from .recorder_nodes import bad_argument, is_captured, kind_of, node_of
 from .recorder_sites import DETACH, answer_of, sites
 from .recorder_tables import is_miss, recorded
-from .recording_objects import call, call_one, dec, inc, list_size, tuple_size
+from .recording_objects import call, call_one, dec, exchange, inc, list_size, tuple_size
 from .recording_run import count_up
-from .recording_structs import ASKED, LOOKED, RawHandle, RawNode, drop_inputs, tape
+from .recording_structs import ASKED, LOOKED, RawHandle, RawLeaf, RawNode, RawRich, drop_inputs, tape, word_of
 
 __all__ = ["READS"]
 
@@ -29,6 +30,7 @@ __all__ = ["READS"]
 PYTHON = 1
 #: Arguments of `__array__` that are passed on.
 MOST_ARGUMENTS = 7
+GRAD = word_of(RawLeaf, "grad")
 
 
 # ------------------------------------------------------------------ values
@@ -147,4 +149,48 @@ def read_detach(x: ptr, unused: ptr) -> ptr:
     return answer_of(found, site, argument, 1, None)
 
 
-READS = [read_numpy, read_array, read_detach]
+# ------------------------------------------------------------------ gradients
+
+
+@native
+def leaf_of(x: ptr) -> ptr[RawLeaf]:
+    """The leaf of a handle, or what retains its gradient; null for none."""
+    n = node_of(x)
+    if n is None or n.type is not tape.rich_type:
+        return None
+    leaf = ptr(ptr[RawRich](n).leaf)
+    if leaf is tape.none:
+        leaf = ptr[RawRich](n).retained
+    if leaf is None or class_of(leaf) is not tape.leaf_type:
+        return None
+    return ptr[RawLeaf](leaf)
+
+
+@native
+def get_grad(x: ptr, unused: ptr) -> ptr:
+    leaf = leaf_of(x)
+    if leaf is None or leaf.grad is None:
+        return call_one(tape.python_get_grad, x)  # of a computed tensor it warns
+    inc(ptr(leaf.grad))
+    return ptr(leaf.grad)
+
+
+@native
+def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
+    """Set `.grad`; without a value it is deleted, by Python.  -1 with an exception."""
+    if value is tape.none:
+        now = recording_here()
+        leaf = leaf_of(x)
+        if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
+            inc(value)
+            exchange(ptr[ptr](leaf) + GRAD, value)
+            return 0
+    arguments = local(ptr, 2)
+    arguments[0] = x
+    arguments[1] = value
+    answer = call(tape.python_set_grad, arguments, u64(1 + i64(value is not None)), None)
+    dec(answer)
+    return -1 if answer is None else 0
+
+
+READS = [read_numpy, read_array, read_detach, get_grad, set_grad]

@@ -264,6 +264,8 @@ class Tape(Struct):
     few: ptr
     python_numpy: ptr
     python_array: ptr
+    python_get_grad: ptr
+    python_set_grad: ptr
 
 
 tape = static(Tape)
