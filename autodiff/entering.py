@@ -112,9 +112,6 @@ class _Result:
             return True
         if cls not in (tuple, list, dict):
             return False
-        if cls is tuple and (row := self._row(structure)):
-            self.program.append(("row", row))
-            return True
         for i, child in enumerate(structure.children):
             if not self.together(child, below + i):
                 return False
@@ -124,16 +121,3 @@ class _Result:
 
     def _is_last(self, position: int) -> bool:
         return all([position != other for other, _ in self._left])
-
-    def _row(self, structure: tree.Structure) -> int:
-        """The operand of a tuple of results that follow one another and are not used again; 0 for another one."""
-        count = len(structure.children)
-        if any([child.cls is not None for child in structure.children]):
-            return 0
-        row = [position for position, _ in self._left[:count]]
-        later = {position for position, _ in self._left[count:]}
-        first = row[0] if row else None
-        if first is None or row != [*range(first, first + count)] or not later.isdisjoint(row):
-            return 0
-        del self._left[:count]
-        return count << 32 | first

@@ -355,27 +355,24 @@ def uninstall() -> None:
 
 
 def _set_up() -> Any:
-    return native.set_up(native.RecordLayout(
-        handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, mode_type=Mode,
-        function=Function,
-        counter=NUMBERS, mode=MODE,
-        note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
-        reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, plans=plans,
-        lock=commit_lock, operations=(LEAF, CONSTANT), told=told,
-        aliases=tuple(ALIASES), argument=ARGUMENT,
-        limits=(PENDING_LIMIT, SMALL_LIMIT, FEW), lender=Lender, lent=LENT, prune=prune,
-    ))  # fmt: skip
-
-
-def _reads() -> dict[str, Callable[..., Any]]:
-    """The Python functions of the reads of handles."""
     python, grad = vars(Tensor), vars(Tensor)["grad"]
 
     def set_grad(t: Tensor, *value: Any) -> None:
         grad.__set__(t, *value) if value else grad.__delete__(t)
 
-    names = {"numpy": "numpy", "array": "__array__", "item": "item", "float": "__float__", "bool": "__bool__"}
-    return {name: python[word] for name, word in names.items()} | {"get_grad": grad.__get__, "set_grad": set_grad}
+    classes = {
+        "plain": Node, "rich": RichNode, "handle": Tensor, "kind": Kind, "out": Out, "leaf": Leaf, "plan": Plan,
+        "recording": Recording, "mode": Mode, "function": Function, "lender": Lender,
+    }  # fmt: skip
+    objects = {
+        "counter": NUMBERS, "mode": MODE, "note_small": Recording.note_small, "note_updated": Recording.note_updated,
+        "look_at": look_at_size, "force": force, "start_kind": START, "counts": COUNTS, "plans": plans,
+        "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
+        "aliases": tuple(ALIASES), "told": told, "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
+        "few": FEW, "lent": LENT, "prune": prune, "python_numpy": python["numpy"], "python_array": python["__array__"],
+        "python_get_grad": grad.__get__, "python_set_grad": set_grad,
+    }  # fmt: skip
+    return native.set_up(native.RecordLayout(classes, objects))
 
 
 # ---------------------------------------------------------------- where this thread records

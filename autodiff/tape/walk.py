@@ -98,17 +98,11 @@ def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
 
 def uncommon(past: list[Node]) -> list[Node]:
     """The nodes of a history that have room for more: leaves, calls, those with hooks; and those that were released."""
-    native = machine.asks
-    if native is not None:
-        return native.uncommon_of(past)
     return [n for n in past if type(n) is not Node or n.kind.released]
 
 
 def largest(nodes: list[Node]) -> int:
     """The number of elements of the largest value of some nodes; 0 for none."""
-    native = machine.asks
-    if native is not None:
-        return native.largest_of(nodes)
     return max([n.kind.out.aval.size for n in nodes], default=0)
 
 

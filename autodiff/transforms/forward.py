@@ -74,21 +74,14 @@ class Push:
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
         asked, given = (*tangents, *results), [t.node for t in tangents.values()]
+        words, self.dots, self.flags, *places = (begun if native is None else native.begin_pass)(self.order, asked)
+        self.wires = Wires(words)
+        for at, dot in zip(places, given, strict=False):
+            if at >= 0:
+                self.dots[at] = dot
         if native is not None and programs is not None:
-            try:
-                words, self.dots, self.flags, at, *places = native.begin_forth(
-                    self.order, asked, tuple(given), programs.word | PUSH, programs.used, programs.stamp
-                )
-                self.wires = Wires(words)
-                self._go_natively(at, native, programs)
-            finally:
-                programs.note_used()
+            self._go_natively(native, programs)
         else:
-            words, self.dots, self.flags, _, *places = begun(self.order, asked)
-            self.wires = Wires(words)
-            for at, dot in zip(places, given, strict=False):
-                if at >= 0:
-                    self.dots[at] = dot
             for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
                 self._go(at, node)
         ends = zip(results, places[len(given) :], strict=True)
@@ -102,14 +95,17 @@ class Push:
         dot = self.dots[at]
         return None if dot is None else noted(dot)
 
-    def _go_natively(self, at: int, native: Any, programs: RulePrograms) -> None:
-        """Go through the node at a place, and have machine code go through those behind it that do not need Python."""
-        while at < len(self.order):
-            self._go(at, self.order[at])
-            at = native.go_forth(
-                self.order, self.dots, self.flags, self.wires.words, at + 1, programs.word | PUSH, programs.used,
-                programs.stamp,
-            )  # fmt: skip
+    def _go_natively(self, native: Any, programs: RulePrograms) -> None:
+        """Have machine code go through all nodes but those that need Python."""
+        state_of_pass = self.order, self.dots, self.flags, self.wires.words
+        rules = programs.word | PUSH, programs.used, programs.stamp
+        try:
+            at = native.go_forth(*state_of_pass, 0, *rules)
+            while at < len(self.order):
+                self._go(at, self.order[at])
+                at = native.go_forth(*state_of_pass, at + 1, *rules)
+        finally:
+            programs.note_used()
 
     def _go(self, at: int, node: Node) -> None:
         """Go through one node."""

@@ -2,7 +2,7 @@
 
     again(ask, ...)    gradients of a recording that is known: asked for before in the same way, by its plan
     Gradients          what `solve` is asked for: seeds, groups, and the nodes that they name
-    Exactly.of         its key, which Python makes;  Exactly.natively: the same by machine code
+    Exactly.of         its key
 """
 
 from __future__ import annotations

@@ -135,18 +135,19 @@ class _BackwardPass:
         self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
         ends, bars, are_masked = zip(*seeds, strict=True) if seeds else ((), (), ())
-        asked, masked = (*ends, *self.targets), bytes(are_masked)
-        if programs is not None and programs.native is not None:
-            self._go_natively(programs, asked, bars, masked)
-            return
-        words, self.bars, self.flags, _, *places = begun(self.order, asked)
+        asked = (*ends, *self.targets)
+        native = None if programs is None else programs.native
+        words, self.bars, self.flags, *places = (begun if native is None else native.begin_pass)(self.order, asked)
         self.wires, self._places = Wires(words), places[len(bars) :]
         for at in self._places:
             if at >= 0:
                 self.flags[at] = _TARGET
-        self._note_open()
-        for at, bar, is_masked in zip(places, bars, masked, strict=False):
-            self._give(at, bar, bool(is_masked))
+        self._note_open(native)
+        for at, bar, is_masked in zip(places, bars, are_masked, strict=False):
+            self._give(at, bar, is_masked)
+        if programs is not None and native is not None:
+            self._go_natively(programs)
+            return
         down = range(len(self.order) - 1, -1, -1)
         for at, _ in zip(down, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
             self._go(at)
@@ -159,30 +160,28 @@ class _BackwardPass:
             elif at >= 0 and self.flags[at] & _ZERO:
                 yield node, zeros_of(aval_of(node, self.many)).node, True
 
-    def _note_open(self) -> None:
+    def _note_open(self, native: Any) -> None:
         """Note through which nodes gradients reach targets."""
         flags = self.flags
+        if native is not None:
+            native.note_open(self.order, flags, self.wires.words)
+            return
         for at, node in enumerate(self.order):
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, programs: RulePrograms, asked: tuple, bars: tuple, masked: bytes) -> None:
+    def _go_natively(self, programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        native, used = programs.native, (programs.used, programs.stamp)
-        sums = (SUMS[MODE.get().tracks], _added, self._hooked)
+        native, state_of_pass = programs.native, (self.order, self.bars, self.flags, self.wires.words)
+        rules = (programs.word, programs.used, programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked)
         try:
-            words, self.bars, self.flags, at, *places = native.begin_back(
-                self.order, asked, bars, masked, programs.word, *used, *sums
-            )
-            self.wires, self._places = Wires(words), places[len(bars) :]
+            at = native.go_back(*state_of_pass, len(self.order) - 1, *rules)
             if at < 0:
                 return
             with Paused():  # nearly all that rules make is still in use
                 while at >= 0:
                     self._go(at)
-                    at = native.go_back(
-                        self.order, self.bars, self.flags, words, at - 1, programs.word, *used, *sums
-                    )  # fmt: skip
+                    at = native.go_back(*state_of_pass, at - 1, *rules)
         finally:
             programs.note_used()
 
@@ -335,7 +334,7 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
-    """The beginning of a pass: its wires, nothing for each node, a flag for each, 0, the places of nodes.
+    """The beginning of a pass: its wires, nothing for each node, a flag for each, the places of nodes.
 
     A place is -1 for a node that is not in the pass.  Machine code does the same (`recording_rules`).
     """
@@ -343,7 +342,7 @@ def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
     words = array("i", [*starts, *itertools.chain.from_iterable(inputs)]).tobytes()
-    return [words, [None] * len(order), bytearray(len(order)), 0, *[place.get(n, -1) for n in asked]]
+    return [words, [None] * len(order), bytearray(len(order)), *[place.get(n, -1) for n in asked]]
 
 
 class Wires:

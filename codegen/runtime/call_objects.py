@@ -119,10 +119,9 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: a tuple of results that follow one another and are not used again: the first, and how many << 32; instead of a result
-#: NumPy's own false or true (`Truth`).
-PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "row", "truth")
-END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, ROW, TRUTH = range(len(PUT_TOGETHER))
+#: instead of a result NumPy's own false or true (`Truth`).
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth")
+END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH = range(len(PUT_TOGETHER))
 
 new_dict = extern("PyDict_New", ptr)
 set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr)
@@ -238,8 +237,6 @@ def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
             parts = tuple_size(made)
             top -= parts
             made = dict_of_parts(made, stack + top, parts)
-        elif code == ROW:
-            made = row_of(objects + (operand & 0xFFFFFFFF), operand >> 32)
         else:
             truth = ptr[Truth](operand)
             held = objects[truth.number]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import dtype_name
+from ..ir import Aval, dtype_name
 from ..lazily import later
 from ..records import record
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
@@ -91,13 +91,15 @@ class EnteredCall:
             for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
         hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
-        instructions, depth = _with_truths(call, plan)
-        truths = [words([*operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
+        truths: list[Any] = []
         result: list[int] = []
-        left = iter(truths)
-        for name, operand in instructions:
-            is_object = name in ("object", "dict")
-            word = ctypes.addressof(next(left)) if name == "truth" else id(operand) if is_object else operand
+        for name, operand in call.result:
+            word = operand
+            if name in ("object", "dict"):
+                word = id(operand)
+            elif name in ("last", "result") and _is_truth(plan.outputs[operand]):
+                truths.append(words([operand, name == "last", id(np.False_), id(np.True_)]))
+                name, word = "truth", ctypes.addressof(truths[-1])
             result += (call_objects.PUT_TOGETHER.index(name), word)
         tables = [words(t) for t in (checks, call.places, hidden, [*result, 0, 0])] + truths
         addresses = [ctypes.addressof(t) for t in tables]
@@ -106,7 +108,8 @@ class EnteredCall:
             check_count=len(call.checks), checks=addresses[0],
             place_count=len(call.places), places=addresses[1],
             hidden_count=len(call.hidden), hidden=addresses[2],
-            holds=int(call.holds), is_flat=int(call.is_flat), plan=block.address, depth=depth, result=addresses[3],
+            holds=int(call.holds), is_flat=int(call.is_flat), plan=block.address,
+            depth=max(call.depth, 1), result=addresses[3],
         )  # fmt: skip
         self._block = words([values[name] for name in plan_words.ENTRY])
         self._owned = (owned, tables)
@@ -116,23 +119,10 @@ class EnteredCall:
         return ctypes.addressof(self._block)
 
 
-def _with_truths(call: CallForm, plan: LaunchPlan) -> tuple[list[tuple[str, Any]], int]:
-    """The instructions for a result, and the depth of their stack: of NumPy's bools there are two, which `if` and `is`
-    know by their identity, so one that was written to stands for one of them."""
-    is_truth = [aval.ndim == 0 and aval.dtype.kind == "b" for aval in plan.outputs]
-    found: list[tuple[str, Any]] = []
-    depth = max(call.depth, 1)
-    for name, operand in call.result:
-        if name in ("last", "result") and is_truth[operand]:
-            found.append(("truth", (operand, name == "last")))
-        elif name == "row" and any(is_truth[(first := operand & 0xFFFFFFFF) : first + (operand >> 32)]):
-            count = operand >> 32
-            found += [("truth", (j, True)) if is_truth[j] else ("last", j) for j in range(first, first + count)]
-            found.append(("tuple", count))
-            depth = max(depth, call.depth + count)
-        else:
-            found.append((name, operand))
-    return found, depth
+def _is_truth(aval: Aval) -> bool:
+    """True for a result in place of which there is NumPy's own false or true: `if` and `is` know these two by their
+    identity, so one that was written to stands for one of them."""
+    return aval.ndim == 0 and aval.dtype.kind == "b"
 
 
 def site(entries: Sequence[EnteredCall]) -> Self:

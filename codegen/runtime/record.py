@@ -30,7 +30,6 @@ from . import (
     recorder_reads,
     recorder_subscripts,
     recorder_updates,
-    recording_answer,
     recording_interpret,
 )
 from .launcher import method_definition, new_builtin
@@ -40,7 +39,7 @@ from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import (
     ASSIGN,
     BINARY,
-    CALLS,
+    CALLED,
     COMPARISONS,
     DETACH,
     FIRST_IN_PLACE,
@@ -67,17 +66,16 @@ _EXPORTS = (
     recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
+    recorder_arrays.lent_view,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
 #: The sites of each sort: the first one, and how many there are.  Some sorts have one function for all.
 _SITES = {
-    "binary": (0, BINARY), "unary": (BINARY, UNARY), "call": (BINARY + UNARY, CALLS),
-    "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6), "power": (POWER, 1), "subscript": (SUBSCRIPT, 1),
-    "assign": (ASSIGN, 1),
+    "binary": (0, BINARY), "unary": (BINARY, UNARY), "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6),
+    "power": (POWER, 1), "subscript": (SUBSCRIPT, 1), "assign": (ASSIGN, 1), "called": (CALLED, 1),
 }  # fmt: skip
-_ALONE = ("compare", "power", "subscript", "assign")
+_ALONE = ("compare", "power", "subscript", "assign", "called")
 
 
 class Recorder:
@@ -99,7 +97,7 @@ class Recorder:
 
     def _take_over(self) -> None:
         """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
-        node, rich, handle = self._layout.node, self._layout.rich, self._layout.handle
+        node, rich, handle = [self._layout.classes[name] for name in ("plain", "rich", "handle")]
         lives = [life_of(cls) for cls in (node, rich, handle)]
         assert None not in lives  # `is_as_known` has looked
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
@@ -166,7 +164,7 @@ class Recorder:
 
     def call(self, slow: Callable) -> int:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
-        return self.site("call", None, slow, slow)
+        return self.site("called", None, slow, slow)
 
     def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
@@ -175,13 +173,9 @@ class Recorder:
         """
         self._site(DETACH, *detach)
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
-        made = {
-            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
-        }
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "detach", "grad")}
+        made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "detach")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
-        made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
-        made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
@@ -213,7 +207,8 @@ class Recorder:
 
     def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
         """hold(array, kind, recording), give_back(loans), keep(view), how lenders are called (`recorder_arrays`)."""
-        call = wrapper(self._layout.lender, vars(type)["__call__"], "__call__", self._code.address("loan_ended"))
+        lender, ended = self._layout.classes["lender"], self._code.address("loan_ended")
+        call = wrapper(lender, vars(type)["__call__"], "__call__", ended)
         return self._library.hold, self._library.give_back, self._library.keep, call
 
 
@@ -223,7 +218,7 @@ _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_
 
 
 #: A function of the module, by which it is known.
-_NAME = "answer_value"
+_NAME = "recorder_here"
 
 
 def _made() -> engine.MachineCode | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,62 +25,18 @@ VIEW, SET_HANDLER = 137, 304
 class RecordLayout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, out, leaf, recording, mode_type, function, plan, lender    classes with slots: see
-               `recording_structs`
-    rich       a class of nodes with more slots, which are operands too
-    counter    an iterator that gives each node its number
-    mode       a ContextVar of one of few objects of `mode_type`
-    note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
-    note_updated           note_updated(recording, handle): of a leaf that is not small
-    force      force(node): evaluates what is pending from an earlier recording
-    lent       lenders, by the addresses of their arrays (`recorder_arrays`)
-    prune      prune(loans): leaves those out that have ended
-    reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
-               "set_grad" (without a value: deleted)
-    start_kind     of the leaves that say where slices start
-    counts     an object that counts what was found, and run
-    plans      the table of plans;  lock: of who writes the `.grad` of leaves
-    told       told(answer, calls): what is computed from the numbers of these; None where the answer is not for them
-    operations those of nodes that hold given data, and of constants
-    limits     how much a recording, and how many small results, may grow to from its start; of how many elements an
-               array is copied in any case
+    classes    with slots, by name: see `recording_structs`; "plain" and "rich" are those of nodes
+    objects    those of `recording_structs.Tape` that are not Python's or NumPy's own, by name
     """
 
-    handle: type
-    node: type
-    rich: type
-    kind: type
-    out: type
-    leaf: type
-    recording: type
-    mode_type: type
-    function: type
-    counter: Any
-    mode: Any
-    note_small: Callable[[Any, Any], Any]
-    note_updated: Callable[[Any, Any], Any]
-    look_at: Callable[[Any, Any], Any]
-    force: Callable[[Any], Any]
-    reads: dict[str, Callable[..., Any]]
-    plan: type
-    start_kind: Any
-    counts: Any
-    plans: Any
-    lock: Any
-    operations: tuple[Any, Any]
-    told: Callable[[Any, list], Any]
-    aliases: tuple[Any, ...]
-    argument: Any
-    limits: tuple[int, int, int]
-    lender: type
-    lent: dict
-    prune: Callable[[list], Any]
+    classes: Mapping[str, type]
+    objects: Mapping[str, Any]
 
 
 def _are_as_known(layout: RecordLayout) -> bool:
     """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
-    node, rich, handle = layout.node, layout.rich, layout.handle
-    expected = {getattr(layout, name): count for name, count in _WORDS.items()}
+    node, rich, handle = [layout.classes[name] for name in _WORDS]
+    expected = dict(zip((node, rich, handle), _WORDS.values(), strict=True))
     # Since Python 3.12 weak references stand before the object.
     have = [_count(cls) == number + (cls.__weakrefoffset__ > 0) for cls, number in expected.items()]
     weak = (not node.__weakrefoffset__, rich.__weakrefoffset__, handle.__weakrefoffset__)
@@ -113,7 +69,7 @@ def _is_handler(address: int) -> bool:
 
 
 #: The numbers of words that handles and nodes have of their own.
-_WORDS = {"handle": 2, "node": 7, "rich": 15}
+_WORDS = {"plain": 7, "rich": 15, "handle": 2}
 
 
 def is_as_known(layout: RecordLayout) -> bool:
@@ -123,7 +79,7 @@ def is_as_known(layout: RecordLayout) -> bool:
         return False
     if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
         return False
-    if not (_are_as_known(layout) and _counts(layout.counter)):
+    if not (_are_as_known(layout) and _counts(layout.objects["counter"])):
         return False
     token = object()
     return ctypes.c_ssize_t.from_address(id(token)).value == 1  # where checks read how many references there are

@@ -8,7 +8,8 @@ So a node is one object: a tuple and an int beside it took as long to make and t
 attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple, which it may hold while another thread
 drops them.
 
-    new_node, new_leaf, new_step      a node without inputs; a handle on one; a node of a program
+    new_node, new_leaf      a node without inputs; a handle on one
+    new_step, new_steps     a node of a program; all of them
     node_of, kind_of                  of a handle
 """
 
@@ -26,7 +27,7 @@ from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_
 
 __all__ = [
     "LATEST", "TYPES", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "kind_of", "new_leaf",
-    "new_node", "new_step", "next_number", "node_of", "number_of", "set_inputs", "set_number", "step_behind",
+    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "set_inputs", "set_number",
 ]  # fmt: skip
 
 #: Classes of handles are found in a table of this many places.
@@ -152,6 +153,18 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
 @native(inline=True)
 def step_behind(step: ptr[NodeWords]) -> ptr[NodeWords]:
     return ptr[NodeWords](step.inputs + step.count)
+
+
+@native(inline=True)
+def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: i64) -> i64:
+    """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
+    for _k in range(count):
+        nodes[held] = new_step(step, nodes)
+        if unlikely(nodes[held] is None):
+            return held
+        held += 1
+        step = step_behind(step)
+    return held
 
 
 @native

@@ -15,11 +15,11 @@ from .object_heads import RawArray, class_of
 from .record_table import MOST_KNOWN
 from .recorder_arrays import UNKNOWN, is_writeable, kind_of_array, lender_of, own_copy, set_writeable, size_of
 from .recorder_nodes import LATEST, kind_of, new_node, node_of, number_of
-from .recording_objects import call, dec, float_value, inc, int_value, object_of
+from .recording_objects import call_one, dec, float_value, inc, int_value, object_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
-    "NOT_NOW", "OLD", "UNKNOWN", "are_places", "array_node", "ask_python", "evaluate_old", "hold", "is_masked",
+    "NOT_NOW", "OLD", "UNKNOWN", "are_places", "array_node", "evaluate_old", "hold", "is_masked",
     "key_of", "number_node",
 ]  # fmt: skip
 
@@ -34,14 +34,6 @@ error_set = extern("PyErr_Occurred", ptr, runs_python=False)
 number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
 #: `recorder_arrays.lent_view`, null with an exception.
 lent_view = extern("lent_view", ptr, ptr[RawArray], ptr)
-
-
-@native(inline=False)
-def ask_python(function: ptr, x: ptr) -> ptr:
-    """A function of Python's, called with one object."""
-    argument = local(ptr, 1)
-    argument[0] = x
-    return call(function, argument, 1, None)
 
 
 @native(inline=True)
@@ -84,7 +76,7 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
         if key_of(xs[i], now, found) is ptr(OLD):
             n = ptr(found[0])
             inc(n)
-            answer = ask_python(tape.force, n)
+            answer = call_one(tape.force, n)
             dec(n)
             if answer is None:
                 return False

@@ -26,13 +26,13 @@ from .record_table import (
     PROGRAM_WORDS,
 )
 from .recorder_life import new_handle
-from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_step, node_of, number_of, step_behind
+from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_steps, node_of, number_of
 from .recorder_operands import are_places, array_node, is_masked, number_node
-from .recording_objects import append, call, dec, inc, let_go, list_item, list_size, referent
+from .recording_objects import append, call_two, dec, inc, let_go, list_item, list_size, referent
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
-    "LOOKED_BACK", "ProgramWords", "call_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
+    "LOOKED_BACK", "ProgramWords", "done_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
     "set_slice",
 ]  # fmt: skip
 
@@ -44,12 +44,9 @@ set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
 
 
 @native
-def call_with_two(function: ptr, first: ptr, second: ptr) -> i32:
+def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a function of Python's for what it does.  -1 with an exception."""
-    arguments = local(ptr, 2)
-    arguments[0] = first
-    arguments[1] = second
-    answer = call(function, arguments, 2, None)
+    answer = call_two(function, first, second)
     if answer is None:
         return -1
     dec(answer)
@@ -85,7 +82,7 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
             status = append(now.small, reference)  # it may be another list by now
             dec(reference)
             return status
-    return call_with_two(tape.note_small, ptr(now), ptr(y))
+    return done_with_two(tape.note_small, ptr(now), ptr(y))
 
 
 class StaticArgument(Struct):
@@ -222,7 +219,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     inputs = inputs_of(n)
     if inputs is None:
         return False
-    status = call_with_two(tape.look_at, ptr(now), inputs)
+    status = done_with_two(tape.look_at, ptr(now), inputs)
     dec(inputs)
     return status == 0
 
@@ -245,14 +242,8 @@ def put_down(
             if not is_good:
                 break
     if likely(is_good):
-        step = program.first_step
-        for _k in range(program.count):
-            nodes[held] = new_step(step, nodes)
-            is_good = nodes[held] is not None
-            if not is_good:
-                break
-            held += 1
-            step = step_behind(step)
+        held = new_steps(program.first_step, program.count, nodes, operands)
+        is_good = held == operands + program.count
     if likely(is_good):
         y = named(nodes[held - 1], program, now, xs, operands)
     let_go(ptr[ptr](nodes), held)

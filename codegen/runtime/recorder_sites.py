@@ -4,7 +4,7 @@
     compare, power    `tp_richcompare`, `nb_power`
     called         `tp_call` of functions: those that have a site of their own go there
     method         a method of handles, which has one
-    SITES          the entry points: `binary_0`, `unary_0`, `call_0`, `method_0` and so on
+    SITES          the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those that are alone of their sort
 
 How many arguments of a site are operands: so many in front; 0: all, whose names are static; -1: the items of the
 first, a list or tuple.
@@ -38,21 +38,22 @@ from .recording_objects import (
 from .recording_structs import RawFunction, tape
 
 __all__ = [
-    "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
+    "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
     "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site",
     "call_site", "named_sites", "sites",
 ]  # fmt: skip
 
 #: The number of entry points of each sort.
-BINARY, UNARY, CALLS, METHODS = 16, 8, 1, 64
-#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods,
-#: and what is in place, by the number of the operator.
-COMPARISONS = BINARY + UNARY + CALLS
+BINARY, UNARY, METHODS = 16, 8, 64
+#: The sites behind operators: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, calls of
+#: functions, methods, and what is in place, by the number of the operator.
+COMPARISONS = BINARY + UNARY
 POWER = COMPARISONS + 6
 DETACH = POWER + 1
 SUBSCRIPT = DETACH + 1
 ASSIGN = SUBSCRIPT + 1
-FIRST_METHOD = ASSIGN + 1
+CALLED = ASSIGN + 1
+FIRST_METHOD = CALLED + 1
 FIRST_IN_PLACE = FIRST_METHOD + METHODS
 SITES_IN_ALL = FIRST_IN_PLACE + BINARY
 #: Arguments that a call can have beside the function, to be laid on the stack.
@@ -221,7 +222,7 @@ def with_first(first: ptr, others: ptr) -> ptr:
 
 
 @native
-def called(site: ptr[RecordingSite], function: ptr, arguments: ptr, keywords: ptr) -> ptr:
+def called(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
     """A call `function(*arguments, **keywords)` of a function that may have a site of its own."""
     stack = local(ptr, MOST_ARGUMENTS)
     names = local(ptr, MOST_ARGUMENTS)
@@ -244,11 +245,11 @@ def called(site: ptr[RecordingSite], function: ptr, arguments: ptr, keywords: pt
             if found is not ptr(CIRCUMSTANCE):
                 return found
         if named == 0:
-            return call(site.slow, stack, u64(given + 1), None)
+            return call(sites[CALLED].slow, stack, u64(given + 1), None)
     laid = with_first(function, arguments)
     if laid is None:
         return None
-    found = call_with(site.slow, laid, keywords)
+    found = call_with(sites[CALLED].slow, laid, keywords)
     dec(laid)
     return found
 
@@ -287,14 +288,6 @@ def _unary(number: int) -> Any:
     return unary
 
 
-def _call(number: int) -> Any:
-    @native
-    def call(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
-        return called(sites + number, function, arguments, keywords)
-
-    return call
-
-
 def _method(number: int) -> Any:
     @native
     def method_of(own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
@@ -313,6 +306,5 @@ def named_sites(sort: str, first: int, count: int, make: Any) -> list[Any]:
 
 SITES = [
     *named_sites("binary", 0, BINARY, _binary), *named_sites("unary", BINARY, UNARY, _unary),
-    *named_sites("call", BINARY + UNARY, CALLS, _call), *named_sites("method", FIRST_METHOD, METHODS, _method),
-    compare, power, recorder_sites,
+    *named_sites("method", FIRST_METHOD, METHODS, _method), compare, power, called, recorder_sites,
 ]  # fmt: skip

@@ -20,10 +20,10 @@ from .recorder_here import recording_now
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number
 from .recorder_operands import key_of
-from .recorder_put import call_with_two, note
+from .recorder_put import done_with_two, note
 from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss
-from .recording_objects import call, dec, exchange, inc
+from .recording_objects import call_two, dec, exchange, inc
 from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
 
 __all__ = ["IN_PLACE"]
@@ -88,29 +88,21 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
 
 
 @native
-def ask_site(function: ptr, first: ptr, second: ptr) -> ptr:
-    arguments = local(ptr, 2)
-    arguments[0] = first
-    arguments[1] = second
-    return call(function, arguments, 2, None)
-
-
-@native
 def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     """`t += x`: the handle, a new reference; null with an exception."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
-        return ask_site(site.slow, t, x)
+        return call_two(site.slow, t, x)
     y = at_site(site.operator, t, x)
     if y is tape.not_implemented:
         dec(y)
-        return ask_site(site.slow, t, x)
+        return call_two(site.slow, t, x)
     if y is None:
         return None
     now = recording_now(mode)  # Python may have run meanwhile
     made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
-        rebound = ask_site(site.rebind, t, y)
+        rebound = call_two(site.rebind, t, y)
         dec(y)
         return rebound
     if made is None:
@@ -125,7 +117,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     if is_small:
         status = note(now, ptr[RawHandle](t))
     elif not is_plain:
-        status = call_with_two(tape.note_updated, ptr(now), t)
+        status = done_with_two(tape.note_updated, ptr(now), t)
     if status != 0:
         return None
     inc(t)

@@ -2,13 +2,13 @@
 
     asks = Asks(layout, code)
     asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
-    asks.history_of(...), asks.uncommon_of(...), asks.largest_of(...)      see `recording_walk`
+    asks.history_of(...)                  see `recording_walk`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
-    asks.begin_back(...), asks.go_back(...)       see `recording_reverse`
+    asks.note_open(...), asks.go_back(...)        see `recording_reverse`
     asks.pulled(...), asks.pushed(...)    see `recording_gradients`
-    asks.begin_forth(...), asks.go_forth(...)     see `recording_rules`
+    asks.begin_pass(...), asks.go_forth(...)      see `recording_rules`
     asks.answer(...)                      an answer: what is looked up, and says how a plan is run
     asks.steps(...)                       nodes to put down, the program of a rule say
     asks.rules(...)                       the rules of a kind
@@ -18,9 +18,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,14 +53,13 @@ __all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps"
 
 ASKS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_walk.uncommon_of, recording_walk.largest_of,
-    recording_keys.exact_of, recording_families.family_of,
+    recording_walk.history_of, recording_keys.exact_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
-    recording_reverse.begin_back, recording_reverse.go_back,
+    recording_reverse.note_open, recording_reverse.go_back,
     recording_gradients.pulled, recording_gradients.pushed,
-    recording_rules.begin_forth, recording_rules.go_forth,
+    recording_rules.begin_pass, recording_rules.go_forth,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
@@ -103,12 +100,13 @@ class NativeRules(Self):
 
 def has_known_slots(layout: RecordLayout) -> bool:
     """True if objects have their slots where the structs of `recording_structs` have fields."""
-    raw = recording_structs
+    raw, classes = recording_structs, layout.classes
     pairs: list[tuple[type[Struct], type]] = [
-        (raw.RawOut, layout.out), (raw.RawKind, layout.kind), (raw.RawRich, layout.rich), (raw.RawLeaf, layout.leaf),
-        (raw.RawHandle, layout.handle), (raw.RawTable, type(layout.plans)),
-        (raw.RawCounts, type(layout.counts)), (raw.RawRecording, layout.recording), (raw.RawMode, layout.mode_type),
-        (raw.RawFunction, layout.function), (raw.RawLender, layout.lender),
+        (raw.RawOut, classes["out"]), (raw.RawKind, classes["kind"]), (raw.RawRich, classes["rich"]),
+        (raw.RawLeaf, classes["leaf"]), (raw.RawHandle, classes["handle"]), (raw.RawMode, classes["mode"]),
+        (raw.RawRecording, classes["recording"]), (raw.RawFunction, classes["function"]),
+        (raw.RawLender, classes["lender"]), (raw.RawTable, type(layout.objects["plans"])),
+        (raw.RawCounts, type(layout.objects["counts"])),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
     heads: list[tuple[type[Struct], str]] = [(object_heads.RawArray, name) for name in names]
@@ -124,28 +122,27 @@ def has_known_slots(layout: RecordLayout) -> bool:
 
 def _objects(layout: RecordLayout) -> dict[str, Any]:
     """The objects of `recording_structs.Tape`, by name."""
-    leaf_op, constant_op = layout.operations
-    pending_limit, first_limit, few = layout.limits
     return {
         "none": None, "true": True, "false": False, "empty": (), "zero": 0, "ellipsis": Ellipsis,
-        "not_implemented": NotImplemented, "plain_type": layout.node, "rich_type": layout.rich,
-        "handle_type": layout.handle, "kind_type": layout.kind, "leaf_type": layout.leaf, "lender_type": layout.lender,
-        "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float, "str_type": str,
-        "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
+        "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
+        "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "rules_type": NativeRules, "leaf_op": leaf_op,
-        "constant_op": constant_op, "argument_op": layout.argument, "aliases": layout.aliases, "plans": layout.plans,
-        "counts": layout.counts, "lock": layout.lock, "counter": layout.counter,
-        "out_of_range": OutOfRange, "first_limit": first_limit, "pending_limit": pending_limit, "few": few,
-        "told": layout.told, "call_name": "call", "acquire_name": "acquire", "release_name": "release",
-        "new_array": np.empty, "run_as_name": "run_as",
-        "item_name": sys.intern("item"), "callback_name": sys.intern("__callback__"),
-        "mode": layout.mode, "note_small": layout.note_small, "note_updated": layout.note_updated,
-        "look_at": layout.look_at, "force": layout.force, "prune": layout.prune, "lent": layout.lent,
-        "start_kind": layout.start_kind, "allocator": native().allocator,
-        "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
-        **{f"python_{name}": read for name, read in layout.reads.items()},
+        "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
+        "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
+        "callback_name": "__callback__", "allocator": native().allocator,
+        **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip
+
+
+def _tables(*tables: Sequence[int]) -> list[Any]:
+    """Words in memory."""
+    return [(ctypes.c_int64 * len(table))(*table) for table in tables]
+
+
+def _block(struct_: type[Struct], **words: int) -> Any:
+    """A struct of words in memory, by the names of its fields."""
+    assert words.keys() == struct_.fields().keys()
+    return (ctypes.c_int64 * len(words))(*[words[name] for name in struct_.fields()])
 
 
 class Asks:
@@ -154,26 +151,20 @@ class Asks:
     def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
         write_files_at_the_end()
-        self.key_of, self.ask, self.exact_of = library.key_of, library.ask, library.exact_of
-        self.history_of, self.uncommon_of = library.history_of, library.uncommon_of
-        self.largest_of = library.largest_of
-        self.placed, self.digest_of = library.placed, library.digest_of
-        self.begin_back, self.go_back = library.begin_back, library.go_back
-        self.pulled, self.pushed = library.pulled, library.pushed
-        self.begin_forth, self.go_forth = library.begin_forth, library.go_forth
-        self.family_of, self.scheduled, self.interpreted = library.family_of, library.scheduled, library.interpreted
-        self.learn_piece, self.piece_of, self.finish_piece = (
-            library.learn_piece, library.piece_of, library.finish_piece,
-        )  # fmt: skip
+        for routine in ASKS:
+            setattr(self, routine.name, getattr(library, routine.name))
         use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS.items()})
-        self._plan = [offset_of(layout.plan, name) or 0 for name in ("valid", "executable")]
-        self._remember, self._objects = library.remember, _objects(layout)
+        self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
+        self._objects = _objects(layout)
         self.use()
+
+    def __getattr__(self, name: str) -> Any:  # the builtins, to type checkers
+        raise AttributeError(name)
 
     def use(self, **objects: Any) -> None:
         """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
         now = self._objects | objects
-        self._remember(tuple([now[name] for name in recording_structs.Tape.fields()]))
+        self.remember(tuple([now[name] for name in recording_structs.Tape.fields()]))
         self._objects = now
 
     def answer(
@@ -188,24 +179,23 @@ class Asks:
         past        places of what is given up; None: all of the history
         is_whole    all targets are reached
         """
-        words = [word for place, what in arguments for word in (place, what if place == -2 else id(what))]
-        tables = [
-            words,
+        valid, executable = [id(plan) + offset for offset in self._plan]
+        tables = _tables(
+            [word for place, what in arguments for word in (place, what if place == -2 else id(what))],
             [int(word) for one in stored for word in one],
             [word for place, position, kind, cls in groups for word in (place, position, id(kind), id(cls))],
-            [*(past or ())],
-        ]
-        arrays = [(ctypes.c_int64 * len(table))(*table) for table in tables]
-        addresses = [ctypes.addressof(array) for array in arrays]
-        valid, executable = [id(plan) + offset for offset in self._plan]
-        counts = [len(arguments), len(stored), len(groups), -1 if past is None else len(past)]
-        pairs = [word for pair in zip(counts, addresses, strict=True) for word in pair]
-        words = [valid, executable, *pairs, int(is_whole), 0]
-        assert len(words) == len(recording_run.ANSWER_WORDS)
-        block = (ctypes.c_int64 * len(words))(*words)
+            past or (),
+        )
+        argument_table, stored_table, group_table, past_table = map(ctypes.addressof, tables)
+        block = _block(
+            recording_run.AnswerBlock, valid=valid, executable=executable, arguments=len(arguments),
+            argument_table=argument_table, stored=len(stored), stored_table=stored_table, groups=len(groups),
+            group_table=group_table, past=-1 if past is None else len(past), past_table=past_table,
+            is_whole=int(is_whole), own=0,
+        )  # fmt: skip
         made = NativeAnswer(struct.pack("P", ctypes.addressof(block)))
         block[-1] = id(made)
-        made.owned = (block, arrays, tuple(arguments), tuple(groups))
+        made.owned = (block, tables, tuple(arguments), tuple(groups))
         made.plan = plan
         return made
 
@@ -224,17 +214,16 @@ class Asks:
         assert all(-1 <= i < given + len(steps) for i in places)
         read = {i for _, _, picks in steps for i in picks}.union(places)
         reads = [i for i in range(given) if i in read]
-        arrays = [(ctypes.c_int64 * len(table))(*table) for table in (words, places, list(map(id, outs)), reads)]
-        at, places_at, outs_at, reads_at = map(ctypes.addressof, arrays)
-        words = [
-            given, len(steps), at, len(places), places_at, int(masks), int(has_zeros), word, len(outs), outs_at,
-            len(reads), reads_at, 0, 0,
-        ]  # fmt: skip
-        assert len(words) == len(recording_program.STEPS_WORDS)
-        block = (ctypes.c_int64 * len(words))(*words)
+        tables = _tables(words, places, list(map(id, outs)), reads)
+        step_table, result_table, out_table, read_table = map(ctypes.addressof, tables)
+        block = _block(
+            recording_program.StepsBlock, given=given, steps=len(steps), step_table=step_table, results=len(places),
+            result_table=result_table, masks=int(masks), has_zeros=int(has_zeros), word=word, outs=len(outs),
+            out_table=out_table, reads=len(reads), read_table=read_table, stamp=0, own=0,
+        )  # fmt: skip
         made = NativeSteps(struct.pack("P", ctypes.addressof(block)))
         block[-1] = id(made)
-        made.owned = (block, arrays, tuple(steps), tuple(outs))
+        made.owned = (block, tables, tuple(steps), tuple(outs))
         made.entry = entry
         return made
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
 from .object_heads import RawArray
-from .recording_objects import bytes_at, call, dec, failed, int_of, list_item, set_list, tuple_item
+from .recording_objects import bytes_at, call_one, call_two, dec, failed, int_of, list_item, set_list, tuple_item
 from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
 from .recording_structs import RawKind, tape
 
@@ -30,21 +30,17 @@ def data_of(values: ptr) -> ptr:
 @native
 def new_array(runs: ptr) -> ptr:
     """An array for a result; null with an exception."""
-    arguments = local(ptr, 2)
-    arguments[0] = tuple_item(runs, SHAPE)
-    arguments[1] = tuple_item(runs, DTYPE)
-    return call(tape.new_array, arguments, 2, None)
+    return call_two(tape.new_array, tuple_item(runs, SHAPE), tuple_item(runs, DTYPE))
 
 
 @native
 def value_by(python: ptr, equation: i64) -> ptr:
     """The value of an equation that Python evaluates, packed; null with an exception."""
-    arguments = local(ptr, 1)
-    arguments[0] = int_of(equation)
-    if arguments[0] is None:
+    number = int_of(equation)
+    if number is None:
         return None
-    found = call(python, arguments, 1, None)
-    dec(arguments[0])
+    found = call_one(python, number)
+    dec(number)
     return found
 
 

@@ -2,6 +2,7 @@
 
     failed, object_of         the result of a builtin
     exchange, let_go          counts of references
+    call_one, call_two        a function of Python's with one object, or two
     room, leave               memory for objects that are held for the length of a call
     list_of, tuple_of         a list, or a tuple, of objects that are held
 
@@ -16,11 +17,11 @@ from __future__ import annotations
 from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, void
 
 __all__ = [
-    "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "clear_error", "context_value",
-    "dec", "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_of", "int_value",
-    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes",
-    "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes",
-    "set_list", "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
+    "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "call_one", "call_two",
+    "clear_error", "context_value", "dec", "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc",
+    "int_of", "int_value", "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size",
+    "matches", "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
+    "set_bytes", "set_list", "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
 
 #: The number of objects that are held on the stack.
@@ -75,6 +76,23 @@ def object_of(given: ptr) -> obj:
     found: obj = borrowed(given)
     dec(given)
     return found
+
+
+@native(inline=False)
+def call_one(function: ptr, x: ptr) -> ptr:
+    """The result of a function of Python's, called with one object; null with an exception."""
+    argument = local(ptr, 1)
+    argument[0] = x
+    return call(function, argument, 1, None)
+
+
+@native(inline=False)
+def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
+    """The same with two objects."""
+    arguments = local(ptr, 2)
+    arguments[0] = x
+    arguments[1] = y
+    return call(function, arguments, 2, None)
 
 
 @native(inline=True)

@@ -2,7 +2,6 @@
 
     placed(outputs, arguments)      the program of pending nodes: [equations, inputs, places of the outputs]
     digest_of(equations)            a hash of 128 bits: equal for equations that compute the same
-    put_down(steps, nodes)          new nodes, put down as such were before
 
 An equation is a kind, and where its inputs stand: an earlier equation, or (below 0) an input of the program.
 """
@@ -13,7 +12,7 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
-from .recorder_nodes import NodeWords, new_step, step_behind
+from .recorder_nodes import NodeWords
 from .recording_entries import READ, WIDE, Met, begin, put_in_order, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import (
@@ -41,13 +40,7 @@ from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
 
-__all__ = ["STEPS_WORDS", "StepsBlock", "digest_of", "placed", "put_down"]
-
-#: The words of `StepsBlock`.
-STEPS_WORDS = (
-    "given", "steps", "step_table", "results", "result_table", "masks", "has_zeros", "word", "outs", "out_table",
-    "reads", "read_table", "stamp", "own",
-)  # fmt: skip
+__all__ = ["StepsBlock", "digest_of", "placed"]
 
 
 class StepsBlock(Struct):
@@ -269,17 +262,3 @@ def digest_of(equations: borrowed) -> obj:
             mix(d, u64(int_value(tuple_item(places, k))), u64(k))
     d.count = elements
     return object_of(new_bytes(ptr(d), 24))
-
-
-@native
-def put_down(p: ptr[StepsBlock], nodes: ptr[ptr]) -> i64:
-    """Make a node of each step, behind those that are given: how many there are then; fewer with an exception."""
-    made = p.given
-    step = p.step_table
-    for _k in range(p.steps):
-        nodes[made] = ptr(new_step(step, ptr[ptr[RawNode]](nodes)))
-        if nodes[made] is None:
-            return made
-        made += 1
-        step = step_behind(step)
-    return made

@@ -1,7 +1,7 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    begin_back(order, ...)     begin a pass, and go through nodes by falling number, as far as Python is not needed
-    go_back(order, ...)        go on
+    note_open(order, ...)      which nodes lead to targets
+    go_back(order, ...)        go through nodes by falling number, as far as Python is not needed
 
 The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
 they are wired (`recording_rules`).  So Python goes on at any node, and machine code behind it.
@@ -13,17 +13,16 @@ they are wired (`recording_rules`).  So Python goes on at any node, and machine 
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
-from .recorder_nodes import NodeWords, new_step
+from .recorder_nodes import NodeWords, new_step, new_steps
 from .recording_objects import (
     FEW,
     bytes_at,
-    call,
+    call_two,
     dec,
     dict_item,
     failed,
     inc,
     int_of,
-    int_value,
     leave,
     let_go,
     list_item,
@@ -31,18 +30,16 @@ from .recording_objects import (
     object_of,
     room,
     set_list,
-    tuple_item,
     tuple_of,
-    tuple_size,
 )
-from .recording_program import StepsBlock, put_down
-from .recording_rules import FIXED, MASKED_BIT, begun, bytes_of_array, is_operation, is_simple, note_used, rule_of
+from .recording_program import StepsBlock
+from .recording_rules import MASKED_BIT, bytes_of_array, is_operation, is_simple, note_used, rule_of
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = [
-    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "begin_back", "count_rules", "give", "go_back", "go_on",
-    "open_all", "take_up",
+    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on",
+    "note_open", "open_all", "take_up",
 ]  # fmt: skip
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
@@ -136,7 +133,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
         p.is_stuck = True
         return None
     if p.kind is None:
-        return call(p.added, both, 2, None)
+        return call_two(p.added, ptr(old), ptr(new))
     step = local(NodeWords, 1)
     step.kind = ptr[RawKind](p.kind)
     step.value = tape.none
@@ -191,7 +188,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
         if place >= 2:
             nodes[place] = ptr(input_at(n, place - 2))
             inc(nodes[place])
-    made = put_down(rule, nodes)
+    made = new_steps(rule.step_table, rule.steps, ptr[ptr[RawNode]](nodes), rule.given)
     is_right = made == total
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
@@ -211,11 +208,8 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
 @native
 def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
     """Run the hooks of a node on its cotangent.  False with an exception."""
-    both = local(ptr, 2)
-    both[0] = ptr(n)
-    both[1] = list_item(p.bars, i)
     p.said[i] |= RAN
-    bar = call(p.hooked, both, 2, None)
+    bar = call_two(p.hooked, ptr(n), list_item(p.bars, i))
     if bar is None:
         return False
     set_list(p.bars, i, bar)
@@ -341,38 +335,8 @@ def go_back(
 
 
 @native
-def begin_back(
-    order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
-    memo: borrowed, added: borrowed, hooked: borrowed,
-) -> obj:
-    """Begin a pass, and go back as far as Python is not needed: what `begun` makes, with the place in it.
-
-    asked    the results, then the targets;  bars, masked: a cotangent of each result, and a byte for each
-    """
-    made = begun(ptr(order), ptr(asked))
-    if made is None:
-        return failed()
+def note_open(order: borrowed, flags: borrowed, wires: borrowed) -> void:
+    """`open_all`, for Python."""
     p = local(BackwardPass, 1)[0]
-    words = list_item(made, 0)
-    take_up(
-        p, ptr(order), list_item(made, 1), list_item(made, 2), words, ptr(memo), ptr(added), ptr(hooked)
-    )  # fmt: skip
-    n_results = tuple_size(ptr(bars))
-    for i in range(n_results, tuple_size(ptr(asked))):
-        at = int_value(list_item(made, FIXED + i))
-        if at >= 0:
-            p.said[at] |= TARGET
+    take_up(p, ptr(order), tape.none, ptr(flags), ptr(wires), tape.none, tape.none, tape.none)
     open_all(p)
-    are_masked = ptr[u8](bytes_at(ptr(masked)))
-    is_right = True
-    for i in range(n_results):
-        if is_right:
-            at = int_value(list_item(made, FIXED + i))
-            is_right = give(p, at, tuple_item(ptr(bars), i), are_masked[i] != 0)
-    at = go_on(p, list_size(p.order) - 1, word, ptr(used), stamp) if is_right else i64(-2)
-    dec(p.kind)
-    if at == -2 or not count_rules(p):
-        dec(made)
-        return failed()
-    set_list(made, 3, int_of(at))
-    return object_of(made)

@@ -1,9 +1,10 @@
 """Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begun(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
+    begin_pass(order, asked)   the beginning of a pass: how its nodes are wired, what it finds, flags, places
     rule_of(...)               the program of a node's rule
-    begin_forth(order, ...)    begin a pass forward: nodes by rising number, as far as Python is not needed
-    go_forth(order, ...)       go on;  that back is in `recording_reverse`
+    go_forth(order, ...)       a pass forward: nodes by rising number, as far as Python is not needed
+
+A pass back is in `recording_reverse`.
 
 A pass goes through a list of nodes, each input coming before its readers.  Its wires are numbers of 32 bits: for each
 node, and for the end, where the places of its inputs begin; then these places, -1 for an input that is not in the list.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
 from .object_heads import RawObject
+from .recorder_nodes import new_steps
 from .recording_objects import (
     FEW,
     append,
@@ -27,7 +29,6 @@ from .recording_objects import (
     failed,
     inc,
     int_of,
-    int_value,
     leave,
     let_go,
     list_item,
@@ -42,11 +43,11 @@ from .recording_objects import (
     tuple_item,
     tuple_size,
 )
-from .recording_program import StepsBlock, put_down
+from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIRST_INPUT", "FIXED", "LOOK", "MASKED_BIT", "MOST_INPUTS", "TRACKS", "begin_forth", "begun", "bytes_of_array",
+    "FIRST_INPUT", "FIXED", "LOOK", "MASKED_BIT", "MOST_INPUTS", "TRACKS", "begin_pass", "begun", "bytes_of_array",
     "go_forth", "is_operation", "is_simple", "note_used", "push_on", "rule_of",
 ]  # fmt: skip
 
@@ -57,7 +58,7 @@ MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
 TRACKS = 1 << 2
 
 #: The number of parts of a pass before the places of nodes.
-FIXED = 4
+FIXED = 3
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
 new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, runs_python=False)
@@ -98,7 +99,7 @@ def wires_of_all(order: ptr) -> ptr:
 
 @native
 def begun(order: ptr, asked: ptr) -> ptr:
-    """[wires, nothing for each node, a flag for each node, 0, the places of the nodes of a tuple...]: a list.
+    """[wires, nothing for each node, a flag for each node, the places of the nodes of a tuple...]: a list.
 
     A new reference; null with an exception.  A place is -1 for a node that is not in the pass.
     """
@@ -119,10 +120,15 @@ def begun(order: ptr, asked: ptr) -> ptr:
     parts[2] = new_bytearray(None, count)
     if parts[2] is not None:
         set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
-    parts[3] = int_of(0)
     made = list_of(parts, n_asked + FIXED)
     leave(parts, nearby)
     return made
+
+
+@native
+def begin_pass(order: borrowed, asked: borrowed) -> obj:
+    """`begun`, for Python."""
+    return object_of(begun(ptr(order), ptr(asked)))
 
 
 @native(inline=True)
@@ -198,7 +204,7 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
         else:
             nodes[place] = ptr(input_at(n, place - count - 1))
             inc(nodes[place])
-    made = put_down(p, nodes)
+    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
     is_right = made == total
     if is_right and p.result_table[0] >= 0:
         dot = nodes[p.result_table[0]]
@@ -285,29 +291,3 @@ def go_forth(
     if at < 0:
         return failed()
     return object_of(int_of(at))
-
-
-@native
-def begin_forth(
-    order: borrowed, asked: borrowed, given: borrowed, word: u64, used: borrowed, stamp: u64
-) -> obj:
-    """Begin a pass, and go forward as far as Python is not needed: what `begun` makes, with the place in it.
-
-    asked    nodes of which something is there: what, is `given`; then those that are asked for
-    """
-    made = begun(ptr(order), ptr(asked))
-    if made is None:
-        return failed()
-    found = list_item(made, 1)
-    for i in range(tuple_size(ptr(given))):
-        at = int_value(list_item(made, FIXED + i))
-        if at >= 0:
-            dot = tuple_item(ptr(given), i)
-            inc(dot)
-            set_list(found, at, dot)
-    at = push_on(ptr(order), found, list_item(made, 2), list_item(made, 0), 0, word, ptr(used), stamp)
-    if at < 0:
-        dec(made)
-        return failed()
-    set_list(made, 3, int_of(at))
-    return object_of(made)

@@ -23,8 +23,8 @@ from .recording_objects import (
     FEW,
     append,
     bytes_at,
-    call,
     call_method,
+    call_two,
     clear_error,
     dec,
     exchange,
@@ -67,13 +67,7 @@ from .recording_structs import (
     tape,
 )
 
-__all__ = ["ANSWER_WORDS", "AnswerBlock", "count_up", "give_up", "run", "settle"]
-
-#: The words of an answer (`AnswerBlock`).
-ANSWER_WORDS = (
-    "valid", "executable", "arguments", "argument_table", "stored", "stored_table", "groups", "group_table", "past",
-    "past_table", "is_whole", "own",
-)  # fmt: skip
+__all__ = ["AnswerBlock", "count_up", "give_up", "run", "settle"]
 
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
@@ -252,10 +246,7 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
     """Python's answer about calls: the inputs that are computed from their numbers, None if their keys are others."""
     if nodes is None:
         return None
-    arguments = local(ptr, 2)
-    arguments[0] = a.own
-    arguments[1] = nodes
-    return call(tape.told, arguments, 2, None)
+    return call_two(tape.told, a.own, nodes)
 
 
 @native(inline=False)

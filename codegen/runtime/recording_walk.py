@@ -5,11 +5,9 @@
     gather()               all that the roots need, with the history of those that are `PAST`
     number(digest, ...)    the hash of all this, and its order (`recording_hash`)
 
-And lists of nodes for Python, without a hash:
+And a list of nodes for Python, without a hash:
 
     history_of(nodes, since)      those through which gradients flow, or all that were recorded after a number
-    uncommon_of(nodes)            those among nodes that have room for more, or were released
-    largest_of(nodes)             the number of elements of the largest value of nodes
 """
 
 # mypy: ignore-errors
@@ -40,18 +38,10 @@ from .recording_entries import (
 )
 from .recording_objects import (
     FEW,
-    append,
     clear_error,
-    dec,
-    failed,
     inc,
-    int_of,
-    int_value,
     leave,
-    list_item,
     list_of,
-    list_size,
-    new_list,
     object_of,
     room,
     tuple_item,
@@ -59,7 +49,7 @@ from .recording_objects import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_list", "history_of", "largest_of", "root", "roots", "uncommon_of"]
+__all__ = ["gather", "history_list", "history_of", "root", "roots"]
 
 
 @native(inline=True)
@@ -281,32 +271,3 @@ def history_of(nodes: borrowed, since: u64) -> obj:
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
     return object_of(history_list(ptr(nodes), since))
-
-
-@native
-def uncommon_of(nodes: borrowed) -> obj:
-    """The nodes of a list that have room for more, or have been released: a list."""
-    made = new_list(0)
-    for i in range(list_size(ptr(nodes)) if made is not None else i64(0)):
-        n = ptr[RawNode](list_item(ptr(nodes), i))
-        if unlikely(n.type is not tape.plain_type or n.kind.released is tape.true) and append(made, ptr(n)) != 0:
-            dec(made)
-            return failed()
-    return object_of(made)
-
-
-@native
-def largest_of(nodes: borrowed) -> obj:
-    """The number of elements of the largest value of a list of nodes; 0 for none."""
-    found = i64(0)
-    last = ptr(None)
-    for i in range(list_size(ptr(nodes))):
-        out = ptr[RawNode](list_item(ptr(nodes), i)).kind.out
-        if ptr(out) is last:
-            continue
-        last = ptr(out)
-        size = i64(1)
-        for k in range(tuple_size(out.shape)):
-            size *= int_value(tuple_item(out.shape, k))
-        found = size if size > found else found
-    return object_of(int_of(found))

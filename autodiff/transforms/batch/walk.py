@@ -143,10 +143,12 @@ class OfAll:
         """Have machine code go through all nodes but those that need Python."""
         known = [(n, t.node) for n, t in self.found.items()]
         words = [programs.word | BATCH, programs.used, programs.stamp]
+        wires, made, flags, *places = programs.native.begin_pass(order, (*[n for n, _ in known], *ends))
+        for at, (_, t) in zip(places, known, strict=False):
+            if at >= 0:
+                made[at] = t
         try:
-            wires, made, flags, at, *places = programs.native.begin_forth(
-                order, (*[n for n, _ in known], *ends), tuple([t for _, t in known]), *words
-            )
+            at = programs.native.go_forth(order, made, flags, wires, 0, *words)
             while at < len(order):
                 node = order[at]
                 for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
