@@ -238,7 +238,7 @@ def straight_call(
         entered.asked, entered.looked, entered.covered, entered.since = asked, looked, covered, since
         if ctx is None:
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
-        return completed(entered, ctx, y, False)
+        return completed(entered, ctx, y)
 
     def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
         """Float tensors in any container; None for anything else."""
