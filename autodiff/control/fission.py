@@ -24,7 +24,7 @@ from typing import NamedTuple
 from codegen.lowering import Contract, Move
 
 from ..mode import MODE
-from ..ops import add, matmul, reshape, sum, transpose
+from ..ops import add, matmul, reshape, transpose
 from ..tape.node import Node, RichNode
 from ..tape.record import IDENTITY, SAME, is_cut
 from ..tape.walk import reached
@@ -43,18 +43,17 @@ _OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozen
 
 
 class SummedTerm(NamedTuple):
-    """A term that each step adds to a state, added up after the loop: `moves` of a sum of stacked values over steps.
+    """A product that each step adds to a state, added up after the loop: `moves` of left.T @ right.
 
-    values      one, which a step may sum over axes; or two, of which a step has the product left.T @ right
     rows        of both, in one step
     is_turned   a step has left, not left.T
     """
 
     moves: tuple[Node, ...]
-    values: tuple[Node, ...]
-    axes: tuple[int, ...] = ()
-    rows: int = 0
-    is_turned: bool = False
+    left: Node
+    right: Node
+    rows: int
+    is_turned: bool
 
 
 class Split(NamedTuple):
@@ -104,21 +103,17 @@ def in_parts(
     for k, first in enumerate(states):
         total = stay.get(k, first)
         for term in split.sums.get(k, ()):
-            total = add(total, _total(term, [values[n] for n in term.values]))
+            total = add(total, _total(term, values[term.left], values[term.right]))
         found.append(total)
     return found, given[: len(body.results) - len(states)]
 
 
-def _total(term: SummedTerm, values: Sequence[Tensor]) -> Tensor:
-    """The sum of a term over all steps."""
-    if len(values) == 1:
-        total = sum(values[0], axis=(0, *[1 + a for a in term.axes]))
-    else:
-        left, right = values
-        if term.is_turned:
-            left = transpose(left, (0, 2, 1))
-        left, right = (reshape(x, (x.shape[0] * term.rows, x[0].size // term.rows)) for x in (left, right))
-        total = matmul(left.T, right)
+def _total(term: SummedTerm, left: Tensor, right: Tensor) -> Tensor:
+    """The sum of a term over all steps, given what is stacked: rows of all steps below each other."""
+    if term.is_turned:
+        left = transpose(left, (0, 2, 1))
+    left, right = (reshape(x, (x.shape[0] * term.rows, x[0].size // term.rows)) for x in (left, right))
+    total = matmul(left.T, right)
     for move in reversed(term.moves):
         total = handle(again(move, [total.node]))
     return total
@@ -215,7 +210,7 @@ def _split(looked: Looked) -> Split | None:
                 made.append(total)
         results.append(total)
     results += body.results[looked.carried :]
-    values = {n for terms, _ in sums.values() for term in terms for n in term.values}
+    values = {n for terms, _ in sums.values() for term in terms for n in (term.left, term.right)}
     early, once = _early(looked, [*results, *values])
     given = body.results[looked.carried :]
     there = {*early, *given, *[_stripped(n, moves=_RESHAPES)[1] for n in given]}
@@ -260,26 +255,19 @@ def _sums_of(looked: Looked) -> dict[int, tuple[list[SummedTerm], list[Node]]]:
     """
     if MODE.get().tracks and any(map(is_cut, looked.body.order)):
         return {}  # gradients would flow through what is summed after the loop
-    candidates: dict[int, list[Node]] = {}
-    for k, state in enumerate(looked.states):
-        terms = _terms(looked, state, looked.body.results[k])
-        if terms is not None:
-            candidates[k] = terms
-    products = {t: p for terms in candidates.values() for t in terms if (p := _product(looked, t)) is not None}
-    stacked = {n for p in products.values() for n in p.values}
     found: dict[int, tuple[list[SummedTerm], list[Node]]] = {}
-    for k, terms in candidates.items():
-        moved = {t: products.get(t) or _plain(t, stacked) for t in terms}
-        after = [term for term in moved.values() if term is not None]
+    for k, state in enumerate(looked.states):
+        terms = {t: _product(looked, t) for t in _terms(looked, state, looked.body.results[k])}
+        after = [term for term in terms.values() if term is not None]
         if after:
-            found[k] = after, [t for t, term in moved.items() if term is None]
+            found[k] = after, [t for t, term in terms.items() if term is None]
     return found
 
 
-def _terms(looked: Looked, state: Node, result: Node) -> list[Node] | None:
-    """The terms that a step adds to a state; None where it does something else with it."""
+def _terms(looked: Looked, state: Node, result: Node) -> list[Node]:
+    """The terms that a step adds to a state; none where it does something else with it."""
     if looked.readers[state] != 1 or result is state or not is_float(state.kind.out.aval):
-        return None
+        return []
     terms, stack, is_there = [], [result], False
     while stack:
         node = stack.pop()
@@ -294,15 +282,13 @@ def _terms(looked: Looked, state: Node, result: Node) -> list[Node] | None:
             stack.extend(node.inputs)
         else:
             terms.append(node)
-    return terms[::-1] if is_there and len(set(terms)) == len(terms) else None
+    return terms[::-1] if is_there and len(set(terms)) == len(terms) else []
 
 
-def _stripped(
-    node: Node, stop: Collection[Node] = (), moves: Collection[str] = _MOVES
-) -> tuple[tuple[Node, ...], Node]:
-    """A node without the moves around it, as far as one of `stop`."""
+def _stripped(node: Node, moves: Collection[str] = _MOVES) -> tuple[tuple[Node, ...], Node]:
+    """The moves around a node, and the node without them."""
     found: list[Node] = []
-    while node not in stop and (node.kind.op is SAME or node.kind.op.name in moves):
+    while node.kind.op is SAME or node.kind.op.name in moves:
         found += () if node.kind.op is SAME else (node,)
         (node,) = node.inputs
     return tuple(found), node
@@ -328,7 +314,7 @@ def _product(looked: Looked, term: Node) -> SummedTerm | None:
     if any(n in looked.again or not (n in looked.of_states or n in looked.of_elements) for n in (left, right)):
         return None
     stacked = {n for n in (left, right) if n not in looked.elements}
-    return SummedTerm(moves, (left, right), (), rows, is_turned) if _size_of(*stacked) <= _size_of(node) else None
+    return SummedTerm(moves, left, right, rows, is_turned) if _size_of(*stacked) <= _size_of(node) else None
 
 
 def _itself(node: Node) -> Node:
@@ -336,13 +322,3 @@ def _itself(node: Node) -> Node:
     while node.kind.op in (IDENTITY, SAME):
         (node,) = node.inputs
     return node
-
-
-def _plain(term: Node, stacked: set[Node]) -> SummedTerm | None:
-    """A term as the sum of something that is stacked anyway."""
-    moves, node = _stripped(term, stacked)
-    axes: tuple[int, ...] = ()
-    if node not in stacked and node.kind.op.name == "sum":
-        (axes,) = node.kind.params
-        node = _itself(node.inputs[0])
-    return SummedTerm(moves, (node,), axes) if node in stacked else None

@@ -65,17 +65,12 @@ class StaticLoop(NamedTuple):
     keeps              whether the states before each step are results too
     """
 
+    body: Body
     carried: int
     scanned: int
     length: int
     reverse: bool
     keeps: bool
-    body: Body
-
-    @property
-    def nested(self) -> Recurrence:
-        """The same, as the compiler has it."""
-        return Recurrence(self.body.graph, self.carried, self.scanned, self.length, self.reverse, self.keeps)
 
 
 def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
@@ -121,7 +116,7 @@ def _loop(loop, inputs): ...
 
 
 _loop.__name__ = "scan"  # in messages
-_scan = Regions("scan", StaticLoop, _run, _of_all, _loop)
+_scan = Regions("scan", StaticLoop, Recurrence, _run, _of_all)
 CALLS[_loop] = lambda size, values, differ: tuple(_of_all(size, values["loop"], values["inputs"], differ["inputs"]))
 
 
@@ -154,7 +149,7 @@ def _(ctx, *bars):
         for start, xs in ((carried, inputs[carried:split]), (split, inputs[split:]))
     ]
     places = [*floats, *places_x, *places_h]
-    results = loop.nested.results
+    results = _scan.nested(loop).results
     last_bars, given_bars, before_bars = _groups(bars, (carried, len(body.results) - carried))
     extra = [k for k in floats if before_bars[k] is not None]
 
@@ -319,7 +314,7 @@ def looped(
 
     def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
         carried = len(groups[0])
-        loop = StaticLoop(carried, len(groups[1]), length, reverse, False, body)
+        loop = StaticLoop(body, carried, len(groups[1]), length, reverse, False)
         # A loop without results has no effect, so it is left out.
         found = _loop(loop, tuple([t for group in groups for t in group])) if body.results else ()
         return _groups(found, (carried, len(body.results) - carried))[:2]

@@ -6,8 +6,7 @@ reads them.  The compiler gives the results of a native loop buffers of their ow
 
     call(static, inputs) -> results          a custom function around the operation, which has the derivative
 
-There is no such call where nothing tracked when the operation was recorded.  A body that holds it may be differentiated
-all the same, with respect to what was a constant then: the operation's own rule calls the custom function anew.
+The operation has none of its own: where nothing tracked when it was recorded, no gradient is wanted of it.
 
 `cond` is one of two functions, chosen when the program runs; only that one is run.  (`ad.where` computes both sides and
 chooses elements.)  Its derivative is a `cond` of the two pullbacks, so derivatives of any order follow.
@@ -24,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.compiler import compile_graph
-from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
+from codegen.ir import DTYPES, Aval, Graph, OutOfRange, Region, dtype_name, evaluate
 from codegen.lowering import Move, Nest
-from codegen.nested import NestedBranch
+from codegen.nested import Nested, NestedBranch
 
 from .. import tree
 from ..custom import function
@@ -41,7 +40,6 @@ from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
-from ..transforms.functional import vjp
 from .body import Body, BodyUse, cut, float_places, joined, mode_of, placed, tracks_of
 from .trace import Operands, applied, as_written, choose, derived, of_all, trace
 
@@ -49,47 +47,46 @@ __all__ = ["Regions", "cond", "run_of"]
 
 
 class Regions:
-    """An operation whose static part, a named tuple with the property `nested`, holds bodies.
+    """An operation whose static part, a named tuple, holds bodies.
 
+    nested   what the compiler has it as: fields as the static part has them, graphs in place of bodies
     run      (what the compiler has it as, arrays) -> arrays: by Python, with one call for each body
-    call     the custom function around it; None where there is none
     of_all   (size, static, inputs, whether each differs between examples) -> the results of all examples, along axis 0
     """
 
     def __init__(
-        self, name: str, static: Any, run: Callable[..., Sequence[Any]], of_all: Callable[..., Sequence[Tensor]],
-        call: Callable[..., Sequence[Tensor]] | None = None,
+        self, name: str, static: Any, nested: Callable[..., Nested], run: Callable[..., Sequence[Any]],
+        of_all: Callable[..., Sequence[Tensor]],
     ) -> None:
-        self.call = call
-
-        def pulled(y_bar: Tensor, _y: Tensor, *xs: Tensor, dtype: str, **of: Any) -> tuple:
-            return self._pulled(y_bar, xs, dtype, static(**of))
+        self._nested = nested
 
         def batch(
             _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
         ) -> BatchedParts:
             made = static(**of)
-            return _parts(of_all(size, made, xs, mapped), made.nested.results, DTYPES[dtype])
+            return _parts(of_all(size, made, xs, mapped), self.nested(made).results, DTYPES[dtype])
 
         self.primitive = primitive(
             name,
-            lambda *arrays, dtype, **of: _pack(run(static(**of).nested, *arrays), dtype),
-            infer=lambda *_avals, dtype, **of: _packed_aval(static(**of).nested.results, DTYPES[dtype]),
-            lower=Nest(lambda dtype, **of: static(**of).nested),
-            vjp=call and pulled,
+            lambda *arrays, dtype, **of: _pack(run(self.nested(static(**of)), *arrays), dtype),
+            infer=lambda *_avals, dtype, **of: _packed_aval(self.nested(static(**of)).results, DTYPES[dtype]),
+            lower=Nest(lambda dtype, **of: self.nested(static(**of))),
             params=("dtype", *static._fields),
             heavy=True,
-            keeps_mask=False,
             traits=("regions",),
             batch=batch,
         )
+
+    def nested(self, static: Any) -> Any:
+        """The operation as the compiler has it."""
+        return self._nested(*[x.graph if isinstance(x, Region) else x for x in static])
 
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results, taken out of vectors: one for each dtype there is."""
         vectors: dict[np.dtype, Tensor] = {}
         taken: dict[np.dtype, int] = {}
         results = []
-        for aval in static.nested.results:
+        for aval in self.nested(static).results:
             vector = vectors.get(aval.dtype)
             if vector is None:
                 params = (dtype_name(aval.dtype), *static)
@@ -98,24 +95,6 @@ class Regions:
             taken[aval.dtype] = start + aval.size
             results.append(record(_unpack, (vector,), (start, aval.shape)))
         return tuple(results)
-
-    def _pulled(self, y_bar: Tensor, xs: Sequence[Tensor], dtype: str, static: Any) -> tuple:
-        """The cotangents of the inputs from that of the vector of one dtype, by the rule of the custom function."""
-        places = [k for k in float_places(xs) if xs[k].requires_grad]
-
-        def called(values: Sequence[Tensor]) -> list[Tensor]:
-            inputs = list(xs)
-            for k, value in zip(places, values, strict=True):
-                inputs[k] = value
-            assert self.call is not None
-            found = self.call(static, tuple(inputs))[: len(static.nested.results)]
-            return [t for t in found if t.aval.dtype == DTYPES[dtype]]
-
-        results, pullback = vjp(called, [xs[k] for k in places])
-        starts = itertools.accumulate([t.size for t in results], initial=0)
-        bars = [record(_unpack, (y_bar,), (start, t.shape)) for start, t in zip(starts, results, strict=False)]
-        (found,) = pullback(bars)
-        return tuple(placed(found, places, len(xs)))
 
 
 def run_of(graph: Graph) -> Callable[..., tuple[np.ndarray, ...]]:
@@ -191,11 +170,6 @@ class Branches(NamedTuple):
     yes: Body
     no: Body
 
-    @property
-    def nested(self) -> NestedBranch:
-        """The same, as the compiler has it."""
-        return NestedBranch(self.yes.graph, self.no.graph)
-
 
 def _run(choice: NestedBranch, chosen: np.ndarray, *arrays: np.ndarray) -> Sequence[np.ndarray]:
     """Run the choice.  (Compiled, it is native where both branches are.)"""
@@ -221,7 +195,7 @@ def _branched(branches, inputs): ...
 
 
 _branched.__name__ = "cond"  # in messages
-_cond = Regions("cond", Branches, _run, _of_all, _branched)
+_cond = Regions("cond", Branches, NestedBranch, _run, _of_all)
 
 @_branched.forward
 def _(ctx, branches, inputs):
@@ -231,7 +205,7 @@ def _(ctx, branches, inputs):
 @_branched.backward
 def _(ctx, *bars):
     branches, (chosen, *operands) = ctx.inputs
-    floats = float_places(branches.nested.results)
+    floats = float_places(_cond.nested(branches).results)
     places = [k for k, is_wanted in enumerate(wanted(ctx, "inputs")[1:]) if is_wanted]
 
     def pulled(given: list[Tensor], body: Body) -> list[Any]:
@@ -247,7 +221,7 @@ def _(ctx, *bars):
 @_branched.jvp
 def _(ctx, _branches, dots):
     branches, (chosen, *operands) = ctx.inputs
-    results = branches.nested.results
+    results = _cond.nested(branches).results
     floats = float_places(results)
     places = [k for k, dot in enumerate(dots[1:]) if dot is not None]
 

@@ -44,11 +44,6 @@ class Repeat(NamedTuple):
     condition: Body
     step: Body
 
-    @property
-    def nested(self) -> Repetition:
-        """The same, as the compiler has it."""
-        return Repetition(self.condition.graph, self.step.graph)
-
 
 class Back(NamedTuple):
     """The static part of going back over a loop: the loop, and the pullback of a step.
@@ -59,11 +54,6 @@ class Back(NamedTuple):
     condition: Body
     step: Body
     back: Body
-
-    @property
-    def nested(self) -> Retreat:
-        """The same, as the compiler has it."""
-        return Retreat(self.condition.graph, self.step.graph, self.back.graph)
 
 
 def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
@@ -138,7 +128,7 @@ def _of_all(size: int, repeat: Repeat, inputs: Sequence[Tensor], mapped: Sequenc
 
 def _back_of_all(size: int, back: Back, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
     """Over the steps of others an example that was done keeps its values."""
-    end = back.nested.forwards
+    end = len(back.step.graph.inputs)
     loop = Masked(back, inputs[:end], mapped[:end], size)
     values = with_examples(size, inputs[end:], mapped[end:])
     flags = [*[True] * len(values), *loop.flags]
@@ -160,8 +150,8 @@ def _repeated(repeat, inputs): ...
 
 
 _repeated.__name__ = "while_loop"  # in messages
-_while = Regions("while", Repeat, _run, _of_all, _repeated)
-_while_backwards = Regions("while_backwards", Back, _run, _back_of_all)
+_while = Regions("while", Repeat, Repetition, _run, _of_all)
+_while_backwards = Regions("while_backwards", Back, Retreat, _run, _back_of_all)
 
 @_repeated.forward
 def _(ctx, repeat, inputs):

@@ -93,13 +93,16 @@ class Site:
 
     function   the generic function;  method  its forward method;  types  of the call's arguments
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
+    has_token    its backward is a host rule, which finds the call by a token
     separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
     """
 
-    __slots__ = ("function", "method", "separates", "transparent", "types")
+    __slots__ = ("function", "has_token", "method", "separates", "transparent", "types")
 
-    def __init__(self, function: Any, method: Any, types: tuple[type, ...], transparent: bool) -> None:
-        self.function, self.method, self.types, self.transparent = function, method, types, transparent
+    def __init__(self, function: Any, method: Any, types: tuple[type, ...], backward: Any) -> None:
+        self.function, self.method, self.types = function, method, types
+        self.transparent = method.kind == "method" and backward is None
+        self.has_token = backward is not None and backward.host
         self.separates = False
 
 

@@ -112,18 +112,7 @@ class Declared:
     materialize = True
 
 
-_SAID, _FUNCTION, _NAMES, _NEEDS, _INPUTS = [
-    f"_ForwardContext__{name}" for name in ("said", "function", "names", "needs", "inputs")
-]
-
-
-class _Own:
-    """Attributes of a context itself, apart from those that a forward sets on it."""
-
-    __slots__ = (_FUNCTION, _INPUTS, _NAMES, _NEEDS, _SAID)
-
-
-class ForwardContext(_Own):
+class ForwardContext:
     """The `ctx` of a forward method.  Any attribute that is set on it is kept for backward.
 
     A type for annotations; made for each call, never by calling the class.
@@ -141,6 +130,9 @@ class ForwardContext(_Own):
     >>> ad.grad(scaled)(2.0, 3)
     np.float64(3.0)
     """
+
+    #: Its own, apart from the dictionary of what a forward sets on it.
+    __slots__ = ("__dict__", "__function", "__inputs", "__names", "__needs", "__said", "__weakref__")
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
         self.__function = function
@@ -269,7 +261,7 @@ class ForwardContext(_Own):
         self.__said.materialize = bool(flag)
 
 
-_said_of = attrgetter(_SAID)
+_said_of, _function_of = attrgetter("_ForwardContext__said"), attrgetter("_ForwardContext__function")
 
 
 def said(ctx: ForwardContext) -> Declared:
@@ -283,7 +275,7 @@ def attributes(ctx: ForwardContext) -> dict[str, Any]:
     taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
     if taken:
         raise GradientError(located(
-            f"{getattr(ctx, _FUNCTION)}: forward sets ctx.{taken[0]}, which is a context's own",
+            f"{_function_of(ctx)}: forward sets ctx.{taken[0]}, which is a context's own",
             "use another name, or ctx.save_for_backward(...)",
         ))
     return found

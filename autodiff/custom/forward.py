@@ -115,12 +115,11 @@ class Entered:
             error.add_note(f"in the forward method of {name} ({method.place}), called at {self.line}")
 
 
-def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token: bool = False) -> Any:
+def call_forward(site: Site, run: Callable, arguments: dict[str, Any]) -> Any:
     """Run a forward method and put a boundary around what it recorded.
 
     arguments    every declared parameter by name, defaults filled in; a variadic one as a tuple
     run          run(ctx, arguments) calls the method
-    has_token    its backward is a host rule, which finds the call by a token
 
     Returns forward's outputs in their container, tracking if any argument tracks.
     Raises GradientError when arguments track and nothing that is returned can.
@@ -142,10 +141,10 @@ def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token
         raise
     finally:
         now.body -= 1
-    return completed(entered, ctx, result, has_token)
+    return completed(entered, ctx, result)
 
 
-def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: bool) -> Any:
+def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     """The results of a call, given what its forward has declared and returned."""
     now, site, name = state.now, entered.site, entered.site.function.__name__
     told = said(ctx)
@@ -161,12 +160,12 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     closed, looked = entered.closed(outputs), now.looked - entered.looked
     if closed is None:
         now.bounded = entered.covered + looked
-        return call_forward(site, entered.run, entered.arguments, has_token)
+        return call_forward(site, entered.run, entered.arguments)
     masked = is_masked(entered.given) and not closed  # inside of another forward
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
     if any(entered.needs) or (closed and outputs.tracked):
-        leaves = _bounded(entered, ctx, outputs, closed, masked, has_token, opaque=bool(looked))
+        leaves = _bounded(entered, ctx, outputs, closed, masked, opaque=bool(looked))
         now.bounded = entered.covered + looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
@@ -199,9 +198,8 @@ def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
 
 
 def _bounded(
-    entered: Entered, ctx: ForwardContext, outputs: Outputs, closed: list[Node], masked: bool, has_token: bool,
-    opaque: bool,
-) -> list[Any]:  # fmt: skip
+    entered: Entered, ctx: ForwardContext, outputs: Outputs, closed: list[Node], masked: bool, opaque: bool
+) -> list[Any]:
     """The leaves of the result of a call that tracks, behind its boundary.
 
     closed    what it closes over and tracks;  opaque: forward asked for values
@@ -243,7 +241,7 @@ def _bounded(
     call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
-    if has_token:
+    if site.has_token:
         call.token = len(inputs) + len(extra)
         extra.append(token_of(call))
     found = outputs_of(call, inputs, extra, body, masked)

@@ -93,8 +93,7 @@ class Function(GenericFunction):
             return run
         names = self.declaration.fixed
         variadic = self.declaration.variadic
-        has_token = backward is not None and backward.host
-        site = calls.Site(self, method, classes, method.kind == "method" and backward is None)
+        site = calls.Site(self, method, classes, backward)
 
         def body(ctx: Any, inner: dict[str, Any], keywords: tuple[str, ...] = ()) -> Any:
             values = [inner[n] for n in names]
@@ -108,9 +107,9 @@ class Function(GenericFunction):
             if variadic is not None:
                 arguments[variadic] = args[len(names) :]
             arguments.update(keywords)
-            return forwards.call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments, has_token)
+            return forwards.call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments)
 
-        rare = has_token or method.host or site.transparent or variadic is not None
+        rare = site.has_token or method.host or site.transparent or variadic is not None
         if rare or self.declaration.keywords or self.declaration.open:
             return call
         return straight.straight_call(site, run, has_context, names, body, call)

@@ -52,9 +52,15 @@ class Visit(NamedTuple):
     needs: list[bool]
     avals: tuple[Aval, ...]
 
-    def context(self, values: dict[str, Any]) -> ForwardContext:
-        """A context for one more run on these values."""
-        return ForwardContext(self.function.__name__, list(values), self.needs, list(values.values()))
+    def run_on(self, held: Sequence[Any]) -> tuple[ForwardContext, Any]:
+        """One more run, on what stands for the tensors: the context that it spoke to, and its result."""
+        values = {name: p.unpack(held.__getitem__) for name, p in self.packed.items()}
+        ctx = ForwardContext(self.function.__name__, list(values), self.needs, list(values.values()))
+        try:
+            return ctx, self.run(ctx, values)
+        except ValueError as error:
+            note_read_only(error)
+            raise
 
     def key(self) -> tuple:
         """The key of all that the outputs' avals may depend on."""
@@ -67,16 +73,9 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
 
     An array that it was given reads back as that input; other arrays that it saves become constant tensors.
     """
-    tensors = [t for _, t in _tensors_in(visit, values)]
+    tensors = _inputs_in(visit, values)
     arrays = arrays_of(tensors)
-    given = dict(zip(map(id, tensors), arrays, strict=True))
-    host_values = tree.map(lambda x: given.get(id(x), x), values)
-    own = visit.context(host_values)
-    try:
-        result = visit.run(own, host_values)
-    except ValueError as error:
-        note_read_only(error)
-        raise
+    own, result = visit.run_on(arrays)
     recipe, computed = _made({id(a): k for k, a in enumerate(arrays)}, own, result)
     known: dict[int, Any] = dict(zip(map(id, arrays), tensors, strict=True))
     for x in computed:
@@ -94,6 +93,12 @@ def _tensors_in(visit: Visit, values: dict[str, Any]) -> list[tuple[int, Any]]:
     pairs = zip(visit.packed.values(), values.values(), strict=True)
     found = [(p, x) for packed, value in pairs for p, x in zip(packed.places, tree.leaves(value), strict=True)]
     return [(p, x) for p, x in found if p is not None]
+
+
+def _inputs_in(visit: Visit, values: dict[str, Any]) -> list[Any]:
+    """The tensors in the arguments by their places: one for each input."""
+    by_place = dict(_tensors_in(visit, values))
+    return [by_place[p] for p in range(len(visit.avals))]
 
 
 class Recipe(NamedTuple):
@@ -208,13 +213,7 @@ class _HostForward:
         visit, recipe = self.visit, self.recipe
         with in_own_recording():
             held: list[Any] = list(arrays) if visit.method.host else [leaf(np.array(a, order="C")) for a in arrays]
-            values = {name: p.unpack(held.__getitem__) for name, p in visit.packed.items()}
-            ctx = visit.context(values)
-            try:
-                result = visit.run(ctx, values)
-            except ValueError as error:
-                note_read_only(error)
-                raise
+            ctx, result = visit.run_on(held)
             used = {place for packed in recipe.parts for place in packed.places}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
             _check(visit, found, recipe)
@@ -242,8 +241,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     returned = {place for place in recipe.parts[0].places if place is not None}
     if any(visit.needs) and recipe.numbers and returned <= {*recipe.numbers}:
         raise no_gradient(visit.function.__name__, caller(), has_number=True)
-    by_place = dict(_tensors_in(visit, values))
-    inputs = [by_place[i] for i in range(len(visit.avals))]
+    inputs = _inputs_in(visit, values)
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
     now = state.now
     now.asked += 1
@@ -251,7 +249,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     held = held_by(visit.method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
-    result = _say(recipe, ctx, lambda place: by_place[place] if place >= 0 else made[-1 - place])
+    result = _say(recipe, ctx, lambda place: inputs[place] if place >= 0 else made[-1 - place])
     told = said(ctx)
     told.constant = [*told.constant, *[made[-1 - place] for place in recipe.numbers]]
     return result

@@ -35,7 +35,7 @@ from codegen.written import defined
 from .. import tree
 from ..frames import UserLine, is_ours, user_line
 from ..mode import MODE
-from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
+from ..tape.node import kept, new_number, rich_node
 from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
@@ -72,7 +72,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         finally:
             now.body -= 1
         {told}
-        if now.asked != asked or {unusual} not is_float(type(y)):
+        if now.asked != asked or {unusual} not is_float(y):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         body = y.node
         if body.kind.out.requires_grad and not (tracks and y.masked):
@@ -173,23 +173,11 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
     return defined("made_for", text, env)
 
 
-class _Classes(dict):
-    """Remembers what a question says of each class."""
-
-    def __init__(self, question: Callable[[type], bool]) -> None:
-        self.question = question
-
-    def __missing__(self, cls: type) -> bool:
-        if len(self) >= TABLE_LIMIT:
-            self.clear()
-        self[cls] = answer = self.question(cls)
-        return answer
+def _is_float(x: Any) -> bool:
+    """True of a tensor that may carry a gradient."""
+    return isinstance(x, Tensor) and x.node.kind.out.aval.dtype.kind in "fc"
 
 
-_is_tensor = _Classes(lambda cls: issubclass(cls, Tensor)).__getitem__
-_is_float = _Classes(
-    lambda cls: issubclass(cls, Tensor) and issubclass(cls, (Tensor[np.floating], Tensor[np.complexfloating]))
-).__getitem__
 #: Classes whose instances hold no tensors, and never will.
 _HOLDS_NONE = frozenset(
     (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
@@ -207,7 +195,7 @@ def _kept_of(
     pairs: list[Any] = []
     for name, value in values:
         place = None
-        if _is_tensor(type(value)):
+        if isinstance(value, Tensor):
             place = number.get(value.node)
             if place is None:
                 place = number[value.node] = at + len(extras)
@@ -250,16 +238,16 @@ def straight_call(
         entered.asked, entered.looked, entered.covered, entered.since = asked, looked, covered, since
         if ctx is None:
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
-        return completed(entered, ctx, y, False)
+        return completed(entered, ctx, y)
 
     def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
         """Float tensors in any container; None for anything else."""
         told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
         given = [arguments[k] for k in tensors]
         inputs = [t.node for t in given]
-        leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
+        leaves, structure = ([y], None) if isinstance(y, Tensor) else tree.flatten(y)
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
-        if not (leaves and all(map(_is_float if tracks else _is_tensor, map(type, leaves)))):
+        if not (leaves and all([_is_float(t) if tracks else isinstance(t, Tensor) for t in leaves])):
             return None
         nodes, masked = [t.node for t in leaves], is_masked(given)
         is_moved = [inner[k].node for k in tensors] != inputs
