@@ -26,9 +26,8 @@ from ..errors import AmbiguityError, DispatchError, caller, in_short, located
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
-from .method import RULES, Method, complete
+from .method import RULES, Method, complete, not_found
 from .reliance import NOTHING, cache_now, enter, functions, note
-from .resolution import not_found
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
