@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from codegen.lazily import later
 
-from ..along import PARTS
 from ..errors import AmbiguityError, DispatchError, caller, in_short, located
+from ..sending import PARTS
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
