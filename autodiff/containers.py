@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from codegen.records import NamedTuple
 
-from .along import PARTS, take_along
 from .errors import DispatchError, check_callable, in_short, located
+from .sending import PARTS, take_along
 
 __all__ = ["CONTAINERS", "Container", "container_of", "register", "registration", "unregistered"]
 

@@ -2,21 +2,23 @@
 
 Plain pickle knows names only.  cloudpickle, which Dask, Ray, joblib and loky use, writes functions and classes of
 `__main__`, of notebooks, and those without a name, by value; so do our functions, with their methods, and classes take
-along the methods that were registered for them.  What arrives again is the same object: a key travels with it.
+along what was registered for them: methods (`dispatch`), and how they are taken apart (`tree`).  The pickle of a class
+is made of its attributes, so one of them stands for that.  What arrives again is the same object: a key goes with it.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
+from collections.abc import Callable
 from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
-from uuid import uuid4
 from weakref import ref
 
 import numpy as np
 
-__all__ = ["Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same"]
+__all__ = ["PARTS", "Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same", "take_along"]
 
 #: The number of objects that are kept after they arrived: they will probably arrive again.
 _KEPT = 128
@@ -37,7 +39,7 @@ class Keys:
                 return key
         key, reference = self._keys.get(id(x), ("", None))
         if reference is None or reference() is not x:
-            key, reference = uuid4().hex, ref(x)
+            key, reference = os.urandom(16).hex(), ref(x)
             self._keys = {i: pair for i, pair in self._keys.items() if pair[1]() is not None}
             self._sent = {k: r for k, r in self._sent.items() if r() is not None}
             self._keys[id(x)], self._sent[key] = (key, reference), reference
@@ -151,3 +153,38 @@ def _held(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # it has no value yet
         return _EMPTY
+
+
+# ---------------------------------------------------------------- classes
+
+_NAME = "__autodiff_registered__"
+
+#: The kinds of registrations: name -> (a function that gives those of a class, one that makes them for a class).
+PARTS: dict[str, tuple[Callable[[type], Any], Callable[[type, Any], None]]] = {}
+
+
+class Registered:
+    """All that is registered for a class, at the time when it is pickled."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def __reduce__(self) -> tuple:
+        return _arrived, (self.cls, {name: told(self.cls) for name, (told, _) in PARTS.items()})
+
+
+def _arrived(cls: type, parts: dict[str, Any]) -> Registered:
+    for name, told in parts.items():
+        PARTS[name][1](cls, told)
+    return Registered(cls)
+
+
+def take_along(cls: type) -> None:
+    """Let a class take along what is registered for it, where cloudpickle would send it by value."""
+    module = cls.__module__
+    is_sent = module == "__main__" or "<locals>" in cls.__qualname__ or not is_found(cls)
+    if is_sent and module != "builtins" and not module.startswith("autodiff.") and _NAME not in cls.__dict__:
+        try:
+            setattr(cls, _NAME, Registered(cls))
+        except (AttributeError, TypeError):  # a class that takes no attributes
+            return

@@ -14,7 +14,6 @@ ENGINE = [
     ["autodiff.mode"],
     ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending", "autodiff.session"],
     ["autodiff.tracebacks"],
-    ["autodiff.along"],
     ["autodiff.containers"],
     ["autodiff.tree"],
     ["autodiff.dispatch"],

@@ -20,8 +20,7 @@ from codegen.ir import DTYPES
 from codegen.lazily import later
 
 from ..dispatch import GenericFunction
-from ..dispatch.method import Method, is_own
-from ..dispatch.resolution import types_of_call
+from ..dispatch.method import Method, is_own, types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import check_not_masked
 from ..frames import UserLine

@@ -2,8 +2,7 @@
 
     signature      which types a method takes; when one signature is more specific than another
     declaration    what a function calls its parameters; binding of calls
-    method         one implementation, with its file and line; those whose modules are imported when they are needed
-    resolution     the most specific method; ambiguity; what to say when nothing fits
+    method         one implementation, with its file and line; the most specific one for a call, or why there is none
     registry       the methods and rules of one function: adding, choosing
     generic        the function: calling, with hooks for the floors above
     reliance       which choices something kept was made with, and when to drop it
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING
 from codegen.lazily import lazily
 
 from .generic import GenericFunction, all_functions
-from .method import Method, complete, is_own, late
+from .method import Ambiguity, Method, complete, is_own, late, not_found
 from .registry import epoch
 from .reliance import Choices, include, is_observed, note, observed
-from .resolution import Ambiguity, not_found
 from .signature import Choice, NamedUnion, Signature, choice_of, type_name
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .method import Method
+from .method import Method, not_found
 from .registry import Registry
 from .reliance import note
-from .resolution import not_found
 
 __all__ = ["Converting", "remember"]
 

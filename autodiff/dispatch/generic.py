@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from codegen.lazily import later
 
-from ..along import PARTS
 from ..errors import AmbiguityError, DispatchError, caller, in_short, located
+from ..sending import PARTS
 from ..tracebacks import shorten
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
-from .method import RULES, Method, complete
+from .method import RULES, Method, complete, not_found
 from .reliance import NOTHING, cache_now, enter, functions, note
-from .resolution import not_found
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError, in_short, located
 from .generic import GenericFunction, all_functions
-from .method import RULES, Method, complete
-from .resolution import Ambiguity, MethodTable, not_found
+from .method import RULES, Ambiguity, Method, MethodTable, complete, not_found
 from .signature import type_name
 
 __all__ = [

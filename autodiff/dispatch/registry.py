@@ -18,12 +18,11 @@ from weakref import ref
 
 from codegen.forks import renewed_in_child
 
-from ..along import take_along
 from ..errors import DispatchError, caller
 from ..frames import user_line
+from ..sending import take_along
 from .declaration import Declaration, place_of
-from .method import RULES, Method, complete, is_own
-from .resolution import MethodTable, most_specific
+from .method import RULES, Method, MethodTable, complete, is_own, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
 __all__ = ["Registry", "epoch"]

@@ -20,7 +20,7 @@ from codegen.symbols import Symbol, SymbolicFloat
 
 from ..containers import registration
 from ..custom.function import CONVERSIONS, told_dense
-from ..dispatch.resolution import types_of_call
+from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, caller, check_not_masked, located
 from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
