@@ -370,6 +370,7 @@ def _set_up() -> Any:
         "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
         "aliases": tuple(ALIASES), "told": told, "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "few": FEW, "lent": LENT, "prune": prune, "python_numpy": python["numpy"], "python_array": python["__array__"],
+        "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
         "python_get_grad": grad.__get__, "python_set_grad": set_grad,
     }  # fmt: skip
     return native.set_up(native.RecordLayout(classes, objects))

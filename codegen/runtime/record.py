@@ -30,6 +30,7 @@ from . import (
     recorder_reads,
     recorder_subscripts,
     recorder_updates,
+    recording_answer,
     recording_interpret,
 )
 from .launcher import method_definition, new_builtin
@@ -66,7 +67,7 @@ _EXPORTS = (
     recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view,
+    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -173,9 +174,13 @@ class Recorder:
         """
         self._site(DETACH, *detach)
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "detach", "grad")}
-        made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "detach")}
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
+        made = {
+            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
+        }
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
+        made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
+        made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 

@@ -1,10 +1,12 @@
-"""Asks of handles, answered where the value is there, in native Python.
+"""Asks of handles, answered where the value is there or the ask is known, in native Python.
 
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
+    read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
+    read_bool                 whether it is not zero                               nb_bool
     read_detach               a handle without history, computed if x is           METH_NOARGS
     get_grad, set_grad        of a leaf, or of what retains its gradient; setting None
 
-Whatever is otherwise (a pending value, an error, a trace) is left to what Python has for it.
+Whatever is otherwise (a pending value that is not known, an error, a trace) is left to what Python has for it.
 """
 
 # mypy: ignore-errors
@@ -12,7 +14,7 @@ Whatever is otherwise (a pending value, an error, a trace) is left to what Pytho
 
 from __future__ import annotations
 
-from ..native import i32, i64, local, native, ptr, u64, void
+from ..native import extern, i32, i64, local, native, ptr, u64, void
 from .object_heads import RawArray, class_of
 from .recorder_arrays import new_view, set_writeable
 from .recorder_here import recording_here, recording_now
@@ -20,38 +22,111 @@ from .recorder_life import new_handle
 from .recorder_nodes import bad_argument, is_captured, kind_of, node_of
 from .recorder_sites import DETACH, answer_of, sites
 from .recorder_tables import is_miss, recorded
-from .recording_objects import call, call_one, dec, exchange, inc, list_size, tuple_size
+from .recording_objects import call, call_method, call_one, dec, exchange, inc, list_size, tuple_size
 from .recording_run import count_up
-from .recording_structs import ASKED, LOOKED, RawHandle, RawLeaf, RawNode, RawRich, drop_inputs, tape, word_of
+from .recording_structs import (
+    ASKED,
+    LOOKED,
+    RawHandle,
+    RawLeaf,
+    RawNode,
+    RawRecording,
+    RawRich,
+    drop_inputs,
+    int_or,
+    tape,
+    word_of,
+)
 
 __all__ = ["READS"]
 
-#: In place of an array: Python is to be asked.
+#: In place of an array or a number: Python is to be asked.
 PYTHON = 1
 #: Arguments of `__array__` that are passed on.
 MOST_ARGUMENTS = 7
 GRAD = word_of(RawLeaf, "grad")
+
+is_true = extern("PyObject_IsTrue", i32, ptr)
+#: `recorder_arrays.gave_back`, -1 with an exception; `recording_answer.answer_value`, null with one.
+gave_back = extern("gave_back", i32, ptr)
+answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
+
+
+@native(inline=True)
+def is_python(found: ptr) -> bool:
+    """True for PYTHON and an error."""
+    return u64(found) <= PYTHON
 
 
 # ------------------------------------------------------------------ values
 
 
 @native
-def value_here(x: ptr) -> ptr:
-    """The array of a value that is there and does not track, borrowed: an ask, which is counted.
+def answered(n: ptr[RawNode]) -> i32:
+    """Compute a pending value if that is known: 1 when it was, 0 where Python is to be asked, -1 with an exception."""
+    mode = local(ptr, 1)
+    if tape.answers is not tape.true:
+        return 0
+    now = recording_now(mode)
+    if now is None or now.tracing is not tape.zero:
+        return 0
+    inc(ptr(now))
+    found = answer_value(now, n, mode[0] is tape.true)
+    dec(ptr(now))
+    dec(found)
+    if found is None:
+        return -1
+    return i32(found is tape.true)
 
-    Null with an exception; PYTHON for any other value.  Python is to see who asks for one that tracks: it warns where
-    that is being differentiated, and a custom forward is told what it looks at.  Python gives back what was lent, too.
-    """
+
+@native
+def are_given_back(now: ptr[RawRecording]) -> bool:
+    """Give back what was lent.  False with an exception."""
+    loans = now.lent
+    inc(loans)
+    status = gave_back(loans)
+    dec(loans)
+    return status == 0
+
+
+@native
+def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
+    """True where Python is to see who asks for a value that tracks: it warns of one that is being differentiated, and a
+    custom forward is told what it looks at."""
+    return refuses_gradients or int_or(now.transforming, 1) != 0 or int_or(now.body, 1) != 0
+
+
+@native
+def value_here(x: ptr, refuses_gradients: bool) -> ptr:
+    """The array of a computed value, counted as an ask, borrowed; null with an exception, or PYTHON."""
     now = recording_here()
-    n = node_of(x)
-    if now is None or now.unseen is not tape.zero or n is None or kind_of(n) is None:
+    if now is None or now.unseen is not tape.zero:
         return ptr(PYTHON)
-    out = n.kind.out
-    if out.requires_grad is not tape.false or class_of(n.value) is not tape.array_type:
-        return ptr(PYTHON)
-    if class_of(now.lent) is not tape.list_type or list_size(now.lent) > 0:
-        return ptr(PYTHON)
+    was_asked = False
+    was_given = False
+    while True:
+        # Once more when it was pending, or something was lent: it may be on another node by then.
+        n = node_of(x)
+        if n is None or kind_of(n) is None:
+            return ptr(PYTHON)
+        out = n.kind.out
+        if out.requires_grad is not tape.false and may_be_lost(now, refuses_gradients):
+            return ptr(PYTHON)
+        if class_of(n.value) is not tape.array_type:
+            if n.value is not tape.none or was_asked:
+                return ptr(PYTHON)
+            status = answered(n)
+            if status <= 0:
+                return ptr(PYTHON) if status == 0 else None
+        elif class_of(now.lent) is not tape.list_type or (was_given and list_size(now.lent) > 0):
+            return ptr(PYTHON)
+        elif list_size(now.lent) > 0:
+            if not are_given_back(now):
+                return None
+            was_given = True
+        else:
+            break
+        was_asked = True
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + LOOKED, 1)):
         return None
@@ -61,8 +136,8 @@ def value_here(x: ptr) -> ptr:
 @native
 def view_here(x: ptr) -> ptr:
     """A view of a value that cannot be written to; as `value_here`, but a new reference."""
-    value = value_here(x)
-    if u64(value) <= PYTHON:
+    value = value_here(x, True)
+    if is_python(value):
         return value
     made = new_view(value, None, None)
     if made is not None:
@@ -71,9 +146,48 @@ def view_here(x: ptr) -> ptr:
 
 
 @native
+def number_here(x: ptr) -> ptr:
+    """The number of a computed 0-d value, a new reference; null with an exception, or PYTHON."""
+    argument = local(ptr, 1)
+    argument[0] = value_here(x, False)
+    if is_python(argument[0]):
+        return argument[0]
+    if ptr[RawArray](argument[0]).nd != 0:
+        return ptr(PYTHON)
+    return call_method(tape.item_name, argument, 1, None)
+
+
+@native
 def read_numpy(x: ptr, unused: ptr) -> ptr:
     found = view_here(x)
     return call_one(tape.python_numpy, x) if found is ptr(PYTHON) else found
+
+
+@native
+def read_item(x: ptr, unused: ptr) -> ptr:
+    found = number_here(x)
+    return call_one(tape.python_item, x) if found is ptr(PYTHON) else found
+
+
+@native
+def read_float(x: ptr) -> ptr:
+    found = number_here(x)
+    if found is not None and found is not ptr(PYTHON) and class_of(found) is not tape.float_type:
+        dec(found)
+        found = ptr(PYTHON)
+    return call_one(tape.python_float, x) if found is ptr(PYTHON) else found
+
+
+@native
+def read_bool(x: ptr) -> i32:
+    found = number_here(x)
+    if found is ptr(PYTHON):
+        found = call_one(tape.python_bool, x)
+    if found is None:
+        return -1
+    truth = is_true(found)
+    dec(found)
+    return truth
 
 
 @native
@@ -193,4 +307,6 @@ def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
     return -1 if answer is None else 0
 
 
-READS = [read_numpy, read_array, read_detach, get_grad, set_grad]
+READS = [
+    read_numpy, read_array, read_item, read_float, read_bool, read_detach, get_grad, set_grad,
+]  # fmt: skip

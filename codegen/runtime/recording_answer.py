@@ -1,6 +1,7 @@
 """Asks of recordings that are known, answered by machine code (native Python): walk, look up, run, commit.
 
-    ask(...)    the key of an ask is looked up; where there is an answer, its plan is run
+    ask(...)               the key of an ask is looked up; where there is an answer, its plan is run
+    answer_value(...)      the same for one pending value, as the recorder calls it
 
 `recording_keys` has the walk and the key, `recording_run` runs the plan.
 """
@@ -13,9 +14,10 @@ from __future__ import annotations
 from ..native import borrowed, local, native, obj, ptr, u64, unlikely
 from .recording_entries import walk
 from .recording_hash import Digest
-from .recording_keys import key_object, list_of_found, walked
+from .recording_keys import VALUE, key_object, list_of_found, walked
 from .recording_objects import (
     bytes_at,
+    clear_error,
     dec,
     dict_item,
     exchange,
@@ -29,9 +31,9 @@ from .recording_objects import (
     tuple_item,
 )
 from .recording_run import AnswerBlock, run
-from .recording_structs import CLOCK, RawObject, tape
+from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, tape
 
-__all__ = ["ask"]
+__all__ = ["answer_value", "ask"]
 
 
 @native
@@ -69,7 +71,7 @@ def ask(
     """
     d = local(Digest, 1)[0]
     walk.held = 0
-    if not walked(d, purpose, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
     if ptr(given) is not tape.none:
         told = bytes_at(tuple_item(ptr(given), 1))
@@ -89,3 +91,21 @@ def ask(
     if known is None:
         return borrowed(tape.none)
     return run(known, d, purpose, ptr(now), is_released, None)
+
+
+@native
+def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> obj:
+    """Compute a pending value if that is known: True or None."""
+    d = local(Digest, 1)[0]
+    known = ptr(None)
+    walk.held = 0
+    if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
+        key = key_object(d)
+        if key is not None:
+            known = looked_up(key)
+            dec(key)
+        else:
+            clear_error()
+    if known is None:
+        return borrowed(tape.none)
+    return run(known, d, VALUE, ptr(now), False, None)

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -129,7 +130,8 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
         "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "callback_name": "__callback__", "allocator": native().allocator,
+        "item_name": "item", "callback_name": "__callback__", "allocator": native().allocator,
+        "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip
 

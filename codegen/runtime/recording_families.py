@@ -251,7 +251,7 @@ def family_of(
     """
     d = local(Digest, 1)[0]
     walk.held = held
-    if not walked(d, purpose, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
     if walk.n_calls > 0:
         return borrowed(tape.none)

@@ -45,7 +45,7 @@ from .recording_objects import (
 from .recording_structs import RawHandle, RawNode, RawRich, count_of, input_at, is_plain_or_no_leaf, old_of, tape
 from .recording_walk import gather, root, roots
 
-__all__ = ["BACKWARD", "TENSORS", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
+__all__ = ["BACKWARD", "TENSORS", "VALUE", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
 
 
 #: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
@@ -88,15 +88,19 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
 
 @native(inline=False)
 def walked(
-    d: ptr[Digest], purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool
+    d: ptr[Digest], purpose: u64, one: ptr[RawNode], small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
+    tracks: bool,
 ) -> bool:
     """Walk over what is asked for.  False where no key says all: hooks, no memory.
 
+    one       a node whose value is asked for; null: none
     small     weak references to handles: what is pending of these is asked for, too; None: nothing is
     results, seeds, also, targets    tuples of nodes; a seed may be None
     """
     start(d, 0x243F6A8885A308D3, 0x13198A2E03707344)
     begin()
+    if one is not None:
+        root(one, 0)
     roots(results, u32(PAST) if purpose != VALUE else u32(0))
     roots(seeds, READ)
     roots(also, 0)
@@ -174,7 +178,7 @@ def key_of(
     """
     d = local(Digest, 1)[0]
     walk.held = held
-    if not walked(d, purpose, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+    if not walked(d, purpose, None, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
     key = key_object(d)
     if key is None:
@@ -259,7 +263,7 @@ def exact_of(
     """
     d = local(Digest, 1)[0]
     walk.held = held
-    if not walked(d, purpose, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+    if not walked(d, purpose, None, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
     n_wires = u64(0)
     for i in range(d.count):

@@ -204,6 +204,7 @@ class Tape(Struct):
     mode              the ContextVar of the mode
     note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
     lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
+    answers           True if asks are answered natively
     """
 
     none: ptr
@@ -236,6 +237,7 @@ class Tape(Struct):
     release_name: ptr
     new_array: ptr
     run_as_name: ptr
+    item_name: ptr
     callback_name: ptr
     not_implemented: ptr
     ellipsis: ptr
@@ -264,8 +266,12 @@ class Tape(Struct):
     few: ptr
     python_numpy: ptr
     python_array: ptr
+    python_item: ptr
+    python_float: ptr
+    python_bool: ptr
     python_get_grad: ptr
     python_set_grad: ptr
+    answers: ptr
 
 
 tape = static(Tape)
