@@ -73,7 +73,11 @@ segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
 
 
 class FoundPart(NamedTuple):
-    """A segment that was recognised: its roots, latest first, and what its piece holds (`segment.FoundPiece`)."""
+    """A segment that was recognised: its roots, latest first, and what it holds.
+
+    values    of nodes that are read;   stored: nodes that are given values
+    outer     nodes that are asked for;   past: those whose history is given up
+    """
 
     segment: Segment
     roots: tuple[Node, ...]
@@ -175,7 +179,7 @@ class _Remaining:
         if width > len(frontier):
             return None
         roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-        found = segment.piece.accepts(roots)
+        found = segment.accepts(roots)
         if found is None:
             return None
         part = FoundPart(segment, roots, *found)

@@ -21,6 +21,7 @@ from codegen.ir import OutOfRange
 
 from ..config import config
 from ..session import namespace, tiers
+from . import machine
 from .cut import SHORTEST, Cut, FoundPart, cut
 from .misses import note
 from .node import Node
@@ -84,7 +85,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     tracks    whether gradients go through it
     length    how many nodes were made since the recording began; negative: it is an earlier one
     """
-    if 0 <= length < SHORTEST or not config.patience or config.eager:
+    if 0 <= length < SHORTEST or not config.patience or config.eager or machine.asks is None:
         return None
     # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
@@ -127,8 +128,7 @@ def computed(found: Cut, compute: Callable[[Sequence[Node]], None]) -> list[tupl
             results: tuple = ()
             forward = segment.forward
             if forward is not None:
-                compiled = forward.run.compiled
-                results = forward(values) if compiled is None else compiled.call(*forward.pick(values))
+                results = forward(values)
                 for k, position in segment.leads:
                     values_of[roots[k]] = results[position]
             done.append((values, results))
@@ -195,7 +195,7 @@ def commit(
 ) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
     for (segment, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
-        segment.piece.finish(results, stored, past, is_released)
+        segment.finish(results, stored, past, is_released)
 
 
 # ---------------------------------------------------------------- in parts, or whole

@@ -19,77 +19,28 @@ roots on, inputs in turn: so the order says nothing of when they were recorded. 
     own nodes    are of the same kinds, wired in the same way, and the same of them have values
     outside      what these read has the same Out, and the same of it is pending
 
-Machine code says that by a hash (`codegen.runtime.recording_piece`); `described` is the same in plain Python.
+Machine code says that by a hash (`codegen.runtime.recording_piece`); without it recordings are not cut.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from operator import itemgetter
 from typing import Any
-
-from codegen.records import NamedTuple
 
 from . import machine
 from .node import Node, data_node, new_number, released
-from .plan import drops_inputs, settle
+from .plan import drops_inputs
 from .program import program_of
 from .tier import Tier, tier_of
 
-__all__ = [
-    "GIVEN", "FoundPiece", "Piece", "Segment", "SegmentCode", "Unfit", "code_of", "described", "finish_in_python",
-]  # fmt: skip
+__all__ = ["GIVEN", "Segment", "SegmentCode", "Unfit", "code_of", "learn_piece"]
 
 
-#: Under AUTODIFF_NATIVE_CHECKS=1 each hash is compared with what plain Python says.
-_is_compared = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
-
-
-class FoundPiece(NamedTuple):
-    """A piece that was found in a recording.
-
-    values    of nodes that are read;   stored: nodes that are given values
-    outer     nodes that are asked for;   past: those whose history is given up
-    """
-
-    values: tuple
-    stored: tuple[Node, ...]
-    outer: tuple[Node, ...]
-    past: tuple[Node, ...]
-
-
-def described(roots: Sequence[Node], bounds: Sequence[bool]) -> tuple[list[tuple], list[Node]] | None:
-    """The nodes that are reached from the roots, made comparable, and in the order in which they are met.
-
-    bounds    of each in this order: True for one of its own
-
-    None where it has not so many nodes, or one of its own has room for more than an operation.
-    """
-    order = list(roots)
-    place = {n: i for i, n in enumerate(order)}
-    parts: list[tuple] = []
-    for node, is_own in zip(order, bounds, strict=False):  # the order grows meanwhile
-        pending = node.value is None
-        if not is_own:
-            parts.append((node.kind.out, pending))
-            continue
-        inputs = node.inputs
-        if type(node) is not Node:
-            return None
-        for i in inputs:
-            if i not in place:
-                place[i] = len(order)
-                order.append(i)
-        parts.append((node.kind, pending, *[place[i] for i in inputs]))
-    return (parts, order) if len(order) == len(bounds) == len(place) else None
-
-
-def _bounds_of(roots: Sequence[Node], inside: AbstractSet[Node]) -> list[bool]:
-    """Of each node that is reached from the roots, in the order in which they are met, if it is inside."""
+def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> list[Node]:
+    """The nodes that are reached from the roots through those inside, in the order in which they are met."""
     order = list(dict.fromkeys(roots))
     seen = set(order)
     for node in order:  # which grows meanwhile
@@ -97,77 +48,37 @@ def _bounds_of(roots: Sequence[Node], inside: AbstractSet[Node]) -> list[bool]:
             if i not in seen:
                 seen.add(i)
                 order.append(i)
-    return [node in inside for node in order]
+    return order
 
 
-class Piece:
-    """A piece, learnt from one recording.
+def learn_piece(
+    roots: Sequence[Node], inside: AbstractSet[Node], values: Sequence[Node], stored: Sequence[Node],
+    outer: Sequence[Node], past: Sequence[Node],
+) -> tuple[Callable[[tuple[Node, ...]], tuple | None], Callable[[tuple, Sequence[Node], Sequence[Node], bool], None]]:
+    """Learn a piece: two functions of machine code.
 
-    accepts(roots)      what a recording holds that ends in the same piece (`FoundPiece`), else None
+    inside    its own nodes
+    values    nodes whose values are read;   stored: nodes that are given values
+    outer     nodes that are asked for;   past: those whose history is given up
+
+    accepts(roots)    these four, each a tuple, of what ends in the roots if it is such a piece, else None
     finish(results, stored, past, is_released)    values are kept; the history of `past` is given up if it is released
+
+    Raises Unfit where another thread changes the piece meanwhile, or a node has room for more than an operation.
     """
-
-    __slots__ = ("_bounds", "_parts", "_places", "accepts", "finish")
-
-    def __init__(
-        self, roots: Sequence[Node], inside: AbstractSet[Node], values: Sequence[Node], stored: Sequence[Node],
-        outer: Sequence[Node], past: Sequence[Node],
-    ) -> None:  # fmt: skip
-        """Learn a piece.  Raises KeyError where another thread changes it meanwhile.
-
-        inside    its own nodes;   values: nodes whose values are read;   stored, outer, past: see `FoundPiece`
-        """
-        self._bounds = _bounds_of(roots, inside)
-        found = described(roots, self._bounds)
-        if found is None:
-            raise KeyError
-        self._parts, order = found
-        place = {n: i for i, n in enumerate(order)}
-        self._places = [[place[n] for n in nodes] for nodes in (values, stored, outer, past)]
-        for node in past:
-            released(node.kind)  # machine code finds it there
-        self.accepts: Callable[[tuple[Node, ...]], tuple | None] = self.accepts_in_python
-        self.finish: Callable[[tuple, Sequence[Node], Sequence[Node], bool], None] = finish_in_python
-        native = machine.asks
-        if native is None:
-            return
-        at, first, others, history = self._places
-        drops = list(map(drops_inputs, stored))
-        made = native.piece(roots, self._bounds, at, list(zip(first, drops, strict=True)), others, history)
-        if made is None or described(roots, self._bounds) != found:
-            raise KeyError
-        self.finish = partial(native.finish_piece, made)
-        self.accepts = partial(native.piece_of, made)
-        if _is_compared:
-            self.accepts = partial(self._compared, self.accepts)
-
-    def accepts_in_python(self, roots: Sequence[Node]) -> FoundPiece | None:
-        """Do as `accepts` does, in plain Python."""
-        found = described(roots, self._bounds)
-        if found is None or found[0] != self._parts:
-            return None
-        order = found[1]
-        values, stored, outer, past = [tuple([order[i] for i in places]) for places in self._places]
-        return FoundPiece(tuple([n.value for n in values]), stored, outer, past)
-
-    def _compared(self, accepts: Callable, roots: tuple[Node, ...]) -> tuple | None:
-        """The piece that machine code finds, compared with that of Python."""
-        found: tuple | None = accepts(roots)
-        exact = self.accepts_in_python(roots)
-        assert (found is None) == (exact is None), "the hash of a piece stands for another one"
-        assert found is None or exact is None or found[1:] == exact[1:], "machine code finds other nodes in a piece"
-        return found
-
-
-def finish_in_python(results: tuple, stored: Sequence[Node], past: Sequence[Node], is_released: bool) -> None:
-    """Keep values, and give the history up if it is released, in plain Python."""
-    for node, value in zip(stored, results, strict=True):
-        settle(node, value)
-    for node in past if is_released else ():
-        if not node.kind.released:
-            node.kind = released(node.kind)
-        if node.value is not None:
-            node.inputs = ()
+    native, order = machine.asks, _met(roots, inside)
+    place = {n: i for i, n in enumerate(order)}
+    at, first, others, history = [[place.get(n, -1) for n in nodes] for nodes in (values, stored, outer, past)]
+    for node in past:
+        released(node.kind)  # machine code finds it there
+    if native is None or -1 in (*at, *first, *others, *history):
+        raise Unfit
+    drops = list(map(drops_inputs, stored))
+    bounds = [node in inside for node in order]
+    made = native.piece(roots, bounds, at, list(zip(first, drops, strict=True)), others, history)
+    if made is None or _met(roots, inside) != order:
+        raise Unfit
+    return partial(native.piece_of, made), partial(native.finish_piece, made)
 
 
 class Unfit(Exception):
@@ -180,31 +91,23 @@ _new = object.__new__
 
 
 class SegmentCode:
-    """A graph, and which sources it is called with.
+    """A program, and which sources it is called with: code(sources) gives the results.
 
-    code(sources)                          the results
-    code.run.compiled.call(*code.pick(sources))   the same in a loop, once it is compiled
-    numbers, constants   of the sources that are picked; those after the last one given are the constants
+    tier       of the program
+    numbers    of the sources;   constants: those of them behind the last one given
     """
 
-    __slots__ = ("constants", "numbers", "pick", "run")
+    __slots__ = ("_constants", "_numbers", "tier")
 
-    def __init__(self, run: Tier, numbers: Sequence[int], constants: Sequence[Any]) -> None:
-        self.run, self.numbers, self.constants = run, tuple(numbers), tuple(constants)
-        picked = _picker(numbers)
-        self.pick = (lambda sources: picked([*sources, *constants])) if constants else picked
+    def __init__(self, tier: Tier, numbers: Sequence[int], constants: Sequence[Any]) -> None:
+        self.tier, self._numbers, self._constants = tier, numbers, constants
 
     def __call__(self, sources: Sequence[Any]) -> tuple:
-        return self.run.run(self.pick(sources))
-
-
-def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
-    if len(numbers) > 1:
-        return itemgetter(*numbers)
-    if not numbers:
-        return lambda values: ()
-    (only,) = numbers
-    return lambda values: (values[only],)
+        if self._constants:
+            sources = [*sources, *self._constants]
+        compiled, values = self.tier.compiled, [*map(sources.__getitem__, self._numbers)]
+        results: tuple = self.tier.run(values) if compiled is None else compiled.call(*values)
+        return results
 
 
 def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_paid: bool) -> SegmentCode:
@@ -214,26 +117,24 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, is_pai
     is_paid   whether it is compiled, not evaluated first
     """
     program, inputs = program_of(outputs)
-    numbers, constants = [], []
-    for node in inputs:
-        if node not in number:
-            constants.append(node.value)
-        numbers.append(number.get(node, count + len(constants) - 1))
+    constants = [node for node in inputs if node not in number]
+    places = number | {node: count + k for k, node in enumerate(constants)}
     tier = tier_of(program)
     if is_paid:
         tier.seconds = math.inf
-    return SegmentCode(tier, numbers, constants)
+    return SegmentCode(tier, [places[node] for node in inputs], [node.value for node in constants])
 
 
 class Segment:
     """A piece of a recording, as whatever looks like it is answered.
 
-    piece       what it is recognised by; it gives of its roots, the latest first,
+    accepts     what it is recognised by (`learn_piece`); it gives of its roots, the latest first,
                   values   the first sources: of what is outside, then of own nodes that were computed before
                   stored   nodes that forward's results belong to
                   outer    nodes outside that are pending or have a history; then own ones that read nothing own,
                            or all where none has a history
                   past     its history
+    finish      what keeps the results
     width       how many roots there are;   size: how many of `outer` are outside
     waits       (place among the sources, place in `outer`) of what earlier segments compute
     leads       (number of the root, position among forward's results) of roots that forward computes
@@ -250,7 +151,7 @@ class Segment:
     """
 
     __slots__ = (
-        "_outside", "count", "ends", "forward", "is_long", "leads", "may_grow", "nodes", "number", "piece",
+        "_outside", "accepts", "count", "ends", "finish", "forward", "is_long", "leads", "may_grow", "nodes", "number",
         "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked", "waits", "wanted", "width",
     )
 
@@ -279,15 +180,11 @@ class Segment:
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
 
-    def codes(self) -> list[SegmentCode]:
-        """Forward, and that of each pull."""
-        codes = [self.forward, *[pull.code for pull in list(self.pulls.values())]]
-        return [code for code in codes if code is not None]
-
     @property
     def operations(self) -> int:
-        """Of all its code."""
-        return sum([code.run.operations for code in self.codes()])
+        """Of all its code: forward, and each pull."""
+        codes = [self.forward, *[pull.code for pull in list(self.pulls.values())]]
+        return sum([code.tier.operations for code in codes if code is not None])
 
     def complete(
         self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()
@@ -313,14 +210,12 @@ class Segment:
         """Learn what it looks like."""
         inside = set(nodes)
         outside, outer = _outside_of(nodes, past)
-        if len(outer) != self.size:
-            raise Unfit  # another thread evaluates it
         values = [*outside, *[n for n in nodes if n.value is not None]]
         first = [n for n in nodes if inside.isdisjoint(n.inputs)] if past else nodes
-        try:
-            self.piece = Piece(roots, inside, values, stored, [*outer, *first], [n for n in nodes if n in past])
-        except KeyError:
-            raise Unfit from None
+        its_past = [n for n in nodes if n in past]
+        self.accepts, self.finish = learn_piece(roots, inside, values, stored, [*outer, *first], its_past)
+        if [i for i, n in enumerate(outside) if n.value is None] != [i for i, _ in self.waits]:
+            raise Unfit  # another thread evaluates it
 
     def __len__(self) -> int:
         return len(self.nodes) - self._outside

@@ -163,8 +163,7 @@ def _through(
     sources = [*values, *results, *[bar for bar, _ in given]]
     code = pull.code
     if code is not None:
-        compiled = code.run.compiled
-        found = code(sources) if compiled is None else compiled.call(*code.pick(sources))
+        found = code(sources)
     for k, position, flag in pull.computed:
         bars[outer[k]] = (found[position], flag)
     for k, source, flag in pull.passed:

@@ -89,7 +89,7 @@ def steady_clock(monkeypatch, patience):
 
 
 @pytest.fixture
-def taken_apart(monkeypatch):
+def taken_apart(monkeypatch, native):
     """The number of parts of the recordings that were run in parts."""
     found = []
     commit = parts.commit
@@ -104,7 +104,7 @@ def taken_apart(monkeypatch):
 
 
 @pytest.fixture
-def at_the_first_time(monkeypatch, patience):
+def at_the_first_time(monkeypatch, patience, native):
     """Recordings are taken apart at the first time already (see `test_lengths`)."""
     try_at_the_first_time(monkeypatch)
 

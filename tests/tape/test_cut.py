@@ -17,8 +17,8 @@ def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatc
         policy(length, seed)
     pulls = [pull for known in cut.segments.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
-    assert len({pull.code.run for pull in pulls}) == 1
-    assert all([pull.code.run.compiled is not None for pull in pulls])
+    assert len({pull.code.tier for pull in pulls}) == 1
+    assert all([pull.code.tier.compiled is not None for pull in pulls])
     assert len(taken_apart) == 4
 
 

@@ -1,6 +1,6 @@
 """Pieces of recordings are found by machine code exactly where plain Python finds them: pairs of random programs.
 
-Plain Python compares all that is said of a piece (`segment.described`), machine code a hash of it.
+Plain Python compares all that is said of a piece (`described`), machine code a hash of it.
 """
 
 import random
@@ -10,9 +10,67 @@ import pytest
 from test_native_keys import MISSES, Program
 
 import autodiff as ad
-from autodiff.tape.node import Node
-from autodiff.tape.segment import Piece, finish_in_python
+from autodiff.tape.node import Node, released
+from autodiff.tape.plan import settle
+from autodiff.tape.segment import learn_piece
 from autodiff.tape.walk import by_number, needed
+
+
+def described(roots, bounds):
+    """The nodes that are reached from the roots, made comparable, and in the order in which they are met.
+
+    bounds    of each in this order: True for one of its own
+
+    None where it has not so many nodes, or one of its own has room for more than an operation.
+    """
+    order = list(roots)
+    place = {n: i for i, n in enumerate(order)}
+    parts = []
+    for node, is_own in zip(order, bounds, strict=False):  # the order grows meanwhile
+        pending = node.value is None
+        if not is_own:
+            parts.append((node.kind.out, pending))
+            continue
+        if type(node) is not Node:
+            return None
+        for i in node.inputs:
+            if i not in place:
+                place[i] = len(order)
+                order.append(i)
+        parts.append((node.kind, pending, *[place[i] for i in node.inputs]))
+    return (parts, order) if len(order) == len(bounds) == len(place) else None
+
+
+class Piece:
+    """A piece that machine code learns, and plain Python beside it."""
+
+    def __init__(self, roots, inside, *nodes):
+        order = list(roots)
+        for node in order:  # which grows meanwhile
+            order += [i for i in dict.fromkeys(node.inputs if node in inside else ()) if i not in order]
+        self.bounds = [node in inside for node in order]
+        self.parts, order = described(roots, self.bounds)
+        self.places = [[order.index(n) for n in each] for each in nodes]
+        self.accepts, self.finish = learn_piece(roots, inside, *nodes)
+
+    def accepts_in_python(self, roots):
+        """Values, stored and outer nodes, and the history of what the roots end, if it is the piece; else None."""
+        found = described(roots, self.bounds)
+        if found is None or found[0] != self.parts:
+            return None
+        values, *others = [tuple([found[1][i] for i in places]) for places in self.places]
+        return tuple([n.value for n in values]), *others
+
+
+def finish_in_python(results, stored, past):
+    """Keep values, and give the history up."""
+    for node, value in zip(stored, results, strict=True):
+        settle(node, value)
+    for node in past:
+        if not node.kind.released:
+            node.kind = released(node.kind)
+        if node.value is not None:
+            node.inputs = ()
 
 
 def recorded(program):
@@ -64,14 +122,14 @@ def compare(seeds):
             continue
         for ours, theirs in zip(found, exact, strict=True):
             assert [id(x) for x in ours] == [id(x) for x in theirs]
-        results = tuple([np.full(n.kind.out.shape, float(k)) for k, n in enumerate(exact.stored)])
+        results = tuple([np.full(n.kind.out.shape, float(k)) for k, n in enumerate(exact[1])])
         alike = recorded(first)
         alike = [alike[k] for k in places]
         other = piece.accepts_in_python(alike)
         piece.finish(results, found[1], found[3], True)
-        finish_in_python(results, other.stored, other.past, True)
-        assert state_of([*found[1], *found[3]]) == state_of([*other.stored, *other.past])
-        assert [id(n.value) for n in found[1]] == [id(n.value) for n in other.stored]
+        finish_in_python(results, other[1], other[3])
+        assert state_of([*found[1], *found[3]]) == state_of([*other[1], *other[3]])
+        assert [id(n.value) for n in found[1]] == [id(n.value) for n in other[1]]
     return counts
 
 
