@@ -4,7 +4,7 @@
     python tools/fit_tables.py --write    writes it
 
 A table holds one coefficient of each of 16 (f64) or 32 (f32) polynomials, which together cover a range.
-They are fitted as those of `fit_elementary`.  The tables that are read from memory are those of `fit_points`.
+They are fitted as those of `fit_elementary`.
 """
 
 from __future__ import annotations

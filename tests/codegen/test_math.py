@@ -18,7 +18,8 @@ from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
 from codegen.emit import emit_module
-from codegen.emit.math import FUNCTIONS, coefficients, point_tables, tables
+from codegen.emit.math import FUNCTIONS, coefficients, tables
+from codegen.emit.math.points import erf_points
 from codegen.kernel.nest import F32, F64
 from codegen.runtime import engine
 
@@ -382,12 +383,14 @@ def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
         assert tuple(tool.coefficients(tool.log_near_one("F32"))[0]) == tables.LOG_NEAR_F32
 
 
-def test_the_points_are_what_the_tool_makes(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
-    tool = importlib.import_module("fit_points")
+@pytest.mark.parametrize(("suffix", "count"), [("f64", 64 * 6 + 1), ("f32", 64 * 9 + 17)])
+def test_points_of_erf_are_rounded_once(suffix, count):
+    number = np.float64 if suffix == "f64" else np.float32
     with mp.workdps(50):
-        assert tuple(tool.erf_points("F64")) == point_tables.ERF_POINTS_F64
-        assert tuple(tool.erf_points("F32")) == point_tables.ERF_POINTS_F32
+        for j, (value, slope) in enumerate(erf_points(suffix, count)):
+            c = mpf(j) / 64
+            assert value == number(mp.erf(c))
+            assert slope == number(2 / mp.sqrt(mp.pi) * mp.exp(-c * c))
 
 
 def test_the_tables_of_powers_are_what_the_tool_makes(monkeypatch):

@@ -21,8 +21,7 @@ from __future__ import annotations
 from .code import FunctionCode, Lane
 from .coefficients import BELL_F32, BELL_F64
 from .exp import exp, magic
-from .point_tables import ERF_POINTS_F32, ERF_POINTS_F64
-from .points import pair_at
+from .points import erf_points, pair_at
 from .tables import (
     ERF_OFFSETS_F32,
     ERF_OFFSETS_F64,
@@ -84,7 +83,8 @@ def _point(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane, Lane]:
     shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
     c = (shifted - magic(k)) * (1 / 64)
     place = k.bits(shifted) - k.bits(k.constant(magic(k)))
-    erf_c, slope = pair_at(k, f"erf.points.{k.suffix}", k.pick(ERF_POINTS_F64, ERF_POINTS_F32), place)
+    points = erf_points(k.suffix, int(64 * end) + 1)
+    erf_c, slope = pair_at(k, f"erf.points.{k.suffix}", points, place)
     a = k.at_most(size, end)
     return a, c, a - c, erf_c, slope
 

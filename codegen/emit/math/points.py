@@ -1,16 +1,60 @@
-"""Tables of pairs in memory, for machines whose registers hold none."""
+"""Points at which a function is known, in memory, for machines whose registers hold no tables.
+
+    erf    at multiples of 1/64, with its derivative
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+
+import numpy as np
 
 from ..types import float_literal, vector_type
 from .code import FunctionCode, Lane
 
-__all__ = ["pair_at"]
+__all__ = ["erf_points", "pair_at"]
 
 #: From so many lanes on floats fill half registers.
 _NEIGHBOURS = 4
+#: The bits behind the point of the integers by which points are computed, and 2 / sqrt(pi).
+_BITS = 192
+_SLOPE_AT_ZERO = (112837916709551257389615890312154517168810125865799771368817144 << _BITS) // 10**62
+
+
+@functools.cache
+def erf_points(suffix: str, count: int) -> tuple[tuple[float, float], ...]:
+    """erf and its derivative at c = 0, 1/64, 2/64, ..., rounded to "f64" or "f32".
+
+    Integers give all digits:  erf(c) = erf'(c) (c + 2 c**3 / 3 + 4 c**5 / (3 5) + ...),  from a derivative to the next
+    a factor exp(-(2j + 1) / 64**2), and from that to the next exp(-2 / 64**2).
+    """
+    number = np.float32 if suffix == "f32" else np.float64
+    one, points = 1 << _BITS, []
+    slope, factor, change, value = _SLOPE_AT_ZERO, _exp_of_minus(1), _exp_of_minus(2), 0.0
+    for j in range(count):
+        if value < 1.0:  # it stays 1 from there on
+            total = term = slope * j // 64
+            n = 1
+            while term:
+                n += 2
+                term = term * j * j // (2048 * n)
+                total += term
+            value = float(number(total / one))
+        points.append((value, float(number(slope / one))))
+        slope, factor = slope * factor >> _BITS, factor * change >> _BITS
+    return tuple(points)
+
+
+def _exp_of_minus(count: int) -> int:
+    """exp(-count / 64**2) with all its bits."""
+    total = term = 1 << _BITS
+    n = 0
+    while term:
+        n += 1
+        term = term * count // (4096 * n)
+        total += term if n % 2 == 0 else -term
+    return total
 
 
 def pair_at(k: FunctionCode, name: str, table: Sequence[tuple[float, float]], index: Lane) -> tuple[Lane, Lane]:
