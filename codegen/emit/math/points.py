@@ -36,7 +36,7 @@ def erf_points(suffix: str, count: int) -> tuple[tuple[float, float], ...]:
         if value < 1.0:  # it stays 1 from there on
             total = term = slope * j // 64
             n = 1
-            while term:
+            while term > total >> 80:
                 n += 2
                 term = term * j * j // (2048 * n)
                 total += term
