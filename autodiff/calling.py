@@ -27,8 +27,8 @@ import numpy as np
 from codegen.written import defined
 
 from . import tree
+from .argument_leaves import has_key
 from .config import config
-from .signature import has_key
 from .tape.node import Node
 from .tensor import Tensor
 

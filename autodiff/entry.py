@@ -20,12 +20,12 @@ from codegen.records import NamedTuple
 from codegen.runtime.entered import EnteredCall as Native
 
 from . import tree
+from .argument_leaves import ArgumentLeaf, kind_of
 from .calling import write_caller
 from .dispatch import Choices
 from .entering import native_entry
 from .mode import MODE
 from .ops import as_tensor
-from .signature import ArgumentLeaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.lines import belonging

@@ -25,12 +25,12 @@ from codegen import compiler
 from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
+from .argument_leaves import argument_names
 from .descriptions import aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame, user_line
 from .inspected import GraphText, inspected, lines_of_step
 from .ops import as_tensor
-from .signature import argument_names
 from .stand_ins import standing
 from .tape.leaves import leaf
 from .tape.lines import Lines

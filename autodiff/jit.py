@@ -24,6 +24,7 @@ from weakref import ref
 from codegen.ir import OutOfRange
 from codegen.lazily import later
 
+from . import sending
 from .calling import MISS
 from .config import config
 from .errors import check_callable
@@ -37,14 +38,12 @@ from .traces import Traces
 if TYPE_CHECKING:
     from codegen.runtime import entered
 
+    from . import argument_leaves
     from . import entry as entries
-    from . import sending
-    from . import signature as signatures
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
-    sending = later("autodiff.sending")
-    signatures = later("autodiff.signature")
+    argument_leaves = later("autodiff.argument_leaves")
 
 __all__ = ["jit"]
 
@@ -74,7 +73,7 @@ def jit(
     if f is None:
         return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
     check_callable(f, "jit")
-    return Compiled(f, Traces(f, signatures.Statics.of(f, static_argnums, static_argnames), _enters))
+    return Compiled(f, Traces(f, argument_leaves.Statics.of(f, static_argnums, static_argnames), _enters))
 
 
 class Compiled:

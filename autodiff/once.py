@@ -19,10 +19,10 @@ import numpy as np
 from codegen.garbage import set_in_context
 
 from . import tree
+from .argument_leaves import as_value
 from .calling import MISS
 from .mode import MODE
 from .ops import as_tensor
-from .signature import as_value
 from .tape.ask import evaluate
 from .tape.leaks import BARE
 from .tape.node import new_number

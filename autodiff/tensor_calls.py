@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from . import tree
+from .argument_leaves import ArgumentLeaf, kind_of
 from .calling import CallerWriter
 from .dispatch import include
 from .entry import SignatureEntry, Signed
 from .mode import MODE
 from .ops.template import Template
-from .signature import ArgumentLeaf, kind_of
 from .tape.leaves import leaf
 from .tape.record import state
 from .tensor import AbstractTensor, Tensor, handle

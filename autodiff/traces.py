@@ -42,18 +42,17 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
     from codegen.runtime.entered import EnteredCall as Native
 
+    from . import argument_leaves, once, tensor_calls
     from . import entry as entries
-    from . import once, tensor_calls
-    from . import signature as signatures
+    from .argument_leaves import ArgumentLeaf, Statics
     from .custom import host
     from .entry import SignatureEntry, Signed
-    from .signature import ArgumentLeaf, Statics
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
     once = later("autodiff.once")
-    signatures = later("autodiff.signature")
+    argument_leaves = later("autodiff.argument_leaves")
     tensor_calls = later("autodiff.tensor_calls")
 
 __all__ = ["Traces"]
@@ -116,7 +115,7 @@ class Traces:
         self.front: dict[Any, SignatureEntry] = {}
         self.callers: tuple[Callable, ...] = ()
         self.natives: tuple[Native, ...] = ()
-        self.gone: list[signatures.StaticReference] = []
+        self.gone: list[argument_leaves.StaticReference] = []
         self.tells_arrays = False
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
@@ -130,7 +129,7 @@ class Traces:
             return once.run_inside(self.f, signed)
         if self._comes_once(signed):
             self.entries.put(signed.key, None)
-            signatures.watch(signed.key[1], signed.key, self.gone)
+            argument_leaves.watch(signed.key[1], signed.key, self.gone)
             result = once.run_unseen(self.f, signed)
             if result is not MISS:
                 return result
@@ -162,7 +161,7 @@ class Traces:
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         leaves = [numpys(x) for x in leaves]
-        parts = signatures.leaves_of(self.f, leaves, structure)
+        parts = argument_leaves.leaves_of(self.f, leaves, structure)
         return entries.Signed(self._key(structure, parts, leaves), structure, parts, leaves)
 
     def _comes_once(self, signed: Signed) -> bool:
@@ -196,15 +195,15 @@ class Traces:
                     entry = self._trace(signed)
                     if entry.enclosing:
                         return entry, values
-                    if not self.tells_arrays and signatures.tells_arrays(entry.choices):
+                    if not self.tells_arrays and argument_leaves.tells_arrays(entry.choices):
                         self.tells_arrays = True
                         key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
-                    why = signatures.why_traced(self.f, key, self.latest[-1] if self.latest else None)
+                    why = argument_leaves.why_traced(self.f, key, self.latest[-1] if self.latest else None)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
                     self.latest = [*self.latest, key][-SIZES:]
                     entry.choices.on_change(lambda: self._drop(key))
-                    signatures.watch(key[1], key, self.gone)
+                    argument_leaves.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
             if self._repeat(entry, signed):
@@ -213,7 +212,7 @@ class Traces:
 
     def _key(self, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]) -> tuple:
         """The signature of a call."""
-        arrays = signatures.arrays_among(leaves) if self.tells_arrays else ()
+        arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
         return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
 
     def _forgotten(self, key: Any) -> SignatureEntry | None:
@@ -294,7 +293,8 @@ class Traces:
         """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
         leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
         parts = [
-            signatures.ArgumentLeaf(("array", a.shape, a.dtype, False), x) for a, x in zip(avals, leaves, strict=True)
+            argument_leaves.ArgumentLeaf(("array", a.shape, a.dtype, False), x)
+            for a, x in zip(avals, leaves, strict=True)
         ]
         return self._trace(entries.Signed((), tree.flatten((tuple(leaves), {}))[1], parts, leaves), compiles=False)
 
@@ -306,11 +306,11 @@ class Traces:
         given = []
         for part, x in zip(parts, leaves, strict=True):
             if part.value is None:
-                given.append(x.value if isinstance(x, signatures.Static) else x)
+                given.append(x.value if isinstance(x, argument_leaves.Static) else x)
                 continue
             kind, shape, dtype, tracks = part.key
-            weak = kind not in ("array", signatures.SCALAR)
-            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == signatures.SCALAR)
+            weak = kind not in ("array", argument_leaves.SCALAR)
+            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == argument_leaves.SCALAR)
             arguments.append(t.node)
             given.append(standing(t, x))
         args, kwargs = tree.unflatten(structure, given)
@@ -324,7 +324,8 @@ class Traces:
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
                 are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
-                now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, are_given), self.f)
+                names = partial(argument_leaves.names_of_leaves, self.f, structure, are_given)
+                now.lines.name(arguments, names, self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")

@@ -24,7 +24,7 @@ ENGINE = [
     ["autodiff.transforms"],
     ["autodiff.control"],
     ["autodiff.structured"],
-    ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
+    ["autodiff.argument_leaves", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
     ["autodiff.explorer"],

@@ -16,9 +16,9 @@ from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
+from ..argument_leaves import argument_names
 from ..descriptions import aval_of
 from ..errors import DispatchError, Error, check_callable, located
-from ..signature import argument_names
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad

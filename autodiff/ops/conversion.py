@@ -249,7 +249,7 @@ def _operation_called() -> tuple[Any, str]:
 
 def _is_argument() -> bool:
     """True if a transformation, or `jit`, is being given its arguments."""
-    return imported("autodiff.dispatch.called").is_below("autodiff.transforms.arguments", "autodiff.signature")
+    return imported("autodiff.dispatch.called").is_below("autodiff.transforms.arguments", "autodiff.argument_leaves")
 
 
 CONVERSIONS.append(as_tensor)

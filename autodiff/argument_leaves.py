@@ -1,4 +1,4 @@
-"""Signatures of calls of a jit function: the kinds of the arguments, which decide if a trace fits.
+"""The leaves of the arguments of a jit function, by kind, which decide if a trace fits: the signature of a call.
 
     argument                      in the signature
     array, tensor                 ("array", shape, dtype, whether it tracks); which of them it is, where methods tell
