@@ -46,8 +46,8 @@ _SHARE = 4
 _BYTES, _SPEC = 5, 6
 
 
-#: Sizes that have a program of their own in memory: 200 us to make, while writing other values into one takes 5.
-OWN = 4
+#: Sizes that have a program of their own in memory, which takes 200 us to make; writing other values into one takes 5.
+OWN = 8
 
 
 class _Missed(Exception):

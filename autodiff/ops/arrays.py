@@ -62,7 +62,7 @@ class _Arrays:
 
     @staticmethod
     def cast(x: np.ndarray, dtype: str) -> Any:
-        """The same numbers in another dtype."""
+        """These numbers in another dtype."""
         return x.astype(DTYPES[dtype])
 
     @staticmethod

@@ -90,7 +90,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
-    """What was found; nan for a share that is, and of rows with nan unless they are skipped."""
+    """The results found; nan for a share that is, and of rows with nan unless they are skipped."""
     is_outside = spread_to(isnan(shares), found.shape)
     if not skips:
         is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), found.shape)

@@ -88,7 +88,7 @@ def call_one(function: ptr, x: ptr) -> ptr:
 
 @native(inline=False)
 def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
-    """The same with two objects."""
+    """The result of a function called with two objects; null with an exception."""
     arguments = local(ptr, 2)
     arguments[0] = x
     arguments[1] = y
