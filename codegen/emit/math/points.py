@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +21,6 @@ _BITS = 192
 _SLOPE_AT_ZERO = (112837916709551257389615890312154517168810125865799771368817144 << _BITS) // 10**62
 
 
-@functools.cache
 def erf_points(suffix: str, count: int) -> tuple[tuple[float, float], ...]:
     """erf and its derivative at c = 0, 1/64, 2/64, ..., rounded to "f64" or "f32".
 
