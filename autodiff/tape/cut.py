@@ -45,7 +45,7 @@ from .segment import Segment, Unfit
 from .tier import prices
 from .walk import by_number
 
-__all__ = ["SHORTEST", "Cut", "FoundPart", "cut", "segments"]
+__all__ = ["LARGEST", "SHORTEST", "Cut", "FoundPart", "cut", "segments"]
 
 #: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
 REPEATS, SHORTEST = 4, 48
@@ -66,7 +66,7 @@ OVERHEAD_S = 5e-6
 #: A number of segments that are alike, which are made one when they have cost more than compiling it is expected to.
 TIMES = 4
 #: New segments of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
-NEW, SHARE = 8, 0.25
+NEW = {4: 0.5, 8: 0.25}
 
 #: By the kind of node that they end in, and whether gradients went through: the latest first.
 segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
@@ -144,7 +144,7 @@ class _Remaining:
                 self._grow(latest)
             part = self._known()
             if part is None:
-                if self.new >= NEW and self.made > SHARE * self.taken:
+                if any([self.new >= count and self.made > share * self.taken for count, share in NEW.items()]):
                     raise Unfit
                 nodes = _top_segment(self._open(), self._ends, is_rest=bool(parts))
                 self._make(nodes)
@@ -297,11 +297,14 @@ def _as_created(created: Sequence[Node]) -> Sequence[Node]:
 
 def _as_possible(created: Sequence[Node]) -> list[Node]:
     """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one."""
-    place: dict[Node, tuple[float, int]] = {}
+    place: dict[Node, tuple[int, int]] = {}
     for node in created:
-        inputs = [place[i] for i in node.inputs if i in place]
-        latest, farthest = max([n for n, _ in inputs], default=node.number), max([d for _, d in inputs], default=0)
-        place[node] = latest, farthest + 1
+        latest, farthest = -1, 0
+        for i in node.inputs:
+            if i in place:
+                number, distance = place[i]
+                latest, farthest = max(latest, number), max(farthest, distance)
+        place[node] = (node.number if latest < 0 else latest), farthest + 1
     return sorted(created, key=place.__getitem__)
 
 

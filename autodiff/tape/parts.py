@@ -22,7 +22,7 @@ from codegen.ir import OutOfRange
 from ..config import config
 from ..session import namespace, tiers
 from . import machine
-from .cut import SHORTEST, Cut, FoundPart, cut
+from .cut import LARGEST, SHORTEST, Cut, FoundPart, cut
 from .misses import note
 from .node import Node
 from .plan import COUNTS, located_at, settle, source
@@ -85,15 +85,16 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     tracks    whether gradients go through it
     length    how many nodes were made since the recording began; negative: it is an earlier one
     """
-    if 0 <= length < SHORTEST or not config.patience or config.eager or machine.asks is None:
+    if 0 <= length < SHORTEST or not config.patience or config.eager:
         return None
     # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
-    if ending is not None:
-        return ending if ending.is_to_be_tried(roots, tracks) else None
-    _endings.put(key, Ending(_size_of(roots, tracks)))
-    return None
+    if ending is None:
+        _endings.put(key, Ending(_size_of(roots, tracks)))
+        return None
+    machine.note_repeated(length > LARGEST)  # it is machine code that finds parts, and Python is slow with long ones
+    return ending if machine.asks is not None and ending.is_to_be_tried(roots, tracks) else None
 
 
 def _size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
