@@ -46,6 +46,7 @@ from .primitive import (
     expect,
     linear,
     primitive,
+    spread_to,
     sum_to,
     zero_of,
     zeros_of,
@@ -137,6 +138,12 @@ def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool)
     )
 
 
+def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
+    dg, dp = dxs
+    dy = added(None if dg is None else mul0(dg, p), None if dp is None else mul0(g, dp))
+    return None if dy is None else spread_to(dy, y.shape)
+
+
 #: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
 mul0 = primitive(
     "mul0",
@@ -144,6 +151,7 @@ mul0 = primitive(
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(_mul0_scalar),
     pull=_mul0_pull,
+    jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),
 )

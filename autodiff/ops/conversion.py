@@ -292,13 +292,22 @@ def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
     return np.where(fits, np.where(fits, whole, 0).astype(target), np.iinfo(target).min).astype(target)
 
 
+def _cast_pull(y_bar: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple:
+    return (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,)
+
+
+def _cast_push(dxs: tuple, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
+    return None if dxs[0] is None or y.dtype.kind not in "fc" else cast_to(dxs[0], y.dtype)
+
+
 #: The same values in another dtype (its short name).
 cast = primitive(
     "cast",
     _cast_reference,
     infer=_cast_aval,
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
-    vjp=lambda y_bar, y, x, *, dtype: (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,),
+    vjp=_cast_pull,
+    jvp=_cast_push,
     traits=("elementwise",),
 )
 

@@ -148,7 +148,16 @@ def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
 
         return (x_bar,)
 
-    return reduction(name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, masks=True)
+    def jvp(dxs, y, x, *, axis):
+        if dxs[0] is None:
+            return None
+        wins = record(_winners[name], (x,), (axis,))
+        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
+        return divide(moved, summed(cast_to(wins, y.dtype), axis))
+
+    return reduction(
+        name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True
+    )
 
 
 _max = _extreme("max", np.max)

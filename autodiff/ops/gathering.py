@@ -29,7 +29,7 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import I64, broadcast_avals, linear, spread_to, zero_of, zeros_of
+from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import Bounds, public
 
@@ -207,7 +207,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     return equal(record(_take, (kept, *indices), (axes, place)), number)
 
 
-def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
+def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
     *indices, v = inputs
 
     def v_bar():
@@ -219,6 +219,13 @@ def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
         *[None] * len(indices),
         v_bar,
     )
+
+
+def _scatter_set_jvp(dxs, y, x, *inputs, axes, place):
+    *indices, v = inputs
+    dx = zeros_of(x.aval) if dxs[0] is None else dxs[0]
+    dv = zeros_of(v.aval) if dxs[-1] is None else dxs[-1]
+    return record(_scatter_set, (dx, *indices, dv), (axes, place))
 
 
 _take = linear(
@@ -240,13 +247,12 @@ _scatter_add = linear(
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
-_scatter_set = linear(
+_scatter_set = primitive(
     "scatter_set",
     _scatter_set_reference,
     infer=_scatter_set_aval,
-    transpose=_scatter_set_transpose,
-    in_args=(0, -1),
-    jointly=True,
+    vjp=_scatter_set_vjp,
+    jvp=_scatter_set_jvp,
     lower=Scatter(_set_target, replaces=True),
     heavy=True,
     masks=True,

@@ -24,9 +24,9 @@ from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, expect, linear, number_of, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, added, expect, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
-from .shaping import flipped, reshaped, rows_along, spread, transposed
+from .shaping import reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -97,11 +97,18 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 
 
+def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
+    db, da = dxs
+    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
+    return None if db is None else recurrence(db, a, axis, reverse=reverse)
+
+
 _recurrence = primitive(
     "recurrence",
     _step_by_step,
     infer=_recurrence_aval,
     pull=_recurrence_pull,
+    jvp=_recurrence_jvp,
     lower=Scan("affine"),
     heavy=True,
     batch=along("axis"),
@@ -196,23 +203,37 @@ def cumprod(x, axis=None, *, dtype=None):
 
 
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """For each element the product of all others along `axes`: of those before it, and of those behind it.
+    """For each element the product of all others along `axes`, exact also where some are zero.
 
-    Nothing is divided, so it is right where elements are zero, under differentiation any number of times.
+    Dividing by the element fails at zeros.  So the product is built as a tree of halves, and the tree is
+    walked back: what stands beside a node is multiplied to what stands beside its parent.  That takes
+    products only, so it is right under differentiation any number of times.
     """
     if not x.size:
         return zeros_of(x.aval)
-    if len(axes) > 1:
-        rows = _product_of_others(rows_along(x, axes), (x.ndim - len(axes),))
-        order = (*[i for i in range(x.ndim) if i not in axes], *axes)
-        moved = reshaped(rows, tuple([x.shape[i] for i in order]))
-        return transposed(moved, tuple(sorted(range(x.ndim), key=order.__getitem__)))
-    (axis,) = axes
+    order = axes + tuple([i for i in range(x.ndim) if i not in axes])
+    moved = transposed(x, order)
+    rest = moved.shape[len(axes) :]
+    level = reshaped(moved, (math.prod(moved.shape[: len(axes)]), *rest))
+    pairs = []
+    while (extent := level.shape[0]) > 1:
+        half = extent // 2
+        left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
+        pairs.append((left, right))
+        level = _with_odd(multiply(left, right), level, 2 * half)
+    others = spread_to(number_of(1.0, x.dtype), (1, *rest))
+    for left, right in reversed(pairs):
+        half = left.shape[0]
+        above = part(others, 0, 0, half)
+        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return transposed(reshaped(others, moved.shape), back)
 
-    def before(x: Tensor) -> Tensor:
-        return _earlier_product(record(_cumprod, (x,), (axis,)), axis)
 
-    return multiply(before(x), flipped(before(flipped(x, axes)), axes))
+def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
+    """x, and after it what `before` has beyond the rows that were taken in pairs (one, or none)."""
+    n = before.shape[0]
+    return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
 
 
 def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -28,7 +28,7 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import I64, linear, spread_to, zeros_of
+from .primitive import I64, linear, primitive, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
@@ -206,12 +206,17 @@ def _embed_transpose(y_bar, y, x, *starts, axes, steps, shape):
     return (lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
 
 
-def _update_transpose(y_bar, y, x, v, *starts, axes, steps):
+def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
     return (
         lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
         lambda: sliced(y_bar, starts, axes, steps, v.shape),
         *[None] * len(starts),
     )
+
+
+def _update_jvp(dxs, y, x, v, *starts, axes, steps):
+    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in zip(dxs, (x, v), strict=False))
+    return updated_slice(dx, dv, starts, axes, steps)
 
 
 _slice = linear(
@@ -235,13 +240,12 @@ embed = linear(
 )
 
 #: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
-slice_update = linear(
+slice_update = primitive(
     "slice_update",
     _update_reference,
     infer=_update_aval,
-    transpose=_update_transpose,
-    in_args=(0, 1),
-    jointly=True,
+    vjp=_update_vjp,
+    jvp=_update_jvp,
     lower=Move(_update_element, free=False),
     masks=True,
     batch=_update_batch,

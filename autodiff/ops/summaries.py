@@ -101,8 +101,9 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     else:
         w = multiply(*weights) if len(weights) == 2 else weights[0]
         total = sum_(w)
-        share = 1.0 if aweights is None else divide(sum_(multiply(w, weights[-1])), total)
-        freedom = subtract(total, multiply(share, float(lost)))
+        freedom = subtract(total, float(lost))
+        if aweights is not None:
+            freedom = subtract(total, multiply(divide(sum_(multiply(w, weights[-1])), total), float(lost)))
         x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
         found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
     return reshaped(found, ()) if found.size == 1 else found

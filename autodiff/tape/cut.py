@@ -297,9 +297,9 @@ def _as_created(created: Sequence[Node]) -> Sequence[Node]:
 
 def _as_possible(created: Sequence[Node]) -> list[Node]:
     """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one."""
-    place: dict[Node, tuple[int, int]] = {}
+    place: dict[Node, tuple[float, int]] = {}
     for node in created:
-        latest, farthest = -1, 0
+        latest, farthest = -1.0, 0
         for i in node.inputs:
             if i in place:
                 number, distance = place[i]

@@ -13,7 +13,7 @@ from codegen.records import NamedTuple
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, multiply, negative, real_aval
+from ..arithmetic import conjugated, imaginary_part, multiply, negative, real_aval, real_part
 from ..batching import along, to_front, with_examples
 from ..conversion import cast_to
 from ..joining import joined
@@ -36,6 +36,11 @@ def _number_aval(name: str, a: Aval) -> Aval:
 def _beside(number: Tensor, matrix: Tensor) -> Tensor:
     """Each matrix times its number."""
     return multiply(reshaped(number, (*number.shape, 1, 1)), matrix)
+
+
+def _pairing(a: Tensor, b: Tensor) -> Tensor:
+    """The sum over each matrix of products of elements."""
+    return summed(multiply(a, b), (a.ndim - 2, a.ndim - 1))
 
 
 # ---------------------------------------------------------------- the adjugate
@@ -163,6 +168,7 @@ _adjugate = of_matrices(
     lambda a: of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
+    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
 )
 
@@ -173,6 +179,7 @@ _det = of_matrices(
     np.linalg.det,
     infer=lambda a: _number_aval("det", a),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
+    jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
 )
 
@@ -210,9 +217,19 @@ _sign = primitive(
 )
 
 
+def _turn(number: Tensor, y: Tensor) -> Tensor:
+    """i times a real number times a direction."""
+    return multiply(multiply(cast_to(number, y.dtype), y), 1j)
+
+
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
     return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
+
+
+def _trace_of_change(dxs: Sequence[Tensor | None], a: Tensor, factors: Sequence[Tensor]) -> Tensor | None:
+    """The trace of a⁻¹ da."""
+    return None if dxs[0] is None else _pairing(flipped_axes(inverse_or_nan(a, *factors)), dxs[0])
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -221,14 +238,25 @@ def _direction_vjp(y_bar, y, a, *factors):
     return _against_inverse(multiply(cast_to(along_turn, y.dtype), 1j), a, factors)
 
 
+def _direction_jvp(dxs, y, a, *factors):
+    change = _trace_of_change(dxs, a, factors)
+    return None if change is None else _turn(imaginary_part(change), y)
+
+
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
 _direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=lambda a, *_: _number_aval("slogdet", a),
     vjp=_direction_vjp,
+    jvp=_direction_jvp,
     lower=Dense("sign"),
 )
+
+
+def _log_abs_jvp(dxs, y, a, *factors):
+    change = _trace_of_change(dxs, a, factors)
+    return None if change is None else real_part(change)
 
 
 #: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
@@ -237,6 +265,7 @@ _log_abs_det = of_matrices(
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
+    jvp=_log_abs_jvp,
     lower=Dense("log_abs"),
 )
 
@@ -249,12 +278,17 @@ def _log_det_factored_vjp(y_bar, y, a, factor):
     return (_beside(y_bar, solved_factored(a, factor, identities(a))), None)
 
 
+def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
+    return solved_factored(a, factor, identities(a))
+
+
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
 _log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
     infer=lambda a, factor: _number_aval("log_det_factored", a),
-    vjp=_log_det_factored_vjp,
+    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
+    jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
     lower=Dense("log_of_factor"),
 )
 

@@ -42,7 +42,7 @@ from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import max_
 from ..joining import joined
-from ..primitive import OwnPrimitive, number_of, primitive, spread_to, zero_of
+from ..primitive import OwnPrimitive, added, number_of, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -60,7 +60,9 @@ __all__ = [
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 
-def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any] | None = None) -> OwnPrimitive:
+def with_rule(
+    name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()
+) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
         name,
@@ -69,7 +71,7 @@ def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any] | No
         vjp=vjp,
         jvp=jvp,
         lower=Call(),
-        params=(),
+        params=params,
         batch=along(),
         keeps_mask=False,
         written=lambda operands, params, aval: operands[0],
@@ -80,6 +82,7 @@ def of_values(
     pulled_name: str,
     values_name: str,
     together: Callable[[Tensor, Tensor, Tensor], Tensor],
+    inside: Callable[[Tensor, Tensor, Tensor], Tensor],
     moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
 ) -> tuple[OwnPrimitive, OwnPrimitive]:
     """Of matrices a with a decomposition y, and a function of their values whose slopes are g, a row: two operations.
@@ -88,7 +91,8 @@ def of_values(
     where the vectors have none.
 
     together   together(a, y, g): the gradient
-    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and uᴴ change v
+    inside     inside(a, y, change): uᴴ change v
+    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and `inside`
     """
 
     def pulled_vjp(c, _, value, a, y, g):
@@ -96,12 +100,20 @@ def of_values(
         a_bar, p = moved(a, y, g, c, not g.requires_grad)
         return (None, a_bar, None, diagonal_row(p))
 
+    def pulled_jvp(dxs, _, value, a, y, g):
+        _, da, _, dg = dxs
+        by_a = None if da is None else moved(a, y, g, da, dg is None)[0]
+        return added(by_a, None if dg is None else together(a, y, dg))
+
     def values_vjp(bar, _, value, a, y):
         row = cast_to(reshaped(bar, (*bar.shape[:-1], 1, bar.shape[-1])), a.dtype)
         return (None, record(pulled, (together(a, y, row), a, y, row)), None)
 
-    pulled = with_rule(pulled_name, pulled_vjp)
-    return pulled, with_rule(values_name, values_vjp)
+    def values_jvp(dxs, values, _, a, y):
+        return reshaped(real_part(diagonal_row(inside(a, y, dxs[1]))), values.shape)
+
+    pulled = with_rule(pulled_name, pulled_vjp, pulled_jvp)
+    return pulled, with_rule(values_name, values_vjp, values_jvp)
 
 
 def column(row: Tensor) -> Tensor:
@@ -258,12 +270,18 @@ def _jvp(dxs, y, a):
 
 def _moved(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
     """The change of v diag(g) vᴴ with a, and vᴴ change v."""
-    w, v = _apart(y)
-    inside = matmul(matmul(adjoint(v), change), v)
+    (w, v), inside = _apart(y), _inside(a, y, change)
     return matmul(matmul(v, moved_by_eigenvalues(Gaps(w), g, inside, is_fixed)), adjoint(v)), inside
 
 
-_pulled, _values = of_values("eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _moved)
+def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
+    v = _apart(y)[1]
+    return matmul(matmul(adjoint(v), change), v)
+
+
+_pulled, _values = of_values(
+    "eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _inside, _moved
+)
 
 _eigh = of_matrices(
     "eigh",

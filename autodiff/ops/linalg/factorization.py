@@ -64,12 +64,19 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
     return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
-#: Source of the rule: Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
+def _cholesky_jvp(dxs, y, a):
+    left = solved_triangular(y, dxs[0], True)
+    both = adjoint(solved_triangular(y, adjoint(left), True))
+    return matmul(y, halved_lower(both))
+
+
+#: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
 _cholesky = of_matrices(
     "cholesky",
     _cholesky_reference,
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
+    jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
 )
 
@@ -129,6 +136,7 @@ _complement = of_matrices(
     lambda q: of_finite(_complement_of_finite, q),
     infer=_complement_aval,
     vjp=_refused,
+    jvp=_refused,
     lower=Call(),
 )
 

@@ -139,12 +139,18 @@ def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bo
     return found, p
 
 
+def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
+    """uᴴ change v."""
+    u, _, v = apart(y, a.shape[-2])
+    return matmul(matmul(adjoint(u), change), v)
+
+
 def _together(a: Tensor, y: Tensor, row: Tensor) -> Tensor:
     u, _, v = apart(y, a.shape[-2])
     return scaled_by(u, row, v)
 
 
-_pulled, _values = of_values("svd_pulled", "singular_values", _together, moved_gradient)
+_pulled, _values = of_values("svd_pulled", "singular_values", _together, _inside, moved_gradient)
 
 
 _svd = of_matrices(

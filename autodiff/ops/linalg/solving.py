@@ -22,7 +22,7 @@ from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..diagonals import lower_part, upper_part
-from ..primitive import OwnPrimitive, expect, primitive
+from ..primitive import OwnPrimitive, added, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
 from .matrices import adjoint, first_refused, identities, of_matrices, right_side, square, square_aval, substituted
@@ -55,6 +55,12 @@ def _solution(
         b_bar = again(a, *factors, x_bar, True, **given)
         return (lambda: counts(negative(matmul(b_bar, adjoint(x))), **given), *[None for _ in factors], b_bar)
 
+    def jvp(dxs, x, a, *rest, **given):
+        da, db, factors = dxs[0], dxs[-1], rest[:-1]
+        moved = None if da is None else negative(matmul(counts(da, **given), x))
+        side = added(db, moved)
+        return None if side is None else again(a, *factors, side, False, **given)
+
     def infer(a: Aval, *rest: Aval, **_: Any) -> Aval:
         square_aval(name, a)
         expect(name, (a, rest[-1]), "fc")
@@ -62,7 +68,9 @@ def _solution(
             raise ShapeError(located(f"{name}: {rest[-1]} is no right-hand side of {a}"))
         return rest[-1]
 
-    return of_matrices(name, reference, infer=infer, vjp=vjp, params=params, lower=Dense(lower), batch=_batch)
+    return of_matrices(
+        name, reference, infer=infer, vjp=vjp, jvp=jvp, params=params, lower=Dense(lower), batch=_batch
+    )
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -302,6 +310,7 @@ _inv = of_matrices(
     _inv_reference,
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
+    jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
 )
 
