@@ -25,7 +25,7 @@ def use_asks(recorder: Any) -> None:
 
 
 def note_repeated(is_so: bool = True) -> None:
-    """A program was compiled or is run compiled, sizes differ, or more of what is new is expected, if it is so."""
+    """A recorded program is compiled, long, or of several sizes, or more of what is new is expected, if it is so."""
     for step in list(WHEN_REPEATED) if is_so else ():
         if step() and step in WHEN_REPEATED:
             WHEN_REPEATED.remove(step)
