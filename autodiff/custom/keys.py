@@ -1,20 +1,21 @@
 """Keys of all that a rule reads besides tensors: equal keys mean that the rule would record the same.
 
 A rule is Python: it may read its closure, its defaults and module globals, and so may the functions
-it calls.  What they name is found once per code object; what the names hold is looked at on every
-call of a recorded function (a microsecond or two), so nothing that a rule reads can be stale.
+it calls.  What they name is found once per code object; what the names hold is looked at whenever a
+backward asks for a key (a microsecond or two for a rule), so nothing that a rule reads can be stale.
 
     number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
     tuple, frozenset; tensors                          by their parts; by node
     functions                                          by code, closure, defaults and globals, recursively
     generic functions                                  by identity; those of the user by their methods besides
-    structured types, namedtuples and dataclasses    by identity, and what their methods read
-    objects of classes written in Python, members    by identity, their attributes and what their methods read, as long
-    of an Enum                                       as these stay
+    structured types, namedtuples and dataclasses      by identity, and what their methods read
+    objects of classes written in Python,              by identity, their attributes and what their methods read, from
+    members of an Enum                                 the second time on that they are met unchanged
     what the library, NumPy and Python define        by identity
-    anything else: lists, arrays, objects that hold such, other classes and modules where they are not merely a way
-    to a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
-                                                       cannot be told: the rule is run again each time
+    anything else                                      by nothing: the rule is run again each time
+
+Anything else are lists, arrays, objects that hold such, other classes and modules where they are not merely a way to a
+value (`settings.alpha`), clocks, random numbers, files, attributes of functions.
 
 Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
 then says of a number its kind, of an array its dtype and shape.  See `watching`.

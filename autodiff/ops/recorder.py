@@ -1,7 +1,7 @@
 """Operations recorded in machine code: what Python recorded once for given operands, put down again.
 
-Machine code is made once a recorded program has repeated.  Then operators, functions, methods and reads get C functions
-in front of their Python bodies, each with a table (`codegen.runtime.record`): these know what was recorded for operands
+Machine code is made once that pays (`tape.machine`).  Then operators, functions, methods and reads get C functions in
+front of their Python bodies, each with a table (`codegen.runtime.record`): these know what was recorded for operands
 of the same kind, and leave everything else to the bodies.  What they know they learn from what a body just recorded:
 
     y = body(a, b)        dispatch found a body of this library, `run`, whose choice is kept

@@ -2,9 +2,10 @@
 
 An ask names what is wanted of a recording:
 
-    values      of pending nodes
-    backward    gradients of results, added to the `.grad` of all leaves that they were made from
-    tensors     gradients of results with respect to tensors
+    VALUE       values of pending nodes
+    BACKWARD    gradients of results, added to the `.grad` of all leaves that they were made from
+    TENSORS     gradients of results with respect to tensors, which all have to be reached;  SOME: which need not
+    NODES       gradients for a function's caller, as arrays (`ad.grad(f)`)
 
 Machine code walks over the recording and gives its key, a hash of what `walk.structure` says, with its nodes in
 canonical order (`codegen.runtime.recording_hash`).  `plans` has plans by these hashes, as by exact keys; where a plan

@@ -10,8 +10,8 @@ from typing import Any
 
 __all__ = ["WHEN_REPEATED", "note_repeated", "use_asks"]
 
-#: Functions to be called when a program has repeated, until they say that all is done: repetition is worth being made
-#: faster.
+#: Functions to be called when repetition is worth being made faster, until they say that all is done.  A program that
+#: NumPy evaluates again is no reason yet.
 WHEN_REPEATED: list[Callable[[], bool]] = []
 
 #: Read as an attribute of this module each time: it comes late, and may go.
@@ -25,7 +25,7 @@ def use_asks(recorder: Any) -> None:
 
 
 def note_repeated(is_so: bool = True) -> None:
-    """A plan was found by its key, or more of what is new is expected, if it is so."""
+    """A recorded program is compiled, long, or of several sizes, or more of what is new is expected, if it is so."""
     for step in list(WHEN_REPEATED) if is_so else ():
         if step() and step in WHEN_REPEATED:
             WHEN_REPEATED.remove(step)

@@ -9,8 +9,9 @@ A program that is run in a loop is expected to go on: for the third time at the 
 `config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
-All of these are decided here, by the numbers of one class (`_Prices`), and at every run: a plan calls its tier as it
-calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`) has one tier.
+All of these are decided here, by the numbers of one class (`_Prices`) and `config.patience`, at every run: a plan calls
+its tier as it calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`)
+has one tier.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ LATE: list[Late] = []
 
 
 def _patience() -> int:
-    """The patience as configured; 0 in a function of `jit`, which compiles at once."""
+    """The patience as configured; 0 in a function of `jit` that runs as it is recorded (`once`)."""
     return 0 if state.now.unseen else config.patience
 
 

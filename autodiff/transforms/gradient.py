@@ -102,7 +102,7 @@ def _computed(
     seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, wanted: Sequence[Node],
     past: list[Node], ask: Ask | None, runs_every_rule: bool,
 ) -> list[np.ndarray | None]:  # fmt: skip
-    """The gradients where hooks or rules run each time: what they record is computed as any recording is."""
+    """The gradients where no plan of them can be kept: what hooks and rules record is computed as any recording is."""
     since, misses = new_number(), COUNTS.misses
     rare = uncommon(past)
     why = _why_unkept(rare, groups)  # before the rules run: a hook may remove itself
@@ -184,7 +184,7 @@ def _made_anew(what: Gradients, found: Known | None, why: str) -> Plan:
 def _planned_exactly(
     what: Gradients, found: Known | None, family: Described | None, why: str = ""
 ) -> _Planned | None:  # fmt: skip
-    """Find the plan by an exact key; make it if there is none.  None where rules run each time.
+    """Find the plan by an exact key; make it if there is none.  None where no plan can be kept.
 
     found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
     """
@@ -337,7 +337,9 @@ def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
 
 
 def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], str] | None:
-    """The reason why the rules of a backward run each time; None where a plan can be kept.
+    """The reason why no plan of a backward can be kept; None where one can.
+
+    The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
 
     rare    the `uncommon` nodes of its history
     """

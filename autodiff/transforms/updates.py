@@ -40,8 +40,10 @@ def as_leaf(node: Node, identity: Leaf) -> Node:
 def rebind(t: Tensor, new: Tensor) -> Tensor:
     """An in-place update: this handle names another value from now on; the old value stays as it was.
 
-    Under no_grad a leaf that requires grad stays the same leaf.  Raises GradientError for such a leaf
-    outside of no_grad, DTypeError or ShapeError when the new value has another aval.
+    The new value is cast (`same_kind`) and broadcast to the aval of the handle: DTypeError or ShapeError where it
+    cannot be.  Under no_grad a leaf that requires grad stays the same leaf; elsewhere it is a GradientError.  A handle
+    from outside of a function is a ConcretizationError where that is traced (`jit`, `vmap`, loops), and a GradientError
+    where that is differentiated and the handle would keep the history of an argument.
     """
     node, now = t.node, state.now
     if now.unseen and node.number < now.unseen:

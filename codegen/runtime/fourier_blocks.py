@@ -83,8 +83,15 @@ class TransformPlan(Struct):
 
 
 def move_of(number, lanes, is_load, has_rows=True):
-    """The function that loads rows into a block, or stores a block.  Where both parts have one place, the real one
-    stays."""
+    """The function that loads rows into a block, or stores a block.
+
+    has_rows    whether rows of pairs (`ROWS`) are moved by squares, too
+
+    Its arguments: pointers to the rows, and the block; of a `Side` count, step and part; `swap`: 1 where real and
+    imaginary parts change places in the block, which inverts a transform, else 0; the `way` in which rows lie.
+    Of an odd number of real ones `part` is 0: both parts of one have one place in the array.  The imaginary part is
+    moved first, so what stays there is the real one.
+    """
     element, pairs = vector[number, lanes] if lanes > 1 else number, vector[number, 2 * LANES]
     is_block, all_lanes = lanes > 1, tuple(range(lanes))
     exchanges = tuple([(i, i + d, *_squares(d)) for d in (4, 2, 1) for i in range(LANES) if not i & d])

@@ -255,7 +255,10 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
 
     known    the answer; or (answer, key, inputs computed from the numbers of calls), perhaps with what is run, and of
              what kind each gradient is, if not the plan's and the answer's
-    key      null, or what was found without the keys of calls, which Python is asked for then; its count comes along
+    key      null, or what was found without the keys of calls, which Python is asked for then
+
+    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  2 the calls
+    have other keys;  -1 an exception.
     """
     is_told_more = ptr[RawObject](known).type is tape.tuple_type
     own = tuple_item(known, 0) if is_told_more else known
