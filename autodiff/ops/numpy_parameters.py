@@ -39,7 +39,7 @@ from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 __all__ = [
     "along_axes", "along_axis", "as_floats", "included", "joined_in", "of_masked", "of_masked_extreme",
-    "of_masked_spread", "spread_of",
+    "spread_of",
 ]  # fmt: skip
 
 

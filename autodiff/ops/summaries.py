@@ -248,7 +248,8 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axisc)
+    parts = [subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs]
+    return stack(parts, axis=axis_of("cross", axisc, parts[0].aval, parts[0].ndim + 1))
 
 
 @public()

@@ -141,8 +141,8 @@ def is_looked_at(past: Sequence[Node]) -> bool:
 
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors without their histories."""
-    return [t if t is None else recorded(DETACH, (t,)) for t in tensors]
+    """The tensors without their histories; those that have none as they are."""
+    return [t if t is None or not t.node.kind.out.requires_grad else recorded(DETACH, (t,)) for t in tensors]
 
 
 def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:

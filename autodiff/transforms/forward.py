@@ -354,9 +354,11 @@ def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool)
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
             push = Push(past, given, [o.node for o in outs])
-        dots = untracked(push.results) if is_kept and not tracks else push.results
+        dots = push.results
         if is_watching():
             watch_pushed(push.pairs(), [t for t in dots if t is not None])
+    if not tracks:
+        dots = untracked(dots)  # a tangent by a VJP rule twice tracks the cotangent that it was found by
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
     return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
 

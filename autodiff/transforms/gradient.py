@@ -116,7 +116,7 @@ def _computed(
     # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
     shares = ask is None or ask.purpose != NODES
     own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
-    # What is gone through again is stored.
+    # Values that another pass will read are stored.
     evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
     if why is not None and COUNTS.misses == misses and not is_known:
         note("backward", why())

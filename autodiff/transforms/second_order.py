@@ -213,7 +213,7 @@ def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) 
         is_kept = is_looked_at(past)
         with recording_rules(tracks or is_kept):
             dots = Push(past, {x.node: given[0]}, [r.node for r in results]).results
-        return untracked(dots) if is_kept and not tracks else dots
+        return dots if tracks else untracked(dots)
 
     return lambda units, many: push([units]) if many is None else many.each(push, [units])
 

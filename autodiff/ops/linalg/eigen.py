@@ -319,7 +319,7 @@ def eigh(a, UPLO: str | None = None) -> EighResult:
     A matrix with nan gives nan.  Raises ShapeError for matrices that are not square; LinAlgError where LAPACK finds
     no eigenvalues, when the value is computed.
 
-    UPLO   "L" or "U": only this triangle is read, and has the gradient
+    UPLO   None: the symmetric part of a;  "L" or "U": only this triangle is read, and has the gradient
 
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
@@ -336,7 +336,7 @@ def eigvalsh(a, UPLO: str | None = None):
     Second derivatives at equal ones are nan where they depend on how the function treats these.
     Raises ShapeError for matrices that are not square.
 
-    UPLO   "L" or "U": only this triangle is read, and has the gradient
+    UPLO   None: the symmetric part of a;  "L" or "U": only this triangle is read, and has the gradient
 
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]

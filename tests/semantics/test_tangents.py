@@ -1,0 +1,95 @@
+"""Tangents of operations that forward mode finds by their VJP rules, and of matrices at which these are not plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+POINT, DIRECTION = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([[0.5, -1.0], [2.0, 0.3]])
+
+
+@ad.function
+def squared(x):
+    """x * x, with a backward method alone."""
+
+
+@squared.forward
+def _(ctx, x):
+    ctx.save_for_backward(x=x)
+    return x * x
+
+
+@squared.backward
+def _(ctx, y_bar):
+    return {"x": y_bar * 2 * ctx.saved_variables.x}
+
+
+OPERATIONS = {
+    "cholesky": ad.linalg.cholesky, "cumprod": lambda x: ad.cumprod(x, axis=0), "custom": squared, "det": ad.linalg.det,
+    "eigvalsh": ad.linalg.eigvalsh, "inv": ad.linalg.inv, "max": ad.max, "norm": ad.norm, "pinv": ad.linalg.pinv,
+    "prod": ad.prod, "slogdet": lambda x: ad.linalg.slogdet(x)[1], "solve": lambda x: ad.linalg.solve(x, x @ x),
+    "svdvals": ad.linalg.svdvals,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_tangent_tracks_where_something_given_does(name):
+    f = OPERATIONS[name]
+    x, dot = ad.tensor(POINT), ad.tensor(DIRECTION)
+    expected = ad.jvp(f, (POINT,), (DIRECTION,))[1]
+    found = {
+        "jvp": ad.jvp(f, (x,), (dot,))[1],
+        "jit": ad.jit(lambda x: ad.jvp(f, (x,), (dot,))[1])(x),
+        "vmap": ad.vmap(lambda dot: ad.jvp(f, (x,), (dot,))[1])(ad.stack([dot, dot]))[1],
+        "jacobian": (ad.jacobian(f, mode="forward")(x) * dot).sum((-2, -1)),
+    }
+    for way, tangent in found.items():
+        assert not tangent.requires_grad, way
+        np.testing.assert_allclose(np.asarray(tangent), expected, rtol=1e-12, err_msg=way)
+    assert ad.jvp(f, (x,), (ad.tensor(DIRECTION, requires_grad=True),))[1].requires_grad
+    with ad.no_grad():
+        assert not ad.jvp(f, (x,), (ad.tensor(DIRECTION, requires_grad=True),))[1].requires_grad
+
+
+@pytest.mark.parametrize(
+    "matrix", [[[1.0, 2.0], [2.0, 4.0]], np.diag([3.0, 1.0, 0.0]), [[2.0, 1.0], [0.5, 1.0]]],
+    ids=["of rank one", "of rank two", "of full rank"],
+)  # fmt: skip
+def test_the_sum_of_squared_singular_values_has_the_hessian_of_that_of_squares(matrix):
+    def squares(x):
+        return (ad.linalg.svdvals(x) ** 2).sum()
+
+    x = np.array(matrix)
+    direction = np.sin(np.arange(1.0, x.size + 1).reshape(x.shape))
+    np.testing.assert_allclose(ad.hvp(squares, (x,), (direction,)), 2 * direction, rtol=1e-12)
+    np.testing.assert_allclose(ad.jvp(ad.grad(squares), (x,), (direction,))[1], 2 * direction, rtol=1e-12)
+
+
+def test_finite_tangents_are_no_anomaly():
+    with ad.detect_anomaly():
+        _, dot = ad.jvp(ad.linalg.eigvalsh, (2 * np.eye(2),), (np.ones((2, 2)),))
+    np.testing.assert_allclose(dot, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "x", [[1e-200, 1e-200, 1e200, 1e200], [1e200, 1e200, 1e-200, 1e-200], [1e200, 1e200, 0.0, 1.0]]
+)
+def test_the_product_of_others_is_in_range_where_that_of_its_halves_is(x):
+    expected = [float(np.prod(np.delete(np.array(x, np.longdouble), i))) for i in range(len(x))]
+    np.testing.assert_allclose(ad.grad(ad.prod)(np.array(x)), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("weights", [{}, {"fweights": [1, 2, 1, 3]}, {"aweights": [0.5, 1.0, 2.0, 1.0]}], ids=str)
+def test_a_covariance_has_the_dtype_of_its_data(weights):
+    x = np.array([[1.0, 2.0, 4.0, 3.0], [0.0, 1.0, -1.0, 5.0]], np.float32)
+    given = {name: np.array(w) for name, w in weights.items()}
+    found = ad.cov(x, **given)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.cov(x, **given), rtol=1e-5)
+
+
+def test_an_axis_that_a_vector_product_has_not_is_its_own_error():
+    with pytest.raises(ad.ShapeError, match="cross: no axis 4 in the result"):
+        ad.cross(np.ones((2, 3)), np.ones((2, 3)), axisc=4)
