@@ -8,8 +8,8 @@ rules run on that, and what they emit is a graph with formulas for numbers.
     forms of keys  ->  _SizesOfForm   numbers seen so far
                          -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
-Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.  All sizes share one
-tier, and one machine code; the runs of the sizes before are runs of that tier.
+Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.  All small sizes
+share one tier and one machine code, all large ones others; the runs of the sizes before are runs of that tier.
 
 It is sound because rules of this library alone are run like this, whose every comparison of a symbol is kept as a
 condition that a size must fulfil (`codegen.symbols`); because what took the number itself differs between two

@@ -11,7 +11,7 @@ of the library, and arrays so large that evaluating once is expected to take as 
 
 All of these are decided here, by the numbers of one class (`_Prices`) and `config.patience`, at every run: a plan calls
 its tier as it calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`)
-has one tier.
+has one tier for small extents, and one for large.
 """
 
 from __future__ import annotations
