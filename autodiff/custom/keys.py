@@ -14,8 +14,8 @@ backward asks for a key (a microsecond or two for a rule), so nothing that a rul
     what the library, NumPy and Python define        by identity
     anything else                                      by nothing: the rule is run again each time
 
-Of the last sort are lists, arrays, objects that hold such, other classes and modules where they are not merely a way to a
-value (`settings.alpha`), clocks, random numbers, files, attributes of functions.
+Of the last sort are lists, arrays, objects that hold such, other classes and modules where they are not merely a way to
+a value (`settings.alpha`), clocks, random numbers, files, attributes of functions.
 
 Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
 then says of a number its kind, of an array its dtype and shape.  See `watching`.
