@@ -62,7 +62,7 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
+    dtype, keepdims, where   as of `mean`; elements that `where` leaves out have a gradient of 0
 
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
     f64[3] [0.5 0.  0.5]
@@ -138,6 +138,8 @@ def nancumsum(x, axis=None, *, dtype=None):
 
     Raises ShapeError when x has no such axis.
 
+    dtype   as of `cumsum`
+
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
     """
@@ -149,6 +151,8 @@ def nancumprod(x, axis=None, *, dtype=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
 
     Raises ShapeError when x has no such axis.
+
+    dtype   as of `cumprod`
 
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]
@@ -164,7 +168,7 @@ def nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False,
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
-    where, mean   as of `var`
+    dtype, ddof, correction, keepdims, where, mean   as of `var`
 
     >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
     f64[] 2.0
@@ -178,7 +182,7 @@ def nanstd(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False,
 
     Raises ShapeError when x has no such axis.
 
-    where, mean   as of `var`
+    dtype, ddof, correction, keepdims, where, mean   as of `var`
 
     >>> ad.nanstd([1.0, ad.nan, 3.0])
     f64[] 1.0

@@ -166,6 +166,8 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
+    method, keepdims, weights   as of `quantile`
+
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
     """
@@ -192,6 +194,8 @@ def nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=Non
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
 
+    method, keepdims, weights   as of `quantile`
+
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
     """
@@ -203,6 +207,8 @@ def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=N
     """The `percentile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
+
+    method, keepdims, weights   as of `quantile`
 
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0

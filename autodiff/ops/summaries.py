@@ -85,6 +85,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     Raises ShapeError for more than two axes.
 
     fweights, aweights   how often each observation counts, and how much: f[n]; gradients flow to both
+    dtype                to compute in, where it is not the one of m
 
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
@@ -101,9 +102,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     else:
         w = multiply(*weights) if len(weights) == 2 else weights[0]
         total = sum_(w)
-        freedom = subtract(total, float(lost))
-        if aweights is not None:
-            freedom = subtract(total, multiply(divide(sum_(multiply(w, weights[-1])), total), float(lost)))
+        share = None if aweights is None else divide(sum_(multiply(w, weights[-1])), total)
+        freedom = subtract(total, float(lost) if share is None else multiply(share, float(lost)))
         x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
         found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
     return reshaped(found, ()) if found.size == 1 else found
@@ -132,6 +132,8 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
     Raises ShapeError for more than two axes.
+
+    y, rowvar, dtype   as of `cov`
 
     >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]

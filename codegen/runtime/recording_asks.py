@@ -21,7 +21,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -148,7 +148,11 @@ def _block(struct_: type[Struct], **words: int) -> Any:
 
 
 class Asks:
-    """The machine code, set up for one layout."""
+    """The machine code, set up for one layout: each of `ASKS` is a method."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
         self._held = (layout, code)
@@ -159,9 +163,6 @@ class Asks:
         self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
         self._objects = _objects(layout)
         self.use()
-
-    def __getattr__(self, name: str) -> Any:  # the builtins, to type checkers
-        raise AttributeError(name)
 
     def use(self, **objects: Any) -> None:
         """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
