@@ -258,7 +258,8 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     if is_across:
         columns = min(max(n * batch * -(-m // rows) // 4, PACKED_COLUMNS), 2 * PACKED_COLUMNS)
     columns = min(_up(max(-(-least // rows), columns), 2 * tile.lanes), _up(n, tile.lanes))
-    while rows >= 2 * LEAST_ROWS and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
+    fewest = 2 * max(LEAST_ROWS, tile.rows)
+    while rows >= fewest and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
         rows = _even(m, rows // 2, tile.rows)
     return rows, columns, -(-m // rows), -(-n // columns)
 
