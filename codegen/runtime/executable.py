@@ -313,10 +313,8 @@ def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Owning | segme
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
-                return [
-                    _Owning(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
-                    for order in orders.orders_of(node, len(slots))
-                ]
+                order = orders.order_step(node)
+                return [_Owning(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
             if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
                 found, address = lapack.decomposition_of(node)
                 return [_Owning(NativeStep(address, slots, found.extents), (found,))]
