@@ -131,7 +131,7 @@ def apart_in_cache(columns: int) -> int:
 
 @record(frozen=True)
 class Decompose(Call):
-    """A routine of `runtime.lapack` (eigh, qr, svd), for each matrix of a batch.
+    """A routine of NumPy's LAPACK (eigh, qr, svd), for each matrix of a batch.
 
     What it refuses (nan, no convergence), the reference decides: it raises, or it gives the value.
     """

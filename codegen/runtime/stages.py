@@ -37,8 +37,8 @@ from ..program import (
 from . import engine
 from .cost import operations_of
 from .fourier import is_native as is_transformed
-from .lapack import is_native as is_decomposed
 from .loops import whole
+from .numpy_loops import is_native as is_decomposed
 from .orders import is_native
 from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
 
