@@ -1,10 +1,11 @@
 """Calls of NumPy's loops, in native Python (`codegen.native`).
 
     i32 decompose(pointers, extents)      pointers (a, y), extents (address of a `Decomposition`)
+    i32 fourier(pointers, extents)        pointers (x, y), extents (address of a `RowLoop`, begin, end)
 
-f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK finds nothing, gives
-REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before anything is computed.
-LAPACK does not flush subnormal numbers when we do (`run_steps`): it has threads of its own, which would not.
+Of decompositions f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK
+finds nothing, gives REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before
+anything is computed.  LAPACK does not flush subnormal numbers when we do (`run_steps`): it has threads of its own.
 """
 
 # mypy: ignore-errors
@@ -16,7 +17,7 @@ from ..kernel.nest import Status
 from ..native import Struct, array, extern, f32, f64, fn, i32, i64, local, native, ptr, u8, void
 from .run_steps import leave_flushing, return_flushing
 
-__all__ = ["Decomposition", "LoopCall", "decomposition"]
+__all__ = ["Decomposition", "LoopCall", "RowLoop", "decomposition", "fourier"]
 
 REFUSED, NO_MEMORY = i32(int(Status.REFUSED)), i32(int(Status.NO_MEMORY))
 
@@ -134,3 +135,48 @@ def decomposition(dtype):
         return status
 
     return decompose
+
+
+class RowLoop(Struct):
+    """A loop of rows; in bytes, of what is given and of what is found, how far an element is from the next, a row from
+    the next, and `inner` rows from the next ones."""
+
+    loop: Loop
+    data: ptr
+    factor: ptr[u8]
+    given_count: i64
+    found_count: i64
+    given_step: i64
+    found_step: i64
+    inner: i64
+    given_near: i64
+    given_far: i64
+    found_near: i64
+    found_far: i64
+
+
+@native
+def fourier(pointers: ptr[ptr[u8]], extents: ptr[i64]) -> i32:
+    plan = ptr[RowLoop](extents[0])
+    operands = local(ptr[u8], 3)
+    operands[1] = plan.factor
+    counts = local(i64, 3)
+    counts[1] = plan.given_count
+    counts[2] = plan.found_count
+    strides = local(i64, 5)
+    strides[0] = plan.given_near
+    strides[1] = i64(0)
+    strides[2] = plan.found_near
+    strides[3] = plan.given_step
+    strides[4] = plan.found_step
+    r = extents[1]
+    end = extents[2]
+    while r < end:
+        outer = r // plan.inner
+        near = r % plan.inner
+        counts[0] = plan.inner - near if plan.inner - near < end - r else end - r
+        operands[0] = pointers[0] + (outer * plan.given_far + near * plan.given_near)
+        operands[2] = pointers[1] + (outer * plan.found_far + near * plan.found_near)
+        plan.loop(operands, counts, strides, plan.data)
+        r += counts[0]
+    return i32(0)

@@ -21,6 +21,7 @@ from ..modes import FLUSHING, modes
 from ..records import record
 from . import memory, objects
 from .engine import MachineCode
+from .fourier_numbers import ALL
 from .ufunc_loops import loop_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 else:
     loop_calls = later("codegen.runtime.loop_calls")
 
-__all__ = ["LoopStep", "decomposition_of", "is_native", "transform_of"]
+__all__ = ["LoopStep", "decomposition_of", "has_transform", "is_native", "transform_of"]
 
 #: The ufuncs that each decomposition calls; before NumPy 2.1 some were two, of tall matrices and of wide ones.
 _UFUNCS = {"eigh": ("eigh_lo",), "qr": ("qr_r_raw", "qr_reduced"), "svd": ("svd_s",)}
+
+_TYPES = {"eigh_lo": "d->dd", "qr_r_raw": "d->d", "qr_reduced": "dd->d", "svd_s": "d->ddd"}
 
 #: The part of the memory that an operand of a loop lies in.
 _GIVEN, _FOUND, _SCRATCH = range(3)
@@ -65,11 +68,10 @@ def _loop(module: str, names: Sequence[str], types: str) -> tuple[int, int] | No
 def _loops(node: Node) -> list[tuple[int, int] | None]:
     """The loops that a decomposition calls."""
     *_, m, n = node.inputs[0].aval.shape
-    types = {"eigh_lo": "d->dd", "qr_r_raw": "d->d", "qr_reduced": "dd->d", "svd_s": "d->ddd"}
     side = "n" if m >= n else "m"
+    names = {name: (name, f"{name.removesuffix('_s')}_{side}_s", f"{name}_{side}") for name in _TYPES}
     return [
-        _loop("numpy.linalg._umath_linalg", (name, f"{name.removesuffix('_s')}_{side}_s", f"{name}_{side}"), types[name])
-        for name in _UFUNCS[node.op.lower.routine]
+        _loop("numpy.linalg._umath_linalg", names[name], _TYPES[name]) for name in _UFUNCS[node.op.lower.routine]
     ]
 
 
@@ -121,3 +123,38 @@ def decomposition_of(node: Node) -> LoopStep:
         imports={FLUSHING: modes.flushing_at},
     )["decompose"]
     return LoopStep(code, np.array([*head, *words], np.int64), tuple(arrays))
+
+
+# ------------------------------------------------------------ Fourier transforms
+
+
+def _transform(node: Node) -> tuple[int, int] | None:
+    """The loop of a Fourier transform."""
+    kind, size = node.op.lower.kind, node.inputs[0].aval.dtype.itemsize
+    is_odd = node.inputs[0].aval.shape[node.keywords["axis"]] % 2 == 1
+    name = {"half": "rfft_n_odd" if is_odd else "rfft_n_even", "whole": "irfft"}.get(kind)
+    name = name or ("ifft" if node.keywords["inverse"] else "fft")
+    real, pair = "fF" if size == (4 if kind == "half" else 8) else "dD"
+    given, found = real if kind == "half" else pair, real if kind == "whole" else pair
+    return _loop("numpy.fft._pocketfft_umath", (name,), f"{given}{real}->{found}")
+
+
+def has_transform(node: Node) -> bool:
+    """True if NumPy has a loop for such a Fourier transform."""
+    return _transform(node) is not None
+
+
+def transform_of(node: Node, n: int) -> LoopStep:
+    """The native step for a Fourier transform of rows of n numbers: the plan is a `loop_calls.RowLoop`."""
+    loop, axis = _transform(node), node.keywords["axis"]
+    assert loop is not None, "a transform without a loop"
+    avals = [node.inputs[0].aval, node.aval]
+    inner, sizes = math.prod(node.aval.shape[axis + 1 :]), [aval.dtype.itemsize for aval in avals]
+    counts = [aval.shape[axis] for aval in avals]
+    factor = np.ones(1, avals[0].dtype.type(0).real.dtype)
+    words = [*loop, memory.address_of(factor), *counts, *[inner * size for size in sizes], inner if inner > 1 else ALL]
+    for count, size in zip(counts, sizes, strict=True):
+        words += [size if inner > 1 else count * size, count * inner * size]
+    text = lambda _: objects.native_module().text([loop_calls.fourier])  # noqa: E731
+    code = objects.named({"fourier": "Fourier transforms by NumPy's loops"}, text)["fourier"]
+    return LoopStep(code, np.array(words, np.int64), (factor,))

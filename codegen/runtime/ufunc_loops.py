@@ -69,7 +69,7 @@ def loop_of(reference: Any, types: str) -> tuple[int, int] | None:
     raw, k = _UFunc.from_address(id(reference)), reference.types.index(types)
     if (raw.count, raw.arguments, raw.name) != (reference.ntypes, reference.nargs, reference.__name__.encode()):
         return None
-    return raw.loops[k] or 0, raw.data[k] or 0
+    return raw.loops[k] or 0, (raw.data[k] or 0) if raw.data else 0
 
 
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
