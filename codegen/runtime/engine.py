@@ -182,13 +182,11 @@ def joined(
     modules   of each its text, its passes, and new names of functions
     exports   the functions that others may call
     """
-    from .llvm_binding import Binding  # it has a linker of modules, which few processes need
-
     given = [
         (text, _VECTORS if passes is Passes.VECTORS else _INLINE, _spared(text), names)
         for text, passes, names in modules
     ]
-    found: tuple[bytes, str, list[str]] = deeply(Binding().joined, given, target_features(), exports)
+    found: tuple[bytes, str, list[str]] = deeply(library().joined, given, target_features(), exports)
     return found
 
 
