@@ -16,7 +16,7 @@ gradients flow through and the whole is still one graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, update_wrapper
+from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -149,8 +149,16 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
         raise
 
 
-@cache
+_can_enter: list[bool] = []  # once it is known
+
+
 def _enters() -> bool:
-    """Let calls of jit functions go by machine code; whether they can."""
+    """Let calls of jit functions go by machine code; true if they can."""
+    if not _can_enter:
+        _can_enter.append(_installed())
+    return _can_enter[0]
+
+
+def _installed() -> bool:
     return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, (Tensor, "node", Node, "value"),
                            config.transforming)

@@ -11,7 +11,6 @@ meant, other threads of the program have one too, which costs them time and chan
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -38,9 +37,18 @@ class _Blas(NamedTuple):
     set: Callable[[int], None]
 
 
-@functools.cache
+_libraries: tuple[_Blas, ...] | None = None
+
+
 def _found() -> tuple[_Blas, ...]:
-    """The BLAS libraries that this process has loaded."""
+    """The BLAS libraries that this process has loaded, looked for once."""
+    global _libraries
+    if _libraries is None:
+        _libraries = _looked_for()
+    return _libraries
+
+
+def _looked_for() -> tuple[_Blas, ...]:
     made = []
     for file in _files():
         try:

@@ -275,7 +275,6 @@ def recorded(into: list[Any] | None = None) -> Iterator[list[Any]]:
 def facts() -> dict[str, str]:
     """Facts about this machine and installation, in words."""
     from .emit.target import Target
-    from .runtime import lapack  # most programs decompose nothing
 
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()
     folder = disk.default()
@@ -283,7 +282,6 @@ def facts() -> dict[str, str]:
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
         "target": f"{triple}, {cpu}, vectors of {8 * Target.of(engine.target_features()).vector_bytes} bits",
         "calls": "native launcher" if native.is_native() else "ctypes",
-        "decompositions": lapack.source(),
         "threads": str(threads.threads()),
         "fast math": "on" if modes.fast_math else "off",
         "debug info": "on" if modes.debug_info else "off",

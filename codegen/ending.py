@@ -59,7 +59,7 @@ def acts(objects: Iterable[Any]) -> bool:
     found = Counter(map(type, objects))
     for kind in found:
         is_final = any(["__del__" in base.__dict__ for base in kind.__mro__])
-        if is_final and not kind.__module__.startswith("codegen.") and found[kind] > _standard()[kind]:
+        if is_final and not kind.__module__.startswith(("codegen.", "llvmlite.")) and found[kind] > _standard()[kind]:
             return True
     return False
 

@@ -27,7 +27,7 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "BUCKETS", "COLUMNS", "DENSE_ROWS", "PIECES", "TABLE_BYTES", "Call", "Contract", "Decompose", "Dense", "Fourier",
+    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Fourier",
     "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def apart_in_cache(columns: int) -> int:
 
 @record(frozen=True)
 class Decompose(Call):
-    """A routine of `runtime.lapack` (eigh, qr, svd), for each matrix of a batch.
+    """A routine of NumPy's LAPACK (eigh, qr, svd), for each matrix of a batch.
 
     What it refuses (nan, no convergence), the reference decides: it raises, or it gives the value.
     """
@@ -142,18 +142,7 @@ class Decompose(Call):
 @record(frozen=True)
 class Order(Call):
     """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
-    equal ones as they stand; nan is above all.  With `of_elements` these themselves.  Machine code does it."""
-
-    of_elements: bool = False
-
-
-#: A sort of one long row cuts it into at most so many pieces, and each of them into so many buckets; what there is of
-#: bytes before the keys in its workspace: a key for each bucket, and for each piece where these end, and a flag.
-PIECES, BUCKETS = 128, 64
-TABLE_BYTES = 8 * (BUCKETS + PIECES * BUCKETS + PIECES)
-
-#: Columns that are sorted together: a line of the cache has so many f32 numbers.
-COLUMNS = 16
+    equal ones as they stand; nan is above all.  Machine code does it."""
 
 
 @record(frozen=True)

@@ -95,7 +95,7 @@ class Gemm:
 class HostCall:
     """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
     them in the order of `node.inputs`.  For what is lowered by `Order`, `Decompose`
-    or `Fourier` machine code may stand ready instead; a workspace of its own stands before the output."""
+    or `Fourier` machine code may stand ready instead."""
 
     node: Node
 

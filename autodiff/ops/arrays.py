@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[.
             return np.asarray(program(_ARRAYS, *xs, **params))
 
     if not casts:
-        reference.in_ufuncs = partial(_in_ufuncs, program)  # type: ignore[attr-defined]  # a mark on a function
+        reference.in_ufuncs = _InUfuncs(program).__getitem__  # type: ignore[attr-defined]  # a mark on a function
     return reference
 
 
@@ -142,7 +141,18 @@ class _UfuncLines:
 _HELD: list[np.ndarray] = []
 
 
-@cache
+class _InUfuncs(dict[np.dtype, Any]):
+    """What a program is in ufuncs, by dtype."""
+
+    def __init__(self, program: Callable[..., Any]) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, dtype: np.dtype) -> Any:
+        found = self[dtype] = _in_ufuncs(self._program, dtype)
+        return found
+
+
 def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
     """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
 

@@ -8,7 +8,7 @@
     helpers          fftfreq, rfftfreq, fftshift, ifftshift
 
 What they record is in `fft_operations`.  float32 stays float32.  Machine code computes them for any extent
-(`codegen.runtime.fourier`); where something is not finite, NumPy does.
+(`codegen.runtime.fourier`), NumPy's loops where it has large prime factors; where something is not finite, NumPy does.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from timeit import repeat
 from typing import NamedTuple
 
@@ -35,10 +34,15 @@ class Limits(NamedTuple):
 
 def measured_limits() -> Limits:
     """The limits, measured once for each number of threads: .3 s."""
-    return _measured(threads())
+    count = threads()
+    if count not in _known:
+        _known[count] = _measured(count)
+    return _known[count]
 
 
-@cache
+_known: dict[int, Limits] = {}
+
+
 def _measured(count: int) -> Limits:
     @jit
     def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:

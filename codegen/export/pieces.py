@@ -123,9 +123,8 @@ class ExportWriter:
                 return [self.nest(nest, slots)]
             case HostCall(node):
                 if orders.is_native(node):
-                    found = orders.orders_of(node, len(slots))
                     names = self.module(orders.text_of(node, Translation()), Passes.VECTORS)
-                    return [self._ordered(names(order.name), slots, order) for order in found]
+                    return [self._ordered(names("order"), slots, orders.order_step(node))]
                 self._refused.append((_called(node), _needs(node)))
         return []
 

@@ -37,7 +37,6 @@ from .in_place import Draft, renamed, same_memory, share_memory
 from .numbered import numbers
 from .prepare import Prepared, computed_by, gemm_of
 from .recur import results_together
-from .rewrites import room_of
 from .storage import let_past_caches
 from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
@@ -144,8 +143,7 @@ def _draft(
 
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
-    room = room_of(computed)
-    return HostCall(computed), (*node.inputs, *([Temporary(room)] if room else []), node)
+    return HostCall(computed), (*node.inputs, node)
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:

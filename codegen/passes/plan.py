@@ -20,7 +20,7 @@ from ..symbols import is_watched
 from .pipeline import optimize
 from .prepare import prepare
 from .recur import separate
-from .rewrites import choose, inner, sorts
+from .rewrites import choose, inner
 from .storage import Pack, place_buffers
 from .stored_parts import needs_parts, seen
 
@@ -44,7 +44,6 @@ REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("separate", separate),
     ("by_parts", by_parts),
     ("choose", choose),
-    ("sorts", sorts),
     ("inner", inner),
 )
 

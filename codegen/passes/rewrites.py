@@ -13,29 +13,19 @@ inner: a long product of one row and one column is a sum: it fuses with what it 
     y = sum(x * z)                              n = 1e6: 215 us, so 87 on two
 
 So are many short ones, of which each would be a product of its own.
-
-sorts: elements read in their order, whose numbers nothing else reads, are sorted without numbers.
-
-    order = argsort(x: f64[n])  y = take_along(x, order)        n = 1e5: 2,000 us on one thread (Sapphire Rapids)
-    y = sort(x)                                                 500
-
-A gradient reads the numbers, too: then they are found, and elements are read by them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-import numpy as np
-
-from ..ir import OPS, Aval, Graph, Node, apply
+from ..ir import OPS, Graph, Node, apply
 from ..ir.op import Op, derived
-from ..lowering import TABLE_BYTES, Contract, Move, Order
+from ..lowering import Contract, Move
 from ..symbols import typical
-from .rebuild import rebuild, rebuilt
+from .rebuild import rebuild
 
-__all__ = ["choose", "inner", "room_of", "sorts"]
+__all__ = ["choose", "inner"]
 
 
 def choose(graph: Graph) -> Graph:
@@ -89,59 +79,3 @@ def _added_up(node: Node) -> Node:
     x, z = [apply(OPS["reshape"], side, shape=(*side.aval.shape[:-2], n)) for side in (x, z)]
     total = apply(OPS["sum"], apply(OPS["mul"], x, z), axis=(node.aval.ndim - 2,))
     return apply(OPS["reshape"], total, shape=node.aval.shape)
-
-
-# ---------------------------------------------------------------- sorts without numbers
-
-
-#: From so many elements on threads share a row.
-LONG = 1 << 15
-
-
-def sorts(graph: Graph) -> Graph:
-    """Replace such reads."""
-    if not any(isinstance(node.op.lower, Order) for node in graph.nodes):
-        return graph
-    readers = Counter([*[x for node in graph.nodes for x in node.inputs], *graph.outputs])
-    alone: set[Node] = set()
-
-    def sorted_(node: Node, original: Node) -> Node:
-        if readers[original] == 1 and isinstance(node.op.lower, Order):
-            alone.add(node)
-        if node.op.name != "take_along" or node.inputs[1] not in alone:
-            return node
-        x, order = node.inputs
-        axis = order.keywords["axis"]
-        is_sort = order.inputs == (x,) and node.keywords["axis"] == axis and x.aval.dtype.kind in "fib"
-        if not is_sort:
-            return node
-        return Node(derived(_sort, order.op), order.inputs, order.params, node.aval)
-
-    return rebuilt(graph, sorted_)
-
-
-def room_of(node: Node) -> Aval | None:
-    """The workspace of a sort of one long row, which threads share.
-
-    Its table holds where pieces of the row are cut into buckets (`runtime.order_long`).
-    """
-    if not isinstance(node.op.lower, Order) or not node.op.lower.of_elements or node.aval.dtype.kind == "b":
-        return None
-    n = node.aval.shape[node.keywords["axis"]]
-    if node.aval.size != n or typical(n) < LONG:
-        return None
-    return Aval((TABLE_BYTES + n * node.aval.dtype.itemsize,), np.dtype(np.bool_))
-
-
-def _sort(argsort: Op) -> Op:
-    """The operation that gives the elements in such an order."""
-
-    def infer(x: Aval, **params: object) -> Aval:
-        argsort.infer(x, **params)
-        return x
-
-    def reference(x: np.ndarray, *, axis: int, **params: object) -> np.ndarray:
-        assert argsort.reference is not None
-        return np.take_along_axis(x, argsort.reference(x, axis=axis, **params), axis)
-
-    return Op("sort", infer=infer, reference=reference, lower=Order(of_elements=True), params=argsort.params)

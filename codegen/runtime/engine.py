@@ -182,13 +182,11 @@ def joined(
     modules   of each its text, its passes, and new names of functions
     exports   the functions that others may call
     """
-    from .llvm_binding import Binding  # it has a linker of modules, which few processes need
-
     given = [
         (text, _VECTORS if passes is Passes.VECTORS else _INLINE, _spared(text), names)
         for text, passes, names in modules
     ]
-    found: tuple[bytes, str, list[str]] = deeply(Binding().joined, given, target_features(), exports)
+    found: tuple[bytes, str, list[str]] = deeply(library().joined, given, target_features(), exports)
     return found
 
 
@@ -207,34 +205,14 @@ def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
 def target_key() -> tuple[str, ...]:
     """The key of all that machine code depends on besides its text: versions, triple, processor, options."""
     return (
-        *_target(),
+        *_compiler.target,
         "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
     )
 
 
 def target_features() -> str:
     """The features of this processor, as LLVM writes them: "+fma,-sse4a,..."."""
-    return _target()[-1]
-
-
-@functools.cache
-def _target() -> tuple[str, ...]:
-    """LLVM's words for itself and this machine, features last.
-
-    They are kept on disk for the processor that says of itself what it said then, and the same file of LLVM: a process
-    that finds all its code on disk does without LLVM.
-    """
-    disk, said = default(), machine.identity()
-    if disk is None or said is None or is_loaded():
-        return _asked()
-    parts = (b"target", str(FORMAT).encode(), version().encode(), machine.file_identity(library_file()), said)
-    key = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
-    entry = disk.load(key)
-    if entry is None:
-        found = _asked()
-        disk.store([key], "\n".join(found).encode(), [])
-        return found
-    return tuple(entry.object_bytes.decode().split("\n"))
+    return _compiler.target[-1]
 
 
 def _asked() -> tuple[str, ...]:
@@ -270,6 +248,25 @@ class _Compiler:
         self.lock = held_over_fork(threading.RLock())
         self._machines: dict[int, Any] = {}
         self._pipelines: dict[tuple[str, ...], Any] = {}
+
+    @functools.cached_property
+    def target(self) -> tuple[str, ...]:
+        """LLVM's words for itself and this machine, features last.
+
+        They are kept on disk for the processor that says of itself what it said then, and the same file of LLVM: a
+        process that finds all its code on disk does without LLVM.
+        """
+        disk, said = default(), machine.identity()
+        if disk is None or said is None or is_loaded():
+            return _asked()
+        parts = (b"target", str(FORMAT).encode(), version().encode(), machine.file_identity(library_file()), said)
+        key = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+        entry = disk.load(key)
+        if entry is None:
+            found = _asked()
+            disk.store([key], "\n".join(found).encode(), [])
+            return found
+        return tuple(entry.object_bytes.decode().split("\n"))
 
     def machine(self, effort: int) -> Any:
         """Code generation for this very processor, made once per effort: 0 is fast, 2 makes fast code."""

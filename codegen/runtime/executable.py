@@ -51,20 +51,20 @@ from .launcher import LaunchPlan, NativeStep, Share, launcher_or
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
-    from . import cost, entered, fourier, lapack, loops, orders, products, segmented
+    from . import cost, entered, fourier, loops, numpy_loops, orders, products, segmented
     from . import share as shares
     from .share import KernelPiece
 
     _Owner = (
-        NativeKernel | products.ProductStep | orders.OrderStep | lapack.Decomposition | fourier.FourierStep
+        NativeKernel | products.ProductStep | orders.OrderStep | numpy_loops.LoopStep | fourier.FourierStep
         | loops.LoopTable
     )
 else:
     cost = later("codegen.runtime.cost")
     entered = later("codegen.runtime.entered")
     fourier = later("codegen.runtime.fourier")
-    lapack = later("codegen.runtime.lapack")
     loops = later("codegen.runtime.loops")
+    numpy_loops = later("codegen.runtime.numpy_loops")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
     segmented = later("codegen.runtime.segmented")
@@ -313,13 +313,11 @@ def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Owning | segme
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
-                return [
-                    _Owning(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
-                    for order in orders.orders_of(node, len(slots))
-                ]
-            if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
-                found, address = lapack.decomposition_of(node)
-                return [_Owning(NativeStep(address, slots, found.extents), (found,))]
+                order = orders.order_step(node)
+                return [_Owning(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
+            if isinstance(node.op.lower, Decompose) and numpy_loops.is_native(node):
+                found = numpy_loops.decomposition_of(node)
+                return [_Owning(NativeStep(found.code.address("decompose"), slots, found.extents), (found,))]
             if isinstance(node.op.lower, Fourier) and fourier.is_native(node):
                 made = fourier.fourier_of(node)
                 return [_Owning(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]

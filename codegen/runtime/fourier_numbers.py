@@ -9,17 +9,17 @@ import math
 
 import numpy as np
 
-__all__ = ["angles", "chirp", "factors", "halves", "longer", "parts", "radices", "roots", "turns"]
+__all__ = ["factors", "halves", "parts", "radices", "roots", "turns"]
 
 #: The number of transforms that are done side by side.
 LANES = 8
 
+#: The rows that lie one behind the other, where all do.
+ALL = 1 << 40
+
 #: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
 #: registers.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
-
-#: The primes of passes that are loops: beyond them a convolution is faster.
-PRIMES = tuple([n for n in range(17, 128, 2) if all([n % d for d in (3, 5, 7, 11)])])
 
 #: The number of angles that are cheaper than their combination.
 _FEW_ANGLES = 1024
@@ -34,7 +34,7 @@ _AT_ONCE = 1 << 16
 def radices(n: int) -> tuple[int, ...] | None:
     """The passes of a transform of n numbers; None where no passes do it."""
     found = []
-    for radix in (*RADICES, *PRIMES):
+    for radix in RADICES:
         while n % radix == 0:
             found.append(radix)
             n //= radix
@@ -53,28 +53,17 @@ def parts(n: int) -> tuple[int, int] | None:
     return (n // found, found) if found >= LANES else None
 
 
-def longer(n: int) -> int:
-    """The length of transforms that hold a convolution of n: a square of lanes, times factors 2, 3 and 5."""
-    square = LANES**2
-    last = (2 * n - 2) // square  # the largest number of squares that is too small
-    digits = range(n.bit_length())
-    return square * min([(odd := 3**a * 5**b) << (last // odd).bit_length() for a in digits for b in digits])
-
-
 # ------------------------------------------------------------ tables
 
 
 def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
-    """Numbers that a pass reads: of an odd radix its angles, then w^(p k) for p = 1, 2, ..; in loops for p = 0, too."""
-    p, k = np.ogrid[int(radix in RADICES) : m, 1:radix]
+    """Numbers that a pass reads: of an odd radix the roots of its butterfly, then w^(p k) for p = 1, 2, .."""
+    p, k = np.ogrid[1:m, 1:radix]
     turned = roots(p * k, m * radix, dtype)
-    return np.concatenate([angles(radix, dtype).reshape(-1), turned.reshape(-1)]) if radix % 2 else turned
-
-
-def angles(radix: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2πi j k / r) for 0 < k <= h + 1, 0 < j <= h = r // 2."""
-    k, j = np.ogrid[1 : radix // 2 + 2, 1 : radix // 2 + 1]
-    return roots(k * j % radix, radix, dtype)
+    if radix % 2 == 0:
+        return turned
+    k, j = np.ogrid[1 : radix // 2 + 1, 1 : radix // 2 + 1]
+    return np.concatenate([roots(k * j % radix, radix, dtype).reshape(-1), turned.reshape(-1)])
 
 
 def halves(n: int, dtype: np.dtype) -> np.ndarray:
@@ -86,18 +75,6 @@ def turns(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
     """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
     k, j = np.ogrid[:rows, :columns]
     return np.ascontiguousarray(np.moveaxis(roots(j * k, rows * columns, dtype), -1, 0))
-
-
-def chirp(n: int, length: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """w(k) = exp(-πi k² / n), then zeros, and the transform of its inverses around a row of this length, divided by the
-    length."""
-    k = np.arange(n, dtype=np.uint64)  # squares up to 2**64: for more the roots alone would take 137 GB
-    w, around = np.zeros((2, length), np.clongdouble)
-    w[:n] = roots((k * k % np.uint64(2 * n)).astype(np.int64), 2 * n, np.dtype(np.longdouble)) @ [1, 1j]
-    around[:n] = w[:n].conj()
-    around[length - n + 1 :] = around[n - 1 : 0 : -1]
-    kernel = np.fft.fft(around if length <= _AT_ONCE else around.astype(np.complex128)) / length
-    return np.stack([w.real, w.imag, -w.imag]).astype(dtype), np.stack([kernel.real, kernel.imag]).astype(dtype)
 
 
 # ------------------------------------------------------------ roots

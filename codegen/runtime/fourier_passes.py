@@ -8,8 +8,8 @@ An element is LANES real parts, then as many imaginary ones: transforms are done
     taken[q + s (r p + k)] = w^(p k) · sum over j of given[q + s (p + m j)] exp(-2πi j k / r)     w = exp(-2πi / (r m))
 
 for all p < m, q < s: passes with r1 r2 ... = n, s = 1, r1, r1 r2, ..., m = n / (r s) give the transform in its
-natural order.  `factors` are w^(p k) for k = 1 .. r - 1, of p = 1, 2, ...: nothing is multiplied by w^0, but in the
-loops of large primes.  Of an odd radix exp(-2πi j k / r) for 0 < k <= h + 1, 0 < j <= h come before them, h = r // 2.
+natural order.  `factors` are w^(p k) for k = 1 .. r - 1, of p = 1, 2, ...: nothing is multiplied by w^0.  Of an odd
+radix exp(-2πi j k / r) for 0 < j, k <= h come before them, h = r // 2.
 
 Source: Van Loan, "Computational Frameworks for the Fast Fourier Transform" (1992), section 1.7.
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 from ..native import f32, f64, i64, local, native, ptr, vector, void
-from .fourier_numbers import LANES, RADICES
+from .fourier_numbers import LANES
 
 __all__ = ["FLOATS", "pass_of"]
 
@@ -34,15 +34,12 @@ def pass_of(dtype, radix):
     number, half, is_odd = FLOATS[dtype], radix // 2, radix % 2 == 1
     element = vector[number, LANES]
     butterfly = odd_butterfly(number, radix) if is_odd else even_butterfly(number, radix)
-    is_loop = radix not in RADICES
 
     @native
     def fourier_pass(given: ptr[element], taken: ptr[element], m: i64, s: i64, factors: ptr[number]) -> void:
-        w = factors + 2 * half * (half + 1) if is_odd else factors
+        w = factors + 2 * half * half if is_odd else factors
         for q in range(s):
-            butterfly(given + 2 * q, taken + 2 * q, m * s, s, w, factors, is_loop)
-        if is_loop:
-            w += 2 * (radix - 1)
+            butterfly(given + 2 * q, taken + 2 * q, m * s, s, w, factors, False)
         for p in range(1, m):
             for q in range(s):
                 butterfly(given + 2 * (p * s + q), taken + 2 * (p * s * radix + q), m * s, s, w, factors, True)
@@ -117,22 +114,17 @@ def even_butterfly(number, radix):
 
 
 def odd_butterfly(number, radix):
-    """A butterfly of an odd number of elements: those j from either end have the same cosines, and opposite sines.
-
-    Two pairs of results at a time, where it is a loop, keep the adders busy.
-    """
+    """A butterfly of an odd number of elements: those j from either end have the same cosines, and opposite sines."""
     element, half, put = vector[number, LANES], radix // 2, put_of(number)
-    pairs, rows, sides = tuple(range(half)), tuple(range(half)), ((0, 0),)
-    if radix not in RADICES:
-        pairs, rows, sides = range(half), range(0, half, 2), ((0, 0), (1, 4))
+    pairs = tuple(range(half))
 
-    @native(inline=radix in RADICES, contract=True)
+    @native(inline=True, contract=True)
     def butterfly(
         given: ptr[element], taken: ptr[element], apart: i64, s: i64, w: ptr[number], angles: ptr[number],
         is_turned: bool,
     ) -> void:  # fmt: skip
         kept = local(element, 4 * half)
-        sums = local(element, 8)
+        sums = local(element, 4)
         first_re = given[0]
         first_im = given[1]
         all_re = first_re
@@ -148,26 +140,21 @@ def odd_butterfly(number, radix):
             all_im += kept[4 * j + 1]
         taken[0] = all_re
         taken[1] = all_im
-        for i in rows:
-            for _, at in sides:
-                sums[at] = first_re
-                sums[at + 1] = first_im
-                sums[at + 2] = element(0.0)
-                sums[at + 3] = element(0.0)
+        for i in pairs:
+            sums[0] = first_re
+            sums[1] = first_im
+            sums[2] = element(0.0)
+            sums[3] = element(0.0)
             for j in pairs:
-                for side, at in sides:
-                    c = element(angles[2 * ((i + side) * half + j)])
-                    d = element(angles[2 * ((i + side) * half + j) + 1])
-                    sums[at] += kept[4 * j] * c
-                    sums[at + 1] += kept[4 * j + 1] * c
-                    sums[at + 2] += kept[4 * j + 2] * d
-                    sums[at + 3] += kept[4 * j + 3] * d
-            for side, at in sides:
-                near_to = taken + 2 * (i + side + 1) * s
-                over_to = taken + 2 * (radix - 1 - i - side) * s
-                w_near = w + 2 * (i + side)
-                w_over = w + 2 * (radix - 2 - i - side)
-                put(near_to, w_near, sums[at] - sums[at + 3], sums[at + 1] + sums[at + 2], is_turned)
-                put(over_to, w_over, sums[at] + sums[at + 3], sums[at + 1] - sums[at + 2], is_turned)
+                c = element(angles[2 * (i * half + j)])
+                d = element(angles[2 * (i * half + j) + 1])
+                sums[0] += kept[4 * j] * c
+                sums[1] += kept[4 * j + 1] * c
+                sums[2] += kept[4 * j + 2] * d
+                sums[3] += kept[4 * j + 3] * d
+            near_to = taken + 2 * (i + 1) * s
+            over_to = taken + 2 * (radix - 1 - i) * s
+            put(near_to, w + 2 * i, sums[0] - sums[3], sums[1] + sums[2], is_turned)
+            put(over_to, w + 2 * (radix - 2 - i), sums[0] + sums[3], sums[1] - sums[2], is_turned)
 
     return butterfly

@@ -2,24 +2,15 @@
 
     i32 fourier(pointers, extents)      pointers (x, y), extents (address of a `TransformPlan`, begin, end)
 
-transforms the rows in [begin, end): LANES of them side by side, in two buffers that passes are done between, the last
-one filling up a block of too few; or long ones one after the other: n = rows · columns numbers are a matrix, whose
-columns are transformed and multiplied by the numbers at `turns`, then its rows.
+transforms the rows in [begin, end), LANES of them side by side, in two buffers that passes are done between.  A long
+row of n = rows · columns numbers is a matrix: first its columns are transformed so, and multiplied by the numbers at
+`turns`, then its rows.
 
 - An inverse transform is one of numbers whose real and imaginary parts are exchanged (`swap`), before and after.
 - 2n real numbers are n complex ones, their even and odd elements: `split` takes the spectra of these two apart, `join`
-  puts them together.  An odd number of real ones are complex ones (`mirror`).
-- Where no passes do a row of n, it is a convolution: with j k = (j² + k² - (j - k)²) / 2,
-
-      y[j] = w(j) · sum over k of (w(k) x[k]) / w(j - k)      w(k) = exp(-πi k² / n)
-
-  which transforms of at least 2n - 1 elements do: a row times w, zeros after it, is transformed, multiplied by the
-  kernel, transformed back and multiplied by w.
+  puts them together.
 
 Rows that hold nan or infinities give REFUSED: where they end up depends on the order of sums: the references decide.
-
-Source: Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", IEEE Transactions on
-Audio and Electroacoustics 18 (1970).
 """
 
 # mypy: ignore-errors
@@ -28,50 +19,235 @@ Audio and Electroacoustics 18 (1970).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import extern, i32, i64, local, native, ptr, u8, u64, vector, void
-from .fourier_blocks import EACH, ODD_HALF, PAIRS, PARTS, ROWS, WHOLE, Side, TransformPlan, block_of, halves_of, move_of
+from ..native import Struct, extern, fn, i32, i64, lane_bits, local, native, ptr, shuffle, u64, vector, void
 from .fourier_numbers import LANES
 from .fourier_passes import FLOATS
 
-__all__ = ["rows_of"]
+__all__ = ["Pass", "Rows", "TransformPlan", "rows_of"]
+
+#: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
+COMPLEX, HALF, WHOLE = range(3)
+
+#: The ways in which a block lies in memory: each number by itself; a vector of pairs for each element of rows side by
+#: side; rows of pairs one after the other.
+EACH, PAIRS, ROWS = range(3)
+
+_EVEN, _ODD = tuple(range(0, 2 * LANES, 2)), tuple(range(1, 2 * LANES, 2))
+_MIXED = tuple([k + part for k in range(LANES) for part in (0, LANES)])
+
+
+class Pass(Struct):
+    """A pass of a transform; the one without code is the end."""
+
+    run: fn[void, ptr, ptr, i64, i64, ptr]
+    m: i64
+    s: i64
+    factors: ptr
+
+
+class Side(Struct):
+    """The elements of rows in an array, pairs of numbers: how many a row has, and, in numbers, how far one is from the
+    next; how far a row is from the next, and `inner` rows from the next ones; 1 where the parts of pairs are
+    exchanged, else 0."""
+
+    count: i64
+    step: i64
+    near: i64
+    far: i64
+    swap: i64
+
+
+class Rows(Struct):
+    """Transforms of rows of n complex numbers, undivided.
+
+    halves    -i exp(-2πi k / 2n) for k <= n / 2
+    turns     exp(-2πi j k / n) for row k, column j of a matrix: real parts, then imaginary ones; null without matrix
+    """
+
+    given: Side
+    taken: Side
+    n: i64
+    inner: i64
+    kind: i64
+    passes: ptr[Pass]
+    halves: ptr
+    turns: ptr
+
+
+class TransformPlan(Struct):
+    """Transforms of rows, or of the columns and of the rows of the matrix that a row is.
+
+    room     the numbers that blocks need memory for
+    count    of numbers in a matrix, or 0
+    row      from one matrix to the next: of what is given, and of what is taken
+    """
+
+    first: Rows
+    second: Rows
+    room: i64
+    count: i64
+    kind: i64
+    halves: ptr
+    given_row: i64
+    taken_row: i64
+
+
+# ------------------------------------------------------------ blocks
+
+
+def move_of(number, is_load):
+    """The function that loads rows into a block, or stores a block.
+
+    Its arguments: pointers to the rows, the block, the side on which the rows are, and the `way` in which they lie.
+    """
+    element, pairs, lanes = vector[number, LANES], vector[number, 2 * LANES], tuple(range(LANES))
+    exchanges = tuple([(i, i + d, *_squares(d)) for d in (4, 2, 1) for i in lanes if not i & d])
+
+    @native(inline=True)
+    def transpose(square: ptr[pairs]) -> void:
+        """Transpose rows in place: two rows a distance apart exchange the squares that are that far from the
+        diagonal."""
+        for i, j, low, high in exchanges:
+            row = square[i]
+            other = square[j]
+            square[i] = shuffle(row, other, low)
+            square[j] = shuffle(row, other, high)
+
+    @native(inline=True)
+    def move_pairs(row: ptr[pairs], re: ptr[element], im: ptr[element]) -> void:
+        if is_load:
+            both = row[0]
+            re[0] = shuffle(both, both, _EVEN)
+            im[0] = shuffle(both, both, _ODD)
+        else:
+            row[0] = shuffle(re[0], im[0], _MIXED)
+
+    @native(inline=False)
+    def move(rows: ptr[ptr[number]], block: ptr[element], side: ptr[Side], way: i64) -> void:
+        count = side.count
+        step = side.step
+        re = block + side.swap
+        im = block + (1 - side.swap)
+        square = local(pairs, LANES)
+        i = i64(0)
+        while way == ROWS and i + LANES <= count:
+            for lane in lanes:
+                if is_load:
+                    square[lane] = ptr[pairs](rows[lane] + 2 * i)[0]
+                else:
+                    move_pairs(square + lane, re + 2 * (i + lane), im + 2 * (i + lane))
+            transpose(square)
+            for lane in lanes:
+                if is_load:
+                    move_pairs(square + lane, re + 2 * (i + lane), im + 2 * (i + lane))
+                else:
+                    ptr[pairs](rows[lane] + 2 * i)[0] = square[lane]
+            i += LANES
+        while i < count:
+            if way == PAIRS:
+                move_pairs(ptr[pairs](rows[0] + i * step), re + 2 * i, im + 2 * i)
+            else:
+                for lane in range(LANES):
+                    x = rows[lane] + i * step
+                    a = ptr[number](re + 2 * i) + lane
+                    b = ptr[number](im + 2 * i) + lane
+                    if is_load:
+                        a[0] = x[0]
+                        b[0] = x[1]
+                    else:
+                        x[0] = a[0]
+                        x[1] = b[0]
+            i += 1
+
+    return move
+
+
+def _squares(d):
+    """The lanes of the first of two rows of pairs a distance apart, and of the second, when they are exchanged."""
+    low = [k if not k & d else LANES + k - d for k in range(LANES)]
+    high = [k + d if not k & d else LANES + k for k in range(LANES)]
+    return [tuple([2 * k + part for k in picked for part in (0, 1)]) for picked in (low, high)]
+
+
+def block_of(number):
+    """The functions that load a block, store it, transform it: where the result is; and that look for what is not
+    finite."""
+    element = vector[number, LANES]
+
+    @native(inline=False)
+    def transform(passes: ptr[Pass], block: ptr[element], other: ptr[element]) -> ptr[element]:
+        while passes.run is not None:
+            passes.run(block, other, passes.m, passes.s, passes.factors)
+            kept = block
+            block = other
+            other = kept
+            passes += 1
+        return block
+
+    @native(inline=False)
+    def is_finite(block: ptr[element], count: i64) -> bool:
+        sum_ = element(0.0)
+        for i in range(2 * count):
+            sum_ += block[i] * element(0.0)  # nan of what is not
+        return lane_bits(sum_ != element(0.0)) == 0
+
+    return move_of(number, True), move_of(number, False), transform, is_finite
+
+
+# ------------------------------------------------------------ real numbers
+
+
+def pair_of(number, element, is_split):
+    half, sign = (0.5, 1.0) if is_split else (1.0, -1.0)
+
+    @native(inline=False, contract=True)
+    def pair(row: ptr[element], n: i64, table: ptr[number], swap: i64) -> void:
+        """Z is the transform of the numbers with even places as real parts, those with odd ones as imaginary
+        parts.  Split, X[k] = E + O and X[n-k] = conj(E - O) for
+
+            E = (Z[k] + conj Z[n-k]) / 2      O = (Z[k] - conj Z[n-k]) / 2 · the table's k-th
+
+        Joined, the same without the halves, and with the conjugates of the table, gives the Z whose inverse
+        transform, undivided, is that of X; what X[0] and X[n] have as imaginary parts is not read.
+        """
+        end = row + 2 * n
+        first = row[swap]
+        if is_split:
+            last = row[1 - swap]
+            row[1 - swap] = element(0.0)
+            end[swap] = first - last
+            end[1 - swap] = element(0.0)
+            row[swap] = first + last
+        else:
+            row[1 - swap] = first - end[swap]
+            row[swap] = first + end[swap]
+        for k in range(1, (n >> 1) + 1):
+            a = row + 2 * k
+            b = row + 2 * (n - k)
+            c = element(table[2 * k])
+            d = element(table[2 * k + 1] * sign)
+            even_re = (a[swap] + b[swap]) * element(half)
+            even_im = (a[1 - swap] - b[1 - swap]) * element(half)
+            odd_re = (a[swap] - b[swap]) * element(half)
+            odd_im = (a[1 - swap] + b[1 - swap]) * element(half)
+            turned_re = odd_re * c - odd_im * d
+            turned_im = odd_re * d + odd_im * c
+            a[swap] = even_re + turned_re
+            a[1 - swap] = even_im + turned_im
+            b[swap] = even_re - turned_re
+            b[1 - swap] = turned_im - even_im
+
+    return pair
+
+
+# ------------------------------------------------------------ rows
 
 
 def side_by_side(number):
-    """The function that transforms a block of rows; false where they are not finite."""
+    """The function that transforms some rows, false where they are not finite."""
     element = vector[number, LANES]
-    load, store, transform, is_finite = block_of(number, True)
-    before, after = halves_of(number, LANES)
-
-    @native(inline=True)
-    def way_of(side: ptr[Side], is_beside: bool) -> i64:
-        if is_beside:
-            return PAIRS if side.size == 2 else i64(PARTS)
-        return ROWS if side.step == 2 and side.part == 1 else i64(EACH)
-
-    @native(inline=False)
-    def some(
-        xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[TransformPlan], room: ptr[number], is_beside: bool
-    ) -> bool:
-        given = plan.given
-        taken = plan.taken
-        swap = plan.is_inverse
-        block = ptr[element](room)
-        load(xs, block, given.count, given.step, given.part, swap, way_of(given, is_beside))
-        if not is_finite(block, given.count):
-            return False
-        before(block, plan, swap)
-        found = transform(plan.passes, block, block + 2 * (plan.n + 1))
-        after(found, plan)
-        store(ys, found, taken.count, taken.step, taken.part, swap, way_of(taken, is_beside))
-        return True
-
-    return some
-
-
-def matrix_of(number):
-    """The function that transforms a long row, false where it is not finite."""
-    element = vector[number, LANES]
-    load, store, transform, is_finite = block_of(number, False)
+    load, store, transform, is_finite = block_of(number)
+    split, join = pair_of(number, element, True), pair_of(number, element, False)
 
     @native(inline=False, contract=True)
     def turn(block: ptr[element], count: i64, re: ptr[number], im: ptr[number], step: i64) -> void:
@@ -84,129 +260,100 @@ def matrix_of(number):
             block[2 * i] = x * c - y * d
             block[2 * i + 1] = x * d + y * c
 
+    @native(inline=True)
+    def way_of(side: ptr[Side], is_beside: bool) -> i64:
+        if is_beside and side.near == 2:
+            return i64(PAIRS)
+        return ROWS if side.step == 2 else i64(EACH)
+
+    @native(inline=True)
+    def begin_of(side: ptr[Side], r: i64, inner: i64) -> i64:
+        return r // inner * side.far + r % inner * side.near
+
     @native(inline=False)
-    def transform_row(
-        x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number], swap: i64, first: ptr[number],
-        last: ptr[number],
-    ) -> bool:  # fmt: skip
-        """y may be x.  Before, its numbers are multiplied by those at `first`, and after by those at `last`, if any."""
-        rows = plan.rows
-        columns = plan.columns
-        longer = rows if rows > columns else columns
+    def some(x: ptr[number], y: ptr[number], rows: ptr[Rows], room: ptr[number], begin: i64, end: i64) -> bool:
+        """The rows in [begin, end).  Of fewer than a block some are done twice."""
+        xs = local(ptr[number], LANES)
+        ys = local(ptr[number], LANES)
         block = ptr[element](room)
-        other = block + 2 * longer
-        matrix = room + 4 * LANES * longer
-        turns = ptr[number](plan.turns)
-        lanes = local(ptr[number], LANES)
-        for j in range(0, columns, LANES):
-            at = j if j + LANES <= columns else columns - LANES
-            lanes[0] = x + 2 * at
-            load(lanes, block, rows, 2 * columns, 1, swap, PAIRS)
-            if not is_finite(block, rows):
+        given = rows.given
+        taken = rows.taken
+        n = rows.n
+        inner = rows.inner
+        r = begin
+        while r < end:
+            at = r if r + LANES <= end or end - begin < LANES else end - LANES
+            is_beside = at + LANES <= end and at % inner + LANES <= inner
+            if is_beside:
+                x_at = x + begin_of(given, at, inner)
+                y_at = y + begin_of(taken, at, inner)
+                for lane in range(LANES):
+                    xs[lane] = x_at + lane * given.near
+                    ys[lane] = y_at + lane * taken.near
+            else:
+                for lane in range(LANES):
+                    one = at + lane if at + lane < end else end - 1
+                    xs[lane] = x + begin_of(given, one, inner)
+                    ys[lane] = y + begin_of(taken, one, inner)
+            load(xs, block, given, way_of(given, is_beside))
+            if not is_finite(block, given.count):
                 return False
-            if first is not None:
-                turn(block, rows, first + at, first + at + plan.length, columns)
-            column = transform(plan.passes_of_rows, block, other)
-            turn(column, rows, turns + at, turns + at + plan.length, columns)
-            lanes[0] = matrix + 2 * at
-            store(lanes, column, rows, 2 * columns, 1, 0, PAIRS)
-        for k in range(0, rows, LANES):
-            at = k if k + LANES <= rows else rows - LANES
-            for lane in range(LANES):
-                lanes[lane] = matrix + 2 * columns * (at + lane)
-            load(lanes, block, columns, 2, 1, 0, ROWS)
-            row = transform(plan.passes_of_columns, block, other)
-            if last is not None:  # where parts are exchanged, by the conjugates
-                turn(row, columns, last + at, last + at + plan.length * (1 + swap), rows)
-            lanes[0] = y + 2 * at
-            store(lanes, row, columns, 2 * rows, 1, swap, PAIRS)
-        return True
-
-    return transform_row
-
-
-def _set_zero(to, _byte, size, _):
-    """Memory of zeros, in plain Python."""
-    for i in range(size * 8 // to.item.bits):
-        to[i] = 0.0
-
-
-def one_by_one(number):
-    """The function that transforms a row, false where it is not finite.  Rows that lie packed are read and written
-    where they are."""
-    transform_row = matrix_of(number)
-    load, store = move_of(number, 1, True), move_of(number, 1, False)
-    before, after = halves_of(number, 1)
-    size = number.bits // 8
-    set_bytes = extern("llvm.memset.p0.i64", void, ptr, u8, u64, bool, runs_python=False, plain=_set_zero)
-
-    @native(inline=False)
-    def some(
-        xs: ptr[ptr[number]], ys: ptr[ptr[number]], plan: ptr[TransformPlan], room: ptr[number], is_beside: bool
-    ) -> bool:
-        given = plan.given
-        taken = plan.taken
-        row = room + (plan.room - 2 * (plan.length + 1))
-        is_chirp = plan.chirp is not None
-        swap = plan.is_inverse if is_chirp else i64(0)
-        is_loaded = is_chirp or plan.kind >= WHOLE or given.step != 2 or given.part != 1
-        is_stored = is_chirp or plan.kind >= ODD_HALF or taken.step != 2 or taken.part != 1
-        x = row if is_loaded else xs[0]
-        y = row if is_stored else ys[0]
-        if is_loaded:
-            load(xs, row, given.count, given.step, given.part, swap, EACH)
-            before(row, plan, swap)
-        if is_chirp:
-            chirp = ptr[number](plan.chirp)
-            set_bytes(row + 2 * plan.n, 0, u64((plan.length - plan.n) * 2 * size), False)
-            if not transform_row(row, row, plan, room, 0, chirp, ptr[number](plan.kernel)):
-                return False
-            if not transform_row(row, row, plan, room, 1, None, chirp):
-                return False
-        elif not transform_row(x, y, plan, room, plan.is_inverse, None, None):
-            return False
-        after(y, plan)
-        if is_stored:
-            store(ys, row, taken.count, taken.step, taken.part, swap, EACH)
+            if rows.kind == WHOLE:
+                join(block, n, ptr[number](rows.halves), given.swap)
+            found = transform(rows.passes, block, block + 2 * (n + 1))
+            if rows.turns is not None:
+                turns = ptr[number](rows.turns)
+                turn(found, n, turns + at, turns + at + n * inner, inner)
+            if rows.kind == HALF:
+                split(found, n, ptr[number](rows.halves), 0)
+            store(ys, found, taken, way_of(taken, is_beside))
+            r += LANES
         return True
 
     return some
 
 
-def rows_of(dtype, lanes):
-    """`fourier` of f32 or f64 numbers, by so many rows."""
+def rows_of(dtype):
+    """`fourier` of f32 or f64 numbers."""
     number = FLOATS[dtype]
-    some = side_by_side(number) if lanes > 1 else one_by_one(number)
+    some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
     new = extern("PyMem_RawMalloc", ptr, u64, runs_python=False, plain=lambda count: local(number, count // size))
     free = extern("PyMem_RawFree", void, ptr, runs_python=False, plain=lambda room: None)
 
-    @native(inline=True)
-    def row_of(x: ptr[number], r: u64, inner: u64, side: ptr[Side]) -> ptr[number]:
-        return x + (r // inner * u64(side.row) + r % inner * u64(side.size))
+    @native(inline=False)
+    def matrix(x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number]) -> bool:
+        """A long row."""
+        n = plan.count
+        turned = room + plan.room
+        given = x
+        if plan.kind == WHOLE:
+            given = turned + 2 * n
+            for i in range(2 * (n + 1)):
+                given[i] = x[i]
+            join(given, n, ptr[number](plan.halves), 0)
+        if not some(given, turned, plan.first, room, 0, plan.first.inner):
+            return False
+        some(turned, y, plan.second, room, 0, plan.second.inner)
+        if plan.kind == HALF:
+            split(y, n, ptr[number](plan.halves), 0)
+        return True
 
     @native
-    def fourier(pointers: ptr[ptr[number]], extents: ptr[u64]) -> i32:
+    def fourier(pointers: ptr[ptr[number]], extents: ptr[i64]) -> i32:
         plan = ptr[TransformPlan](extents[0])
-        end = extents[2]
-        inner = u64(plan.inner)
-        xs = local(ptr[number], lanes)
-        ys = local(ptr[number], lanes)
-        found = i32(0)
-        room = new(u64(plan.room * size + 64))
+        room = new(u64((plan.room + 4 * plan.count + 2) * size + 64))
         if room is None:
             return i32(no_memory)
         numbers = ptr[number](room) + (64 - u64(room) % 64) // size
-        r = extents[1]
-        while r < end and found == 0:
-            for lane in range(lanes):
-                at = r + u64(lane) if r + u64(lane) < end else end - 1
-                xs[lane] = row_of(pointers[0], at, inner, plan.given)
-                ys[lane] = row_of(pointers[1], at, inner, plan.taken)
-            if not some(xs, ys, plan, numbers, r + lanes <= end and r % inner + lanes <= inner):
-                found = i32(refused)
-            r += lanes
+        is_done = True
+        if plan.count == 0:
+            is_done = some(pointers[0], pointers[1], plan.first, numbers, extents[1], extents[2])
+        else:
+            for r in range(extents[1], extents[2]):
+                if is_done:
+                    is_done = matrix(pointers[0] + r * plan.given_row, pointers[1] + r * plan.taken_row, plan, numbers)
         free(room)
-        return found
+        return i32(0) if is_done else i32(refused)
 
     return fourier

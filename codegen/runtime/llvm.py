@@ -1,41 +1,38 @@
-"""LLVM, through the few functions of llvmlite's library that `engine` needs.
+"""LLVM, through `llvmlite.binding`, as far as `engine` needs it.
 
     llvm = library()
-    machine = llvm.machine(effort, "small")
+    machine = llvm.machine(effort, "small", features)
     module = llvm.parsed(text, machine)                 RuntimeError, saying what is wrong with it
     llvm.pipeline(PASSES, machine)(module)
     object = llvm.emitted(machine, module)
-    loaded = llvm.linked(llvm.linker(machine, ...), "name", object, imports, exports)       loaded["f"]: an address
+    loaded = llvm.linked(llvm.linker(machine, ...), "name", object, imports, exports)       loaded.addresses["f"]
 
-`llvmlite.binding` declares three hundred functions, and imports for it zipfile, tempfile, random and a builder of IR: a
-tenth of what a process needs up to its first gradient.  So for versions of llvmlite whose functions are known the
-library is called directly (`Library`).  For others, or where `llvmlite.binding` is imported already, `llvm_binding`
-does the same.
-
-Only linking and unloading take a lock: LLVM is thread safe where threads have nothing in common, and `engine` sees to
-it that they have not.
+It is imported when the first code is made: a process that finds all its code on disk does without.  llvmlite holds one
+lock in every call; the two long ones, passes and code generation, go past that lock where llvmlite is made as it is
+known to be.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from ctypes import string_at
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from ..ending import has_ended
 from ..forks import held_over_fork
+from ..lazily import later
 
-__all__ = ["Library", "LinkedCode", "Machine", "is_loaded", "library", "library_file", "version"]
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+else:
+    llvm = later("llvmlite.binding")
 
-#: Versions of llvmlite (major, minor) that have these functions, as its own files declare them.
-KNOWN = ((0, 47), (0, 50))
+__all__ = ["Library", "is_loaded", "library", "library_file", "version"]
 
 _FILES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
 
@@ -52,325 +49,155 @@ def library_file() -> str:
 
 
 _loading = held_over_fork(threading.Lock())
+_loaded: list[Library] = []
 
 
-def library() -> Any:
+def library() -> Library:
     """LLVM as it is used in this process."""
     with _loading:
-        return _library()
+        if not _loaded:
+            _loaded.append(Library())
+        return _loaded[0]
 
 
 def is_loaded() -> bool:
     """True if this process has needed LLVM."""
-    return _library.cache_info().currsize > 0
+    return bool(_loaded)
 
 
-@functools.cache
-def _library() -> Any:
-    file = library_file()
-    if "llvmlite.binding" not in sys.modules and is_known(version()) and os.path.isfile(file):
-        return Library(file)
-    from .llvm_binding import Binding  # it imports llvmlite.binding
+class _LibrarysLock:
+    """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
 
-    return Binding()
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait for it, however long: who holds it waits for nobody."""
+        llvm.ffi.lib._lock.__enter__()
+        return True
 
-
-def is_known(version: str) -> bool:
-    """True if a version of llvmlite, "0.47.0", has the functions that are declared here."""
-    found = version.split(".")[:2]
-    return len(found) == 2 and "".join(found).isdecimal() and KNOWN[0] <= (int(found[0]), int(found[1])) <= KNOWN[1]
+    def release(self) -> None:
+        """Give it back."""
+        llvm.ffi.lib._lock.__exit__(None, None, None)
 
 
-# ------------------------------------------------------------ llvmlite's library
-
-#: The parameters and result of each, as letters: p pointer, s bytes, o pointer that it sets, i int, u unsigned, z size,
-#: b bool, - nothing.
-_TYPES: dict[str, Any] = dict(
-    p=c_void_p, s=c_char_p, o=ctypes.POINTER(c_void_p), i=c_int, u=c_uint, z=c_size_t, b=c_bool
-)  # fmt: skip
-_FUNCTIONS = {
-    "DisposeString": "p-", "GetVersionInfo": "u", "InitializeNativeTarget": "-", "InitializeNativeAsmPrinter": "-",
-    "GetDefaultTargetTriple": "o-", "GetHostCPUName": "o-", "GetHostCPUFeatures": "oi",
-    "GetTargetFromTriple": "sop", "CreateTargetMachine": "psssissiisp", "DisposeTargetMachine": "p-",
-    "GetTargetMachineTriple": "po-",
-    "CreateTargetMachineData": "pp", "CopyStringRepOfTargetData": "po-", "DisposeTargetData": "p-",
-    "ContextCreate": "p", "ContextDispose": "p-",
-    "ParseAssembly": "psop", "VerifyModule": "pob", "DisposeModule": "p-", "PrintModuleToString": "po-",
-    "SetTarget": "ps-", "SetDataLayout": "ps-",
-    "GetNamedFunction": "psp", "GetEnumAttributeKindForName": "szu", "AddFunctionAttr": "pu-",
-    "CreateNewModulePassManager": "p", "DisposeNewModulePassManger": "p-", "RunNewModulePassManager": "ppp-",
-    "module_AddAlwaysInlinerPass": "p-", "module_AddSROAPass": "p-", "module_AddInstCombinePass": "p-",
-    "module_AddNewGVNPass": "p-", "module_AddSimplifyCFGPass": "p-",
-    "CreatePipelineTuningOptions": "p", "DisposePipelineTuningOptions": "p-",
-    "CreatePassBuilder": "ppp", "DisposePassBuilder": "p-",
-    "TargetMachineEmitToMemory": "ppiop", "GetBufferStart": "pp", "GetBufferSize": "pz", "DisposeMemoryBuffer": "p-",
-    "CreateLLJITCompiler": "pbbop", "LLJITDispose": "p-",
-    "LLJIT_Link": "pspzpzpzop", "LLJIT_Dylib_Tracker_Dispose": "pob",
+_ADDED = {
+    "AlwaysInliner": "add_always_inliner_pass", "SROA": "add_sroa_pass", "InstCombine": "add_instruction_combine_pass",
+    "NewGVN": "add_new_gvn_pass", "SimplifyCFG": "add_simplify_cfg_pass",
+    "GlobalDCE": "add_global_dead_code_eliminate_pass",
 }  # fmt: skip
-
-#: Held while something is linked or unloaded.
-_linking = held_over_fork(threading.RLock())
-
-
-class _Owned:
-    """An object of LLVM's, which goes with this; when the process ends nothing goes."""
-
-    def __init__(self, pointer: int, dispose: Any, *needed: Any) -> None:
-        self._as_parameter_ = pointer
-        self._dispose = dispose
-        self._needed = needed  # what goes after it
-
-    def close(self, has_ended: list[bool] = has_ended) -> None:
-        """Let it go now.  What takes long to free is closed: an interrupt within `__del__` would be lost."""
-        dispose, self._dispose = self._dispose, None
-        if dispose is not None and not has_ended[0]:
-            dispose(self)
-
-    __del__ = close
-
-
-class _Module(_Owned):
-    """A module, and the context that it alone is in: which goes after it.
-
-    One object has both.  Of two in a cycle (what an interrupt's traceback holds) either may be finalised first, and a
-    context takes its modules with it.
-    """
-
-    def __init__(self, pointer: int, dispose: Any, context: _Owned) -> None:
-        self._context = context._as_parameter_
-        self._dispose_context, context._dispose = context._dispose, None
-        super().__init__(pointer, dispose)
-
-    def close(self, has_ended: list[bool] = has_ended) -> None:
-        super().close(has_ended)
-        dispose, self._dispose_context = self._dispose_context, None
-        if dispose is not None and not has_ended[0]:
-            dispose(self._context)
-
-    __del__ = close
-
-
-class _Linker(_Owned):
-    """A linker, which code is loaded into: it goes after all of that, also where a cycle has both (see `_Module`)."""
-
-    def __init__(self, pointer: int, dispose: Any) -> None:
-        super().__init__(pointer, dispose)
-        self.loaded = 0  # what is loaded now; with `_linking`
-        self.is_left = False
-
-    def close(self, has_ended: list[bool] = has_ended) -> None:
-        with _linking:
-            self.is_left = True
-            if not self.loaded:
-                super().close(has_ended)
-
-    __del__ = close
-
-
-class Machine(_Owned):
-    """Code generation for one kind of processor, and the triple and data layout of its modules."""
-
-    triple: bytes
-    layout: bytes
-
-
-class _Element(ctypes.Structure):
-    _fields_ = (("kind", ctypes.c_uint8), ("value", c_char_p), ("size", c_size_t))
-
-
-class _ExportedSymbol(ctypes.Structure):
-    _fields_ = (("name", c_char_p), ("address", c_uint64))
-
-
-#: Kinds of `_Element`.
-_OBJECT, _LIBRARY = 2, 3
-
-
-def _opened(file: str) -> ctypes.CDLL:
-    """A shared library, mapped while other threads run Python, where the system can: LLVM takes 6 ms.
-
-    `ctypes.CDLL` keeps the interpreter to itself meanwhile; a function that ctypes calls does not.
-    """
-    try:
-        dlopen = ctypes.CDLL(None).dlopen
-        dlopen.argtypes, dlopen.restype = (c_char_p, c_int), c_void_p
-        handle = dlopen(os.fsencode(file), os.RTLD_NOW | os.RTLD_LOCAL)
-    except (AttributeError, OSError, TypeError):  # another system, or one that hides it
-        handle = None
-    return ctypes.CDLL(file, handle=handle) if handle else ctypes.CDLL(file)  # which says why it could not
 
 
 class Library:
-    """The library's functions, called directly."""
+    """What is done with LLVM.  Functions that make something raise RuntimeError, saying what is wrong."""
 
-    def __init__(self, file: str) -> None:
-        loaded = _opened(file)
-        for name, letters in _FUNCTIONS.items():
-            # By index: a function object of its own, whose types nobody else sets.
-            function = loaded[f"LLVMPY_{name}"]
-            function.argtypes = [_TYPES[letter] for letter in letters[:-1]]
-            function.restype = _TYPES.get(letters[-1])
-            setattr(self, f"_{name}", function)
-        packed = self._GetVersionInfo()
-        self.llvm_version = f"{packed >> 16 & 255}.{packed >> 8 & 255}.{packed & 255}"
-
-    def __getattr__(self, name: str) -> Any:  # the functions, to type checkers
-        raise AttributeError(name)
-
-    def _text(self, function: Any, *arguments: Any) -> str:
-        """The text that a function writes into its last argument."""
-        out = c_void_p()
-        function(*arguments, ctypes.byref(out))
-        return self._taken(out)
-
-    def _taken(self, out: c_void_p) -> str:
-        """A string of LLVM's, which is given back."""
-        if not out:
-            return ""
-        text = ctypes.string_at(out).decode()
-        self._DisposeString(out)
-        return text
-
-    # ------------------------------------------------------------ this machine
-
-    def triple(self) -> str:
-        """The triple that code is made for by default."""
-        return self._text(self._GetDefaultTargetTriple)
-
-    def cpu(self) -> str:
-        """LLVM's name of this processor."""
-        return self._text(self._GetHostCPUName)
+    def __init__(self) -> None:
+        held_over_fork(_LibrarysLock())
+        self.llvm_version = "{}.{}.{}".format(*llvm.llvm_version_info)
+        self.triple, self.cpu = llvm.get_default_triple, llvm.get_host_cpu_name
 
     def features(self) -> str:
         """The features of this processor, by name: "+fma,-sse4a"."""
-        found = self._text(self._GetHostCPUFeatures).split(",")
-        return ",".join(sorted(filter(None, found), key=lambda feature: feature[1:]))
+        return llvm.get_host_cpu_features().flatten()
 
-    def machine(self, effort: int, model: str, features: str) -> Machine:
-        """Code generation for this very processor: effort 0 is fast, 2 makes fast code.  Raises RuntimeError."""
-        self._InitializeNativeTarget()
-        self._InitializeNativeAsmPrinter()
-        triple, out = self.triple().encode(), c_void_p()
-        target = self._GetTargetFromTriple(triple, ctypes.byref(out))
-        if not target:
-            raise RuntimeError(self._taken(out))
-        kind = triple + b"-elf" if sys.platform == "win32" and model == "jitdefault" else triple
-        made = self._CreateTargetMachine(
-            target, kind, self.cpu().encode(), features.encode(), effort, b"pic", model.encode(), 0, 1, b""
+    def machine(self, effort: int, model: str, features: str) -> Any:
+        """Code generation for this very processor: effort 0 is fast, 2 makes fast code."""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        return llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=features, opt=effort, reloc="pic", codemodel=model, jit=True
         )
-        if not made:
-            raise RuntimeError("there is no such target machine")
-        machine = Machine(made, self._DisposeTargetMachine)
-        machine.triple = self._text(self._GetTargetMachineTriple, machine).encode()
-        data = _Owned(self._CreateTargetMachineData(machine), self._DisposeTargetData)
-        machine.layout = self._text(self._CopyStringRepOfTargetData, data).encode()
-        return machine
 
-    # ------------------------------------------------------------ modules
-
-    def parsed(self, text: str, machine: Machine) -> _Owned:
-        """The module of a text, verified, in a context of its own.  Raises RuntimeError."""
-        context = _Owned(self._ContextCreate(), self._ContextDispose)
-        out = c_void_p()
-        pointer = self._ParseAssembly(context, text.encode(), ctypes.byref(out))
-        said = self._taken(out)
-        if said or not pointer:
-            if pointer:
-                self._DisposeModule(pointer)
-            raise RuntimeError(f"LLVM IR parsing error\n{said}")
-        module = _Module(pointer, self._DisposeModule, context)
-        self._SetTarget(module, machine.triple)
-        self._SetDataLayout(module, machine.layout)
-        out = c_void_p()
-        is_wrong = self._VerifyModule(module, ctypes.byref(out))
-        said = self._taken(out)
-        if is_wrong:
-            raise RuntimeError(said)
+    def parsed(self, text: str, machine: Any) -> Any:
+        """The module of a text, verified, in a context of its own."""
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
         return module
 
-    def text(self, module: _Owned) -> str:
+    def text(self, module: Any) -> str:
         """A module as text."""
-        return self._text(self._PrintModuleToString, module)
+        return str(module)
 
-    def pipeline(self, passes: Sequence[str], machine: Machine) -> Callable[[_Owned], None]:
+    def pipeline(self, passes: Sequence[str], machine: Any) -> Callable[[Any], None]:
         """A function that changes a module by passes of these names, "AlwaysInliner" say, in this order."""
-        manager = _Owned(self._CreateNewModulePassManager(), self._DisposeNewModulePassManger)
+        manager = llvm.create_new_module_pass_manager()
         for name in passes:
-            getattr(self, f"_module_Add{name}Pass")(manager)
-        options = _Owned(self._CreatePipelineTuningOptions(), self._DisposePipelineTuningOptions)
-        builder = _Owned(self._CreatePassBuilder(machine, options), self._DisposePassBuilder, options, machine)
-        run = self._RunNewModulePassManager
+            getattr(manager, _ADDED[name])()
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+        run = _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
         return lambda module: run(manager, module, builder)
 
-    def spare(self, module: _Owned, names: Iterable[str]) -> None:
-        """Have code generated quickly for these functions, which have `noinline`."""
-        # Not in the text: passes would write to stderr that they leave such a function out.
-        kind = self._GetEnumAttributeKindForName(b"optnone", 7)
+    def spare(self, module: Any, names: Iterable[str]) -> None:
+        """Have code generated quickly for these functions, which have `noinline`: said in the text, passes would write
+        to stderr that they leave such a function out."""
         for name in names:
-            function = self._GetNamedFunction(module, name.encode())
-            if function:
-                self._AddFunctionAttr(function, kind)
+            with contextlib.suppress(NameError):
+                module.get_function(name).add_function_attribute("optnone")
 
-    def emitted(self, machine: Machine, module: _Owned, *, is_object: bool = True) -> bytes:
-        """The object file of a module, or its assembly.  Raises RuntimeError."""
-        out = c_void_p()
-        buffer = self._TargetMachineEmitToMemory(machine, module, is_object, ctypes.byref(out))
-        said = self._taken(out)
-        if not buffer:
-            raise RuntimeError(said)
+    def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
+        """The object file of a module, or its assembly."""
+        library = llvm.ffi.lib
+        with llvm.ffi.OutputString() as error:
+            emit = _beside_others(library.LLVMPY_TargetMachineEmitToMemory)
+            buffer = emit(machine, module, int(is_object), error)
+            if not buffer:
+                raise RuntimeError(str(error))
         try:
-            return ctypes.string_at(self._GetBufferStart(buffer), self._GetBufferSize(buffer))
+            return string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
         finally:
-            self._DisposeMemoryBuffer(buffer)
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
 
-    # ------------------------------------------------------------ linking
+    def joined(
+        self, modules: Sequence[tuple[str, Sequence[str], Sequence[str], Mapping[str, str]]], features: str,
+        exports: Collection[str],
+    ) -> tuple[bytes, str, list[str]]:  # fmt: skip
+        """One object file of several modules, its text, and the functions that it declares and does not define.
 
-    def linker(self, machine: Machine, *, is_near: bool) -> _Linker:
-        """A linker, which code is loaded into.  Raises RuntimeError."""
-        out = c_void_p()
-        with _linking:
-            made = self._CreateLLJITCompiler(machine, True, is_near, ctypes.byref(out))
-        if not made:
-            raise RuntimeError(self._taken(out))
-        return _Linker(made, self._LLJITDispose)
+        modules   of each its text, its passes, the functions to `spare`, and new names of functions
+        exports   the functions that others may call; all else becomes internal
+        """
+        machine, context, whole = self.machine(2, "default", features), llvm.create_context(), None
+        for text, passes, spared, names in modules:
+            module = llvm.parse_assembly(text, context)
+            module.triple, module.data_layout = machine.triple, str(machine.target_data)
+            module.verify()
+            self.pipeline(passes, machine)(module)
+            self.spare(module, spared)
+            for old, new in names.items():
+                module.get_function(old).name = new
+            if whole is None:
+                whole = module
+            else:
+                whole.link_in(module)
+        assert whole is not None, "an object of no module"
+        whole.verify()
+        for value in (*whole.functions, *whole.global_variables):
+            if not value.is_declaration and value.name not in exports:
+                value.linkage = "internal"
+        self.pipeline(("GlobalDCE",), machine)(whole)
+        declared = [f.name for f in whole.functions if f.is_declaration and not f.name.startswith("llvm.")]
+        return self.emitted(machine, whole), str(whole), declared
+
+    def linker(self, machine: Any, *, is_near: bool) -> Any:
+        """A linker, which code is loaded into."""
+        return llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=is_near)
 
     def linked(
-        self, linker: _Linker, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
-    ) -> LinkedCode:
-        """An object file in memory, for as long as what is returned lives.  Raises RuntimeError.
+        self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
+    ) -> Any:
+        """An object file in memory, for as long as what is returned lives.
 
         imports     addresses of what it declares; else it is looked for in the process
         """
-        elements = (_Element * 2)(_Element(_OBJECT, data, len(data)), _Element(_LIBRARY, b"", 0))
-        symbols = [_ExportedSymbol(n.encode(), address) for n, address in imports.items()]
-        known = (_ExportedSymbol * len(symbols))(*symbols)
-        found = (_ExportedSymbol * len(exports))(*[_ExportedSymbol(n.encode(), 0) for n in exports])
-        out = c_void_p()
-        with _linking:
-            tracker = self._LLJIT_Link(
-                linker, name.encode(), elements, 2, known, len(known), found, len(found), ctypes.byref(out)
-            )
-            linker.loaded += bool(tracker)
-        if not tracker:
-            raise RuntimeError(self._taken(out))
-        loaded = LinkedCode(tracker, self._unload)
-        loaded.linker = linker
-        loaded.addresses = {name: symbol.address for name, symbol in zip(exports, found, strict=True)}
-        return loaded
-
-    def _unload(self, loaded: LinkedCode) -> None:
-        out = c_void_p()
-        with _linking:
-            self._LLJIT_Dylib_Tracker_Dispose(loaded, ctypes.byref(out))
-            linker = loaded.linker
-            linker.loaded -= 1
-            if linker.is_left:
-                linker.close()
-        self._taken(out)
+        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for symbol, address in imports.items():
+            library.import_symbol(symbol, address)
+        for symbol in exports:
+            library.export_symbol(symbol)
+        tracker = library.link(linker, name)
+        tracker.addresses = {symbol: tracker[symbol] for symbol in exports}
+        return tracker
 
 
-class LinkedCode(_Owned):
-    """Linked code; it is unloaded when this goes."""
-
-    linker: _Linker
-    addresses: dict[str, int]
+def _beside_others(function: Any) -> Callable[..., Any]:
+    """A function of llvmlite's library without the lock of all; with it where llvmlite is made in another way."""
+    return getattr(function, "_cfn", function)

@@ -10,7 +10,6 @@ One module per process, made when the first program is: launcher and pool.  It i
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import os
 import sys
@@ -110,22 +109,20 @@ def call_numbers(code: engine.MachineCode, name: str, *numbers: int) -> int:
 
 
 _lock = held_over_fork(threading.Lock())
+_made: list[Native] = []  # once it is
 
 
 def is_made() -> bool:
     """True if the code of this process is there."""
-    return _made.cache_info().currsize > 0
+    return bool(_made)
 
 
 def native() -> Native:
     """The code of this process."""
     with _lock:
-        return _made()
-
-
-@functools.cache
-def _made() -> Native:
-    return Native()
+        if not _made:
+            _made.append(Native())
+        return _made[0]
 
 
 def _text(module: Translation) -> str:

@@ -1,17 +1,20 @@
-"""Rows in order, in native Python (`codegen.native`).
+"""Orders of rows, in native Python (`codegen.native`).
 
     i32 order(pointers, extents)      pointers (x, out), extents (n, inner, flip, begin, end)
 
-writes for each row in [begin, end) its n elements in rising order, equal ones as they stand, or the numbers of these.
-Elements of a row are `inner` apart, in x and in out; `flip` -1 gives the falling order.
+writes for each row in [begin, end) the numbers of its n elements in rising order, equal ones as they stand.  The
+elements of a row are `inner` apart.  flip is -1 for a falling order, else 0.
 
-Keys are sorted in out (`sort_keys`).  They become elements again where they are put; nan and zeros, whose keys are
-alike, are put a second time, as they stand.  For numbers words are sorted: a key, and below it the number of its
-element, in 64 bits.  Of a longer key it is what the key is above the least of its row; where that has too many bits,
-some at the end are left out, and the order of those that are alike in the rest is found once more, from these bits.
+What is sorted are words of 64 bits: the key of an element, 32 bits of it, above its number, so that no two are alike.
+A key is a signed number in the order of the elements.  Of a float its bits, of a negative one all but the sign turned
+round; nan is above all, -0.0 is 0.0.  For a falling order the complement.  A key of 64 bits is counted from the least
+one of the row, and loses its last bits where it is still too long (`drop`): words that are alike in the rest are put
+in order once more, by those bits.
 
-Columns are sorted as rows, of which some are copied at a time.  Rows of a few elements are sorted side by side, each in
-a lane of vectors; longer ones by insertion where there is no memory.
+    short rows   side by side, each in a lane of vectors, by a network of comparisons: no branch depends on one
+    long rows    by four passes, from the last byte of the keys to the first
+
+Source: Batcher, "Sorting networks and their applications" (1968).
 """
 
 # mypy: ignore-errors
@@ -19,378 +22,360 @@ a lane of vectors; longer ones by insertion where there is no memory.
 
 from __future__ import annotations
 
-from ..lowering import COLUMNS
-from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u64, vector, void
-from .order_long import steps_of
-from .sort_keys import KINDS, ends_of, part_of, sort_of, turns_of, vector_on
+from ..emit.target import Target
+from ..kernel.nest import Status
+from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u32, u64, vector, void
 
-__all__ = ["elements", "numbers", "row_of_numbers"]
+__all__ = ["FEW", "KINDS", "MOST", "merged_pairs", "order_of", "sorted_pairs"]
+
+#: Elements as they are in memory, and if they are floats.
+KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
+
+#: Rows of so few elements are sorted side by side: 2.4 ns an element of 256, by passes 6 (one core of a Zen 4); and of
+#: so few also where most lanes would stay empty.
+MOST, FEW = 512, 64
+
+#: Words in registers while they are sorted.
+BLOCK = 16
+
+#: The bytes of a key, where they begin in a word, and the least value of each: that of the last one has a sign.
+BYTES = ((0, 32, 0), (1, 40, 0), (2, 48, 0), (3, 56, 128))
+
+#: The sign of a word, and the bits of its number.
+SIGN, NUMBER = 1 << 63, (1 << 32) - 1
 
 
-def row_of_numbers(kind, features):
-    """`row`, `key_at`, and how many elements need no other memory."""
-    E, K = kind.element, kind.key
-    V, words, is_wide = vector_on(features, i64), vector_on(features, u64), K is i64
-    lanes, lane_numbers = V.lanes, constants(i64, range(V.lanes))
+# ------------------------------------------------------------ words
+
+
+def words_of(dtype, V):
+    """`prepare` and `finish` for rows of a dtype.
+
+    prepare    writes the words of a row, and the least of its keys and how many bits words leave out into `scale`
+    finish     turns sorted words into the numbers of elements; `other` is as long
+    """
+    E, is_float = KINDS[dtype]
+    is_wide, lanes = E is i64, V.lanes
+    last, most, infinity = E.bits - 1, (1 << E.bits - 1) - 1, {32: 0x7F800000, 64: 0x7FF0000000000000}.get(E.bits, 0)
+    given, words, steps = vector[E, lanes], vector[u64, lanes], constants(i64, range(lanes))
+    least_lane, most_lane = (
+        extern(f"llvm.vector.reduce.{word}.v{lanes}i64", i64, V, runs_python=False, plain=lambda x, of=of: of(x.values))
+        for word, of in (("smin", min), ("smax", max))
+    )
     zeros = extern("llvm.ctlz.i64", u64, u64, bool, runs_python=False, plain=lambda x, _: u64(64 - int(x).bit_length()))
-    keys_at, key_at = keys_in(kind, V)
 
     @native(inline=True)
-    def unchanged(x: V, flips: V) -> V:
-        return x
+    def keys_of(bits: given, flip: E) -> V:
+        if is_float:
+            number = select(bits == given(-most - 1), given(0), bits ^ (bits >> given(last) & given(most)))
+            return V(select((bits & given(most)) > given(infinity), given(most), number) ^ given(flip))
+        return V(bits ^ given(flip))
 
-    most = 8 * lanes
-    sort = sort_of(V, part_of(V, features), unchanged, most)
-    find_ends = ends_in(E, K, V, keys_at, key_at)
-    are_alike, mend = ties_in(E, K, V, key_at, sort)
+    @native(inline=True)
+    def key_at(x: ptr[E], at: u64, flip: E) -> i64:
+        return keys_of(given(x[at]), flip)[0]
+
+    @native(inline=True)
+    def words_at(keys: V, numbers: V, least: i64, drop: u64) -> V:
+        if is_wide:
+            above = words(keys - V(least)) >> words(drop) << words(32)
+            return V(above) ^ V(-SIGN) | numbers
+        return V(words(keys) << words(32)) | numbers
 
     @native(inline=False)
-    def row(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: K) -> void:
+    def prepare(x: ptr[E], out: ptr[i64], n: u64, flip: E, scale: ptr[i64]) -> void:
+        whole = n - n % lanes
         least = i64(0)
-        bits = u64(32)
         drop = u64(0)
         if is_wide:
-            ends = local(i64, 2)
-            find_ends(x, n, flip, ends)
-            least = ends[0]
-            bits = 64 - zeros(n - 1, False)
-            free = zeros(u64(ends[1] - least), False)
-            drop = bits + 1 - free if free <= bits else u64(0)
-        whole = n - n % lanes
-        steps = ptr[V](lane_numbers)[0]
-        for i in range(0, whole, lanes):
-            above = words(keys_at(x, i, flip) - V(least))
-            ptr[V](out + i)[0] = V(above >> words(drop) << words(bits)) | (steps + V(i))
-        for j in range(whole, n):
-            out[j] = i64(u64(key_at(x, u64(j), flip) - least) >> drop << bits | u64(j))
-        sort(out, other, out, n, 0, False)
-        if drop > 0 and are_alike(out, n, bits):
-            mend(x, out, other, n, bits, flip)
-        mask = (i64(1) << bits) - 1
+            low = V(key_at(x, 0, flip))
+            high = low
+            for i in range(0, whole, lanes):
+                keys = keys_of(ptr[given](x + i)[0], flip)
+                low = select(keys < low, keys, low)
+                high = select(keys > high, keys, high)
+            for j in range(whole, n):
+                keys = V(key_at(x, u64(j), flip))
+                low = select(keys < low, keys, low)
+                high = select(keys > high, keys, high)
+            least = least_lane(low)
+            used = 64 - zeros(u64(most_lane(high) - least), False)
+            drop = used - 32 if used > 32 else u64(0)
+        numbers = ptr[V](steps)[0]
         for k in range(0, whole, lanes):
-            ptr[V](out + k)[0] = ptr[V](out + k)[0] & V(mask)
+            ptr[V](out + k)[0] = words_at(keys_of(ptr[given](x + k)[0], flip), numbers + V(k), least, drop)
         for m in range(whole, n):
-            out[m] = out[m] & mask
-
-    return row, key_at, most
-
-
-def keys_in(kind, V):
-    """The functions that make keys of elements of a row, in 64 bits: of a vector of them, and of one."""
-    E, K = kind.element, kind.key
-    given, of_keys = vector[E, V.lanes], vector[K, V.lanes]
-    key, *_ = turns_of(of_keys, kind.is_float)
-
-    @native(inline=True)
-    def keys_at(x: ptr[E], i: i64, flip: K) -> V:
-        return V(key(of_keys(ptr[given](x + i)[0]), of_keys(flip)))
-
-    @native(inline=True)
-    def key_at(x: ptr[E], i: u64, flip: K) -> i64:
-        return i64(key(of_keys(given(x[i])), of_keys(flip))[0])
-
-    return keys_at, key_at
-
-
-def ends_in(E, K, V, keys_at, key_at):
-    """`find_ends` for rows of elements E."""
-    lanes = V.lanes
-    least_lane, most_lane = ends_of(V)
+            out[m] = words_at(V(key_at(x, u64(m), flip)), V(m), least, drop)[0]
+        scale[0] = least
+        scale[1] = i64(drop)
 
     @native(inline=False)
-    def find_ends(x: ptr[E], n: u64, flip: K, ends: ptr[i64]) -> void:
-        """The least and the largest key of a row."""
-        whole = n - n % lanes
-        low = V(key_at(x, 0, flip))
-        high = low
-        for i in range(0, whole, lanes):
-            of = keys_at(x, i, flip)
-            low = select(of < low, of, low)
-            high = select(of > high, of, high)
-        for j in range(whole, n):
-            of = V(key_at(x, u64(j), flip))
-            low = select(of < low, of, low)
-            high = select(of > high, of, high)
-        ends[0] = least_lane(low)
-        ends[1] = most_lane(high)
-
-    return find_ends
-
-
-def ties_in(E, K, V, key_at, sort):
-    """`are_alike` and `mend` for rows of elements E, whose words are sorted by their first bits."""
-    lanes = V.lanes
-
-    @native(inline=False)
-    def are_alike(out: ptr[i64], n: u64, bits: u64) -> bool:
-        """True if two words differ in nothing but the numbers."""
-        limit = i64(1) << bits
-        found = V(0) != V(0)
-        whole = n - 1 - (n - 1) % lanes
-        for i in range(0, whole, lanes):
-            found = found | ((ptr[V](out + i)[0] ^ ptr[V](out + (i + 1))[0]) < V(limit))
-        for j in range(whole, n - 1):
-            found = found | (V(out[j] ^ out[j + 1]) < V(limit))
-        return lane_bits(found) != 0
-
-    @native(inline=False)
-    def mend(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, bits: u64, flip: K) -> void:
+    def mend(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E) -> void:
         """Words that are alike but for the numbers, in the order of the whole keys."""
-        mask = (i64(1) << bits) - 1
         begin = u64(0)
-        while begin < n:
+        while begin + 1 < n:
             end = begin + 1
-            while end < n and (out[begin] ^ out[end]) >> bits == 0:
+            if begin + lanes < n:
+                found = words(ptr[V](out + begin)[0] ^ ptr[V](out + end)[0]) < words(1 << 32)
+                if lane_bits(found) == 0:
+                    begin += lanes
+                    continue
+            while end < n and u64(out[begin] ^ out[end]) >> 32 == 0:
                 end += 1
             if end - begin > 1:
-                least = key_at(x, u64(out[begin] & mask), flip)
+                least = key_at(x, u64(u32(out[begin])), flip)
                 for i in range(begin, end):
-                    of = key_at(x, u64(out[i] & mask), flip)
-                    least = of if of < least else least
+                    key = key_at(x, u64(u32(out[i])), flip)
+                    least = key if key < least else least
                 for j in range(begin, end):
-                    number = out[j] & mask
-                    out[j] = (key_at(x, u64(number), flip) - least) << bits | number
-                sort(out + begin, other + begin, out + begin, end - begin, 0, False)
+                    number = i64(u32(out[j]))
+                    out[j] = words_at(V(key_at(x, u64(number), flip)), V(number), least, 0)[0]
+                if end - begin <= FEW:
+                    by_insertion(out + begin, end - begin)
+                else:
+                    by_bytes(out + begin, other, end - begin)
             begin = end
 
-    return are_alike, mend
-
-
-#: Rows of so few elements are sorted side by side: 13 ns for five doubles, 31 for ten, 53 by a network (AVX2).
-FEW = 11
-
-
-def elements(dtype, features):
-    """`order` that writes elements, and where threads share a row the steps of `order_long`."""
-    if dtype == "bool":
-        return [order_of(features, *row_of_bools(i8, of_elements=True), of_elements=True)]
-    kind = KINDS[dtype]
-    V = vector_on(features, kind.key)
-    # With 16 vectors f64 rows of 100 to 1,000 take a fifth less, and f32 rows do not: LLVM takes half as long again.
-    K, part, most = V.item, part_of(V, features), (16 if kind.key is i64 else 8) * V.lanes
-    key, plain_key, back, are_special = turns_of(V, kind.is_float)
-    sort = sort_of(V, part, back, most)
-
-    @native(inline=True)
-    def key_at(x: ptr[K], i: u64, flip: K) -> K:
-        return key(V(x[i]), V(flip))[0]
-
-    read, again = reads_of(V, key_at, plain_key, are_special)
-
     @native(inline=False)
-    def row(x: ptr[K], out: ptr[K], other: ptr[K], n: u64, flip: K) -> void:
-        is_special = read(x, out, n, flip)
-        sort(out, other, out, n, flip, False)
-        if is_special:
-            again(x, out, n, flip)
-
-    return [order_of(features, row, key_at, most, of_elements=True), *steps_of(K, key_at, read, again, sort, part)]
-
-
-def numbers(dtype, features):
-    """`order` that writes the numbers of elements, of rows that have at most 1 << 31."""
-    row = row_of_bools(i64, of_elements=False) if dtype == "bool" else row_of_numbers(KINDS[dtype], features)
-    return [order_of(features, *row, of_elements=False)]
-
-
-def reads_of(V, key_at, plain_key, are_special):
-    """`read` and `again` for elements of such keys."""
-    K, lanes, most = V.item, V.lanes, (1 << V.item.bits - 1) - 1
-
-    @native(inline=False)
-    def read(x: ptr[K], out: ptr[K], n: u64, flip: K) -> bool:
-        """The keys of a row.  True if some of its elements are special."""
+    def finish(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, scale: ptr[i64]) -> void:
+        if is_wide and scale[1] > 0:
+            mend(x, out, other, n, flip)
         whole = n - n % lanes
-        found = V(0) != V(0)
         for i in range(0, whole, lanes):
-            given = ptr[V](x + i)[0]
-            found = found | are_special(given)
-            ptr[V](out + i)[0] = plain_key(given, V(flip))
+            ptr[V](out + i)[0] = ptr[V](out + i)[0] & V(NUMBER)
         for j in range(whole, n):
-            given = V(x[j])
-            found = found | are_special(given)
-            out[j] = plain_key(given, V(flip))[0]
-        is_special = lane_bits(found) != 0
-        if is_special:
-            for k in range(n):
-                out[k] = key_at(x, u64(k), flip)
-        return is_special
+            out[j] = out[j] & NUMBER
 
-    @native(inline=False)
-    def again(x: ptr[K], out: ptr[K], n: u64, flip: K) -> void:
-        """Zeros and nan where they belong, as they stand in the row."""
-        zero = flip
-        nan = K(most) ^ flip
-        zero_to = u64(0)
-        nan_to = u64(0)
-        for i in range(n):
-            of = key_at(x, u64(i), flip)
-            zero_to += u64(of < zero)
-            nan_to += u64(of < nan)
-        for j in range(n):
-            of = key_at(x, u64(j), flip)
-            if of == zero:
-                out[zero_to] = x[j]
-                zero_to += 1
-            elif of == nan:
-                out[nan_to] = x[j]
-                nan_to += 1
-
-    return read, again
+    return prepare, finish
 
 
-def row_of_bools(R, *, of_elements):
-    """`row` of truths, which are counted, `key_at`, and how many need no other memory."""
+# ------------------------------------------------------------ short rows
+
+
+def sorted_pairs(n):
+    """The comparisons of Batcher's network."""
+    found = []
+    size = 1
+    while size < n:
+        step = size
+        while step:
+            for first in range(step % size, n - step, 2 * step):
+                for i in range(first, first + step):
+                    if i // (2 * size) == (i + step) // (2 * size):
+                        found.append((i, i + step))
+            step //= 2
+        size *= 2
+    return found
+
+
+def merged_pairs(n):
+    """The comparisons after which n words that fall, then rise, rise."""
+    steps = [n >> level for level in range(1, n.bit_length())]
+    return [(i, i + step) for step in steps for i in range(n) if not i & step]
+
+
+def network_of(V):
+    """`network(rows, n)`, which sorts the lanes of n vectors V, a multiple of BLOCK."""
+    less, more = (
+        extern(f"llvm.{word}.v{V.lanes}i64", V, V, V, runs_python=False, plain=plain)
+        for word, plain in (("smin", lambda x, y: select(x < y, x, y)), ("smax", lambda x, y: select(x < y, y, x)))
+    )
+    half = BLOCK // 2
 
     @native(inline=True)
-    def key_at(x: ptr[i8], i: u64, flip: i8) -> i8:
-        return x[i] ^ flip
+    def exchange(rows: ptr[V], a: u64, b: u64) -> void:
+        """Of each lane of two vectors the smaller word to the first, the larger to the second."""
+        x = rows[a]
+        y = rows[b]
+        rows[a] = less(x, y)
+        rows[b] = more(x, y)
+
+    sort_block, merge_block = _block(V, exchange, sorted_pairs(BLOCK)), _block(V, exchange, merged_pairs(half))
 
     @native(inline=False)
-    def row(x: ptr[i8], out: ptr[R], other: ptr[i8], n: u64, flip: i8) -> void:
-        low_to = u64(0)
-        high_to = n
-        for i in range(n):
-            high_to -= u64((x[i] ^ flip) & 1)
-        for j in range(n):
-            is_high = u64((x[j] ^ flip) & 1)
-            to = high_to if is_high != 0 else low_to
-            if of_elements:
-                out[to] = x[j]
-            else:
-                out[to] = R(j)
-            high_to += is_high
-            low_to += 1 - is_high
+    def network(rows: ptr[V], n: u64) -> void:
+        """Sorted blocks, then sorted pairs of these, and so on; behind the last vector any number of words would stand
+        that are larger than all."""
+        for block in range(0, n, BLOCK):
+            sort_block(rows + block)
+        size = u64(BLOCK)
+        while size < n:
+            # Each run that rises is compared with the one behind it backwards: what follows falls, then rises.
+            first = u64(0)
+            while first < n:
+                behind = first + 2 * size
+                for i in range(behind - n if behind > n else u64(0), size):
+                    exchange(rows, first + u64(i), behind - 1 - u64(i))
+                first = behind
+            step = size >> 1
+            while step >= half:
+                start = u64(0)
+                while start + step < n:
+                    end = start + step
+                    for j in range(start, end if end < n - step else n - step):
+                        exchange(rows, u64(j), u64(j) + step)
+                    start = end + step
+                step = step >> 1
+            for eight in range(0, n, half):
+                merge_block(rows + eight)
+            size = 2 * size
 
-    return row, key_at, 1 << 62
+    return network
 
 
-def order_of(features, row, key_at, free, *, of_elements):
-    """`order` that writes rows by `row`, which needs other memory for more elements than `free`."""
-    (_, E), (_, R), (_, K), _, (_, F) = row.params
-    E, R, K = E.target, R.target, K.target
-    key_bytes, column_bytes = K.bits // 8, COLUMNS * (E.bits + R.bits) // 8
+def _block(V, exchange, pairs):
+    """A function that compares pairs of a few vectors, which it has in registers."""
+    count = 1 + max(b for _, b in pairs)
+    places, pairs = tuple(range(count)), tuple(pairs)
+
+    @native(inline=True)
+    def block(rows: ptr[V]) -> void:
+        kept = local(V, count)
+        for i in places:
+            kept[i] = rows[i]
+        for a, b in pairs:
+            exchange(kept, a, b)
+        for j in places:
+            rows[j] = kept[j]
+
+    return block
+
+
+# ------------------------------------------------------------ long rows
+
+
+@native(inline=True)
+def byte_at(word: i64, shift: u64) -> u64:
+    return u64(word) >> shift & 255
+
+
+@native(inline=False)
+def by_bytes(words: ptr[i64], other: ptr[i64], n: u64) -> void:
+    """Words in the order of their keys, those with equal ones as they stand."""
+    counts = local(u64, 1024)
+    for k in range(1024):
+        counts[k] = u64(0)
+    for i in range(n):
+        word = words[i]
+        for byte, shift, _ in BYTES:
+            place = counts + 256 * byte + byte_at(word, shift)
+            place[0] += 1
+    given = words
+    taken = other
+    for byte, shift, first in BYTES:
+        count = counts + 256 * byte
+        if count[byte_at(given[0], shift)] != n:  # else all have the same
+            begin = u64(0)
+            for k in range(256):
+                size = count[k ^ first]
+                count[k ^ first] = begin
+                begin += size
+            for j in range(n):
+                word = given[j]
+                place = count + byte_at(word, shift)
+                to = place[0]
+                place[0] = to + 1
+                taken[to] = word
+            kept = given
+            given = taken
+            taken = kept
+    if given != words:
+        for m in range(n):
+            words[m] = given[m]
+
+
+@native(inline=False)
+def by_insertion(words: ptr[i64], n: u64) -> void:
+    """A few words in order."""
+    for i in range(1, n):
+        word = words[i]
+        to = i64(i)
+        while to > 0 and words[to - 1] > word:
+            words[to] = words[to - 1]
+            to -= 1
+        words[to] = word
+
+
+# ------------------------------------------------------------ all rows
+
+
+def order_of(dtype, features):
+    """`order` for elements of a dtype on such a machine."""
+    V = vector[i64, Target.of(features).vector_bytes // 8]
+    E, lanes, refused = KINDS[dtype][0], V.lanes, int(Status.NO_MEMORY)
+    prepare, finish = words_of(dtype, V)
+    network = network_of(V)
     allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
     free_memory = extern("PyMem_RawFree", void, ptr, runs_python=False)
-    insert = insertion_of(E, R, F, key_at, of_elements=of_elements)
-    beside, lanes = beside_of(vector_on(features, R), E, F, key_at, of_elements=of_elements)
 
     @native(inline=False)
-    def columns(x: ptr[E], out: ptr[R], memory: ptr[K], n: u64, inner: u64, width: u64, flip: F) -> void:
-        """Columns side by side in order."""
-        found = ptr[R](memory + n)
-        rows = ptr[E](found + n * width)
+    def beside(words: ptr[i64], n: u64, count: u64) -> void:
+        """Sort so many rows of words, each in a lane; lanes that are left over as the last row is."""
+        turned = local(i64, MOST * lanes)
+        rows = ptr[V](turned)
+        for lane in range(lanes):
+            row = words + (u64(lane) if u64(lane) < count else count - 1) * n
+            for i in range(n):
+                turned[i * lanes + lane] = row[i]
+        whole = (n + BLOCK - 1) // BLOCK * BLOCK
+        for j in range(n, whole):
+            rows[j] = V(SIGN - 1)
+        network(rows, whole)
+        for k in range(count):
+            row = words + u64(k) * n
+            for m in range(n):
+                row[m] = turned[m * lanes + k]
+
+    @native(inline=False)
+    def some(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, count: u64) -> void:
+        """So many rows, at most as many as lanes, one behind the other."""
+        scales = local(i64, 2 * lanes)
+        for k in range(count):
+            prepare(x + u64(k) * n, out + u64(k) * n, n, flip, scales + 2 * k)
+        if n <= FEW or (n <= MOST and 2 * count >= lanes):
+            beside(out, n, count)
+        else:
+            for m in range(count):
+                by_bytes(out + u64(m) * n, other, n)
+        for r in range(count):
+            finish(x + u64(r) * n, out + u64(r) * n, other, n, flip, scales + 2 * r)
+
+    @native(inline=False)
+    def columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
+        """So many columns beside each other, which are copied."""
+        found = memory + n
+        rows = ptr[E](found + n * lanes)
         for i in range(n):
-            for j in range(width):
+            for j in range(count):
                 rows[u64(j) * n + u64(i)] = x[u64(i) * inner + u64(j)]
-        for k in range(width):
-            row(rows + u64(k) * n, found + u64(k) * n, memory, n, flip)
+        some(rows, found, memory, n, flip, count)
         for m in range(n):
-            for p in range(width):
-                out[u64(m) * inner + u64(p)] = found[u64(p) * n + u64(m)]
+            for k in range(count):
+                out[u64(m) * inner + u64(k)] = found[u64(k) * n + u64(m)]
 
     @native
     def order(pointers: ptr[ptr], extents: ptr[u64]) -> i32:
         x = ptr[E](pointers[0])
-        out = ptr[R](pointers[1])
+        out = ptr[i64](pointers[1])
         n = extents[0]
         inner = extents[1]
-        flip = F(extents[2])
+        flip = E(extents[2])
         r = extents[3]
         end = extents[4]
-        memory = ptr[K](0)
-        is_slow = False
-        if n > FEW and (inner > 1 or n > free):
-            memory = ptr[K](allocated(n * key_bytes + (n * column_bytes if inner > 1 else u64(0))))
-            is_slow = memory is None
-        while r < end:
-            at = r * n if inner == 1 else r // inner * (n * inner) + r % inner
-            width = u64(1)
-            if n <= FEW:
-                width = u64(lanes)
-                beside(x, out, n, inner, flip, r, end)
-            elif is_slow:
-                insert(x + at, out + at, n, inner, flip)
-            elif inner == 1:
-                row(x + at, out + at, memory, n, flip)
+        memory = ptr[i64](allocated(8 * n * (u64(1) if inner == 1 else u64(1 + 2 * lanes))))
+        if memory is None:
+            return i32(refused)
+        while r < end and n > 0:
+            count = end - r if end - r < lanes else u64(lanes)
+            if inner == 1:
+                count = count if n <= MOST else u64(1)
+                some(x + r * n, out + r * n, memory, n, flip, count)
             else:
-                width = inner - r % inner
-                width = end - r if end - r < width else width
-                width = COLUMNS if width > COLUMNS else width
-                columns(x + at, out + at, memory, n, inner, width, flip)
-            r += width
+                at = r // inner * (n * inner) + r % inner
+                count = count if count < inner - r % inner else inner - r % inner
+                columns(x + at, out + at, memory, n, inner, flip, count)
+            r += count
         free_memory(memory)
         return i32(0)
 
     return order
-
-
-def beside_of(V, E, F, key_at, *, of_elements):
-    """`beside` that writes vectors V of elements or numbers, and how many rows at a time."""
-    R, lanes, each = V.item, V.lanes, tuple(range(V.lanes))
-
-    @native(inline=False)
-    def beside(x: ptr[E], out: ptr[R], n: u64, inner: u64, flip: F, r: u64, end: u64) -> void:
-        """Rows in order by insertion, each in a lane of its own; the last one again where there are fewer than lanes.
-        No branch depends on a comparison."""
-        key_of = local(R, FEW * lanes)
-        written = local(R, FEW * lanes)
-        begins = local(u64, lanes)
-        for k in range(lanes):
-            row = r + u64(k) if r + u64(k) < end else end - 1
-            begins[k] = row * n if inner == 1 else row // inner * (n * inner) + row % inner
-        for i in range(n):
-            for lane in each:
-                at = begins[lane] + u64(i) * inner
-                key_of[i * lanes + lane] = R(key_at(x, at, flip))
-                if of_elements:
-                    written[i * lanes + lane] = x[at]
-                else:
-                    written[i * lanes + lane] = R(i)
-        keys = ptr[V](key_of)
-        found = ptr[V](written)
-        for i in range(1, n):
-            key = keys[i]
-            one = found[i]
-            for j in range(i, 0, -1):
-                other = found[j - 1]
-                before = keys[j - 1]
-                is_less = key < before
-                keys[j] = select(is_less, before, key)
-                found[j] = select(is_less, other, one)
-                key = select(is_less, key, before)
-                one = select(is_less, one, other)
-            keys[0] = key
-            found[0] = one
-        for m in range(n):
-            for place in each:
-                out[begins[place] + u64(m) * inner] = written[m * lanes + place]
-
-    return beside, lanes
-
-
-def insertion_of(E, R, F, key_at, *, of_elements):
-    """`insert` that writes elements or their numbers."""
-
-    @native(inline=False)
-    def insert(x: ptr[E], out: ptr[R], n: u64, inner: u64, flip: F) -> void:
-        """A row in order without other memory."""
-        for i in range(n):
-            at = u64(i) * inner
-            of = key_at(x, at, flip)
-            to = at
-            while to > 0:
-                before = out[to - inner]
-                if of_elements:
-                    if key_at(out, to - inner, flip) <= of:
-                        break
-                elif key_at(x, u64(before) * inner, flip) <= of:
-                    break
-                out[to] = before
-                to -= inner
-            if of_elements:
-                out[to] = x[at]
-            else:
-                out[to] = R(i)
-
-    return insert

@@ -37,8 +37,8 @@ from ..program import (
 from . import engine
 from .cost import operations_of
 from .fourier import is_native as is_transformed
-from .lapack import is_native as is_decomposed
 from .loops import whole
+from .numpy_loops import is_native as is_decomposed
 from .orders import is_native
 from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
 
@@ -257,9 +257,7 @@ def _step_text(step: Step, names: list[str]) -> str:
             return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            reads, room = used[: len(node.inputs)], used[len(node.inputs) : -1]
-            beside = f", with {room[0]}" if room else ""
-            return f"{kind_of_call(node)} {node.op.name}({', '.join(reads)}{params}) -> {used[-1]}{beside}"
+            return f"{kind_of_call(node)} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["OWN", "loops_of", "use_loops"]
+__all__ = ["OWN", "loop_of", "loops_of", "use_loops"]
 
 
 class _UFunc(ctypes.Structure):
@@ -60,6 +60,16 @@ def loops_of(reference: Any) -> bytes | None:
         for k in sorted(range(raw.count), key=lambda k: "df".find(types[k][0]) % 3)  # the usual ones first
         if _NUMBERS.issuperset(types[k])
     ])
+
+
+def loop_of(reference: Any, types: str) -> tuple[int, int] | None:
+    """The loop of a ufunc for such types ("dd->d"), also of one of rows or matrices, and its last argument."""
+    if types not in reference.types:
+        return None
+    raw, k = _UFunc.from_address(id(reference)), reference.types.index(types)
+    if (raw.count, raw.arguments, raw.name) != (reference.ntypes, reference.nargs, reference.__name__.encode()):
+        return None
+    return raw.loops[k] or 0, (raw.data[k] or 0) if raw.data else 0
 
 
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:

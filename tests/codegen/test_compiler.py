@@ -240,7 +240,7 @@ def test_stages_are_the_same_in_every_process():
 def test_facts_name_the_machine():
     facts = compiler.facts()
     assert set(facts) == {
-        "LLVM", "target", "calls", "decompositions", "threads", "fast math", "subnormal numbers", "deterministic",
+        "LLVM", "target", "calls", "threads", "fast math", "subnormal numbers", "deterministic",
         "debug info", "cache of code",
     } and all(facts.values())  # fmt: skip
     assert facts["cache of code"] == "off"  # tests leave the user's cache alone

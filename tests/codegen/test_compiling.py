@@ -92,9 +92,9 @@ def test_products_of_a_tile_share_their_functions_and_no_thread_stays(monkeypatc
 
 
 def test_what_a_test_puts_into_a_module_is_seen_by_those_who_knew_the_name(request):
-    assert executable.orders.orders_of is orders.orders_of  # which the stand-in keeps
-    request.getfixturevalue("monkeypatch").setattr(orders, "orders_of", None)
-    assert executable.orders.orders_of is None
+    assert executable.orders.order_step is orders.order_step  # which the stand-in keeps
+    request.getfixturevalue("monkeypatch").setattr(orders, "order_step", None)
+    assert executable.orders.order_step is None
 
 
 def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_stack_and_raises():

@@ -9,8 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from llvmlite.binding import ResourceTracker
 
-from codegen.runtime import elf, engine, llvm, machine
+from codegen.runtime import elf, engine, machine
 
 pytestmark = pytest.mark.skipif(not elf.is_here(), reason="objects of this system are linked by LLVM")
 
@@ -165,7 +166,7 @@ def test_where_the_system_forbids_it_llvm_is_asked(data, monkeypatch, refused):
 def test_llvm_s_linker_still_links(monkeypatch):
     monkeypatch.setattr(elf, "is_here", lambda: False)
     code = engine.compile(TEXT, IMPORTS)
-    assert isinstance(code._loaded, llvm.LinkedCode)
+    assert isinstance(code._loaded, ResourceTracker)
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("next"))() == 41
 
 

@@ -19,13 +19,12 @@ def afresh(monkeypatch):
     monkeypatch.setattr(threads, "_count", None)
     for name in ("AUTODIFF_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    yield monkeypatch
-    threads._surroundings.cache_clear()
+    return monkeypatch
 
 
 def number(afresh, quota=math.inf, usable=8, **environment):
     """The default number of threads in such an environment."""
-    threads._surroundings.cache_clear()
+    afresh.setattr(threads, "_found", None)
     afresh.setattr(machine, "quota", lambda: quota)
     afresh.setattr(machine, "usable_processors", lambda: usable)
     for name, value in environment.items():

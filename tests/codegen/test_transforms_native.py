@@ -6,10 +6,9 @@ from fourier_numbers import is_near, numbers
 
 import autodiff as ad
 
-#: Of one number, of each radix, of several, long; a prime's pass, one with others, the largest;
-#: no pass.
+#: Of one number, of each radix, of several, long; of primes that are no radix.
 EXTENTS = [1, 2, 12, 35, 64, 143, 360, 4096, 17, 38, 127, 131, 394]
-#: Odd numbers of real ones: by blocks, in long rows, by a prime pass, by none.
+#: Odd numbers of real ones.
 ODD = [1, 3, 7, 15, 17, 61, 105, 131, 1001, 1331, 2001]
 #: n elements, alone, in few rows, in many, and apart: fewer than a block has rows, and more.
 WAYS = {
@@ -67,15 +66,14 @@ def test_any_extent_is_transformed_natively():
     assert steps(lambda z: ad.fft.fft(z), np.ones((0, 8), complex)) == (0, 0)
 
 
-def test_every_prime_has_a_pass_or_a_convolution():
+def test_every_prime_is_transformed():
     for n in [n for n in range(2, 140) if all(n % d for d in range(2, n))]:
         for rows in (1, 9):
             z = numbers((rows, n), np.float64, n)
             is_near(ad.jit(lambda z: ad.fft.fft(z))(z), np.fft.fft(z), np.float64, n)
 
 
-def test_a_convolution_errs_by_a_few_last_bits():
-    """Its kernel and its angles are as exact as they can be: what is left is the rounding of two transforms."""
+def test_a_large_prime_errs_by_a_few_last_bits():
     n = 9973
     k = np.arange(n)
     z = np.exp(2j * np.pi * (k * 4 % n) / n) + 0.5 * np.exp(2j * np.pi * (k * (n - 7) % n) / n)

@@ -8,7 +8,7 @@ from autodiff.ops.linalg.matrices import substituted
 from codegen import compiler
 from codegen.ir import parse
 from codegen.passes.pipeline import optimize
-from codegen.runtime.sort_networks import merged_pairs, sorted_pairs
+from codegen.runtime.order_rows import merged_pairs, sorted_pairs
 
 la = ad.linalg
 

@@ -1,17 +1,15 @@
-"""Fourier transforms as plain Python: every kind, side by side and one by one, by passes and by a convolution."""
+"""Fourier transforms as plain Python: every kind, side by side, and of long rows that are matrices."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from codegen.native import f64, i64, u64
+from codegen.native import f64, i64
 from codegen.native.structs import Pointer
-from codegen.runtime import fourier_numbers
-from codegen.runtime.fourier import _KINDS, _Shape
-from codegen.runtime.fourier_blocks import Pass, TransformPlan
+from codegen.runtime import fourier, fourier_numbers
 from codegen.runtime.fourier_passes import pass_of
-from codegen.runtime.fourier_rows import rows_of
+from codegen.runtime.fourier_rows import Pass, TransformPlan, rows_of
 
 DOUBLE = np.dtype(np.float64)
 
@@ -20,71 +18,74 @@ def placed(array):
     return Pointer([f64(x) for x in np.asarray(array).reshape(-1).tolist()], 0, f64)
 
 
-def passes(n):
-    found, s = [], 1
-    for radix in fourier_numbers.radices(n):
-        each = Pass()
-        m = n // (s * radix)
-        each.run, each.m, each.s = pass_of("f64", radix), m, s
-        each.factors = placed(fourier_numbers.factors(radix, m, DOUBLE))
-        found.append(each)
-        s *= radix
-    return Pointer([*found, Pass()], 0, Pass)
+class PlainPlan(fourier._Plan):
+    """A plan whose addresses are numbers of what is kept, for plain Python."""
 
+    def _placed(self, array):
+        self._owned.append(placed(array))
+        return len(self._owned)
 
-def plan_of(shape, is_inverse):
-    plan = TransformPlan()
-    for side, numbers in zip((plan.given, plan.taken), shape.sides(), strict=True):
-        side.count, side.step, side.part, side.size, side.row = numbers
-    plan.n, plan.inner, plan.kind, plan.is_inverse = shape.n, shape.inner, _KINDS.index(shape.kind), int(is_inverse)
-    plan.halves = placed(fourier_numbers.halves(shape.n, DOUBLE))
-    plan.room = 32 * (shape.n + 1)
-    if not shape.length:
-        plan.passes = passes(shape.n)
+    def _passes(self, n):
+        found, s = [], 1
+        for radix in fourier_numbers.radices(n):
+            each = Pass()
+            m = n // (s * radix)
+            each.run, each.m, each.s = pass_of("f64", radix), m, s
+            each.factors = placed(fourier_numbers.factors(radix, m, DOUBLE))
+            found.append(each)
+            s *= radix
+        self._owned.append(Pointer([*found, Pass()], 0, Pass))
+        return len(self._owned)
+
+    def struct(self):
+        plan, words = TransformPlan(), iter(self.words.tolist())
+
+        def at(number):
+            return self._owned[number - 1] if number else None
+
+        for rows in (plan.first, plan.second):
+            for side in (rows.given, rows.taken):
+                side.count, side.step, side.near, side.far, side.swap = (next(words) for _ in range(5))
+            rows.n, rows.inner, rows.kind = (next(words) for _ in range(3))
+            rows.passes, rows.halves, rows.turns = (at(next(words)) for _ in range(3))
+        plan.room, plan.count, plan.kind = (next(words) for _ in range(3))
+        plan.halves, plan.given_row, plan.taken_row = at(next(words)), next(words), next(words)
         return plan
-    columns, rows = shape.extents
-    plan.length, plan.columns, plan.rows, plan.room = shape.length, columns, rows, 32 * columns + 4 * shape.length + 2
-    plan.passes_of_rows, plan.passes_of_columns = passes(rows), passes(columns)
-    plan.turns = placed(fourier_numbers.turns(rows, columns, DOUBLE))
-    if shape.length > shape.n:
-        plan.chirp, plan.kernel = map(placed, fourier_numbers.chirp(shape.n, shape.length, DOUBLE))
-    return plan
 
 
-def transformed(kind, x, whole, length):
+def transformed(kind, x, whole, is_long):
     """The transform of the middle axis of x."""
-    is_complex = kind in ("fft", "ifft")
-    name = "complex" if is_complex else {"rfft": "half", "irfft": "whole"}[kind]
-    name = name if is_complex or whole % 2 == 0 else f"odd {name}"
-    n = whole if is_complex or whole % 2 else whole // 2
+    name = {"rfft": "half", "irfft": "whole"}.get(kind, "complex")
+    n = whole if name == "complex" else whole // 2
     outer, _, inner = x.shape
-    plan = plan_of(_Shape(n, inner, outer * inner, DOUBLE, name, length), kind in ("ifft", "irfft"))
-    taken = whole // 2 + 1 if kind == "rfft" else whole
+    plan = PlainPlan(n, inner, name, DOUBLE, int(kind in ("ifft", "irfft")), is_long=is_long).struct()
+    taken = n + 1 if kind == "rfft" else whole
     is_real = kind == "irfft"
     y = placed(np.zeros((outer, taken, inner * (1 if is_real else 2))))
     pairs = np.ascontiguousarray(x).view(np.float64)
     pointers = Pointer([placed(pairs), y], 0, None)
-    extents = Pointer([plan, u64(0), u64(outer * inner)], 0, i64)
-    assert rows_of("f64", 1 if length else 8)(pointers, extents) == 0
+    extents = Pointer([plan, i64(0), i64(outer * inner)], 0, i64)
+    assert rows_of("f64")(pointers, extents) == 0
     found = np.array([float(v) for v in y.items])
     return found.reshape(outer, taken, inner) if is_real else found.view(complex).reshape(outer, taken, inner)
 
 
 @pytest.mark.parametrize("kind", ["fft", "ifft", "rfft", "irfft"])
 @pytest.mark.parametrize(
-    ("shape", "length"),
-    [((1, 8, 1), 0), ((9, 12, 1), 0), ((1, 15, 2), 0), ((1, 10, 9), 0), ((2, 17, 1), 0), ((1, 128, 1), 64),
-     ((1, 81, 1), 81), ((2, 19, 1), 64), ((1, 26, 2), 64)],
+    ("shape", "is_long"),
+    [((1, 16, 1), False), ((9, 24, 1), False), ((1, 30, 1), False), ((2, 26, 1), False), ((1, 10, 9), False),
+     ((1, 15, 2), False), ((1, 128, 1), True), ((2, 160, 1), True)],
 )  # fmt: skip
-def test_rows_are_transformed_in_plain_python(kind, shape, length):
+def test_rows_are_transformed_in_plain_python(kind, shape, is_long):
     outer, n, inner = shape
-    if n == 128 and kind in ("fft", "ifft"):
-        n = 64
+    if inner > 1 and kind in ("rfft", "irfft"):
+        pytest.skip("columns of real numbers are left to NumPy's loops")
+    n = n // 2 if is_long and kind in ("fft", "ifft") else n
     rng = np.random.default_rng(n)
     count = n // 2 + 1 if kind == "irfft" else n
     x = rng.normal(size=(outer, count, inner)) + 1j * rng.normal(size=(outer, count, inner))
     given = x.real.copy() if kind == "rfft" else x
     scale = 1 if kind in ("fft", "rfft") else n
     wanted = getattr(np.fft, kind)(given, n, axis=1) * scale
-    found = transformed(kind, given, n, length)
+    found = transformed(kind, given, n, is_long)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
