@@ -38,7 +38,7 @@ _LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values
 
 #: Records that numbers may be in, with the names of the fields where they are.
 _FIELDS: dict[type, list[str]] = {
-    kind: [name for name in kind.__match_args__ if name not in _LOOKED_AT]  # type: ignore[attr-defined]
+    kind: [name for name in kind.__match_args__ if name not in _LOOKED_AT]
     for kind in (Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm)
 }
 
@@ -50,13 +50,15 @@ _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 class SizedProgram:
     """See the file's head.
 
-    program   has symbols for numbers               formulas   of all its numbers, by the symbols' ids
-    pieces    what is compiled of it                inside     kernels of nests that are one function, with their pieces
-    text      all that is no number
+    program    has symbols for numbers              formulas   of all its numbers, by the symbols' ids
+    symbolic   all values in it that have symbols, by their ids
+    pieces     what is compiled of it               inside     kernels of nests that are one function, with their pieces
+    text       all that is no number
     """
 
     program: BufferProgram
     formulas: dict[int, Symbol]
+    symbolic: dict[int, Any]
     pieces: Pieces
     inside: list[tuple[Kernel, list[KernelPiece]]]
     text: Hashable
@@ -71,18 +73,24 @@ class SizedProgram:
         def made(graph: Graph, *values: int) -> tuple[BufferProgram, Pieces] | None:
             numbers = dict(zip(self.formulas, compute(*values), strict=True))
             works: dict[int, Any] = {}
-            program: BufferProgram = replace(_filled(self.program, numbers, works), graph=graph)
+            program: BufferProgram = replace(_filled(self.program, self, numbers, works), graph=graph)
             for step in program.steps:
                 sizes = [program.buffers[b].aval.nbytes for b in step.buffers]
                 if isinstance(step.work, Kernel) and is_beyond_caches(sizes):
                     return None
-            if any([is_shared(p) for old, pieces in self.inside for p in _sized(works[id(old)], pieces)]):
+            inside = [(w, pieces) for kernel, pieces in self.inside if (w := works.get(id(kernel)))]
+            if any([is_shared(piece) for kernel, pieces in inside for piece in _sized(kernel, pieces)]):
                 return None
             code = loaded()
-            parts = {id(works[n]): _sized(works[n], pieces) for n, pieces in code.parts.items()}
-            nests = {n: nest._replace(numbers=_filled(nest.numbers, numbers, works)) for n, nest in code.nests.items()}
-            native = code.native | {id(works[n]): code.native[n] for n in nests}
-            return program, Pieces(parts, {id(works[n]): nest for n, nest in nests.items()}, native)
+            parts, nests, native = dict(code.parts), dict(code.nests), dict(code.native)
+            for number, work in works.items():
+                if number in parts:
+                    parts[id(work)] = _sized(work, parts[number])
+                elif number in nests:
+                    nest = nests[number]
+                    nests[id(work)] = nest._replace(numbers=_filled(nest.numbers, self, numbers, works))
+                    native[id(work)] = native[number]
+            return program, Pieces(parts, nests, native)
 
         return made
 
@@ -91,21 +99,21 @@ def _sized(kernel: Kernel, pieces: Sequence[KernelPiece]) -> list[KernelPiece]:
     return [sized(piece, kernel.function, kernel.extents) for piece in pieces]
 
 
-def _filled(value: Any, numbers: dict[int, int], works: dict[int, Any]) -> Any:
-    """A value with these numbers for its symbols, by their ids; `works`: records as they were made, by id of the first.
+def _filled(value: Any, sized: SizedProgram, numbers: dict[int, int], works: dict[int, Any]) -> Any:
+    """A value with these numbers for its symbols, by their ids; `works`: the records so made, by the ids of the first.
     """
+    if id(value) not in sized.symbolic:
+        return value
     kind = type(value)
     if kind is Symbol:
         return numbers[id(value)]
     if kind is tuple:
-        return tuple([_filled(v, numbers, works) for v in value])
+        return tuple([_filled(v, sized, numbers, works) for v in value])
     if kind is Aval:
-        return Aval(_filled(value.shape, numbers, works), value.dtype)
-    if kind in _FIELDS:
-        made = replace(value, **{name: _filled(getattr(value, name), numbers, works) for name in _FIELDS[kind]})
-        works[id(value)] = made
-        return made
-    return value
+        return Aval(_filled(value.shape, sized, numbers, works), value.dtype)
+    found = {name: _filled(getattr(value, name), sized, numbers, works) for name in _FIELDS[kind]}
+    made = works[id(value)] = replace(value, **found)
+    return made
 
 
 def sized_program(
@@ -131,37 +139,38 @@ def _planned(example: Graph) -> SizedProgram:
     program = plan.place(plan.planned(optimize(example)), in_chains)
     pieces = Pieces.of(program)
     text: list[Hashable] = []
-    seen: dict[int, Any] = {}
-    _tell(program, text, seen)
+    symbolic: dict[int, Any] = {}
+    _tell(program, text, symbolic)
     for found in pieces.parts.values():
         text += [(text_of(piece.function), piece.form) for piece in found]
     for nest in pieces.nests.values():
         text.append(nest.emitted.text)
-        _tell(nest.numbers, text, seen)
-    inside = [(k, shared(k.function, k.extents)) for number in pieces.nests for k in kernels_in(seen[number]) or []]
-    symbols = {number: x for number, x in seen.items() if type(x) is Symbol}
-    return SizedProgram(program, symbols, pieces, inside, tuple(text))
+        _tell(nest.numbers, text, symbolic)
+    nests = [symbolic[number] for number in pieces.nests if number in symbolic]
+    inside = [(k, shared(k.function, k.extents)) for nest in nests for k in kernels_in(nest) or []]
+    formulas = {number: x for number, x in symbolic.items() if type(x) is Symbol}
+    return SizedProgram(program, formulas, symbolic, pieces, inside, tuple(text))
 
 
-def _tell(value: Any, text: list[Hashable], seen: dict[int, Any]) -> None:
-    """Add the text of a value, in which formulas stand for symbols; `seen`: records and symbols in it, by their ids."""
+def _tell(value: Any, text: list[Hashable], symbolic: dict[int, Any]) -> bool:
+    """Add the text of a value, in which formulas stand for symbols; True if it has some."""
     kind = type(value)
+    is_symbolic = kind is Symbol
     if kind is Symbol:
-        seen[id(value)] = value
         text.append(formula(value))
     elif kind is Aval:
         text.append(value.dtype.str)
-        _tell(value.shape, text, seen)
+        is_symbolic = _tell(value.shape, text, symbolic)
     elif kind is tuple:
         text.append(len(value))
-        for part in value:
-            _tell(part, text, seen)
+        is_symbolic = any([_tell(part, text, symbolic) for part in value])
     elif kind in _FIELDS:
-        seen[id(value)] = value
         text.append(kind.__name__)
-        for name in _FIELDS[kind]:
-            _tell(getattr(value, name), text, seen)
+        is_symbolic = any([_tell(getattr(value, name), text, symbolic) for name in _FIELDS[kind]])
     elif kind in _PLAIN:
         text.append(value)
     else:
         raise NotSymbolic(f"no text says what {value!r} is")
+    if is_symbolic:
+        symbolic[id(value)] = value
+    return is_symbolic
