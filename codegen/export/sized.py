@@ -29,6 +29,7 @@ from ..passes import optimize, plan
 from ..passes.storage import in_chains
 from ..program import BufferProgram
 from ..records import NamedTuple
+from ..sized import text_of
 from ..symbols import (
     LEAST,
     Conditions,
@@ -276,11 +277,8 @@ _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" fo
 
 def _text_of(found: ExportedSizes) -> Hashable:
     """Equal for programs that differ by the values of symbols alone."""
-    graph = found.graph
-    place = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
-    nodes = [(n.op.name, repr(n.params), repr(n.aval), *[place[i] for i in n.inputs]) for n in place]
     hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
-    return tuple(nodes), tuple([place[o] for o in graph.outputs]), tuple(hidden), found.results
+    return text_of(found.graph), tuple(hidden), found.results
 
 
 def _near(
