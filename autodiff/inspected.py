@@ -30,7 +30,7 @@ TEXTS = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm
 
 #: The lines with which the text of a function begins and ends.
 _FUNCTIONS = {
-    "mlir": (re.compile(r"  func\.func (?:private )?@([\w.$]+)\(.*{$"), re.compile(r"  }$")),
+    "mlir": (re.compile(r"  func\.func @([\w.$]+)\(.*{$"), re.compile(r"  }$")),
     "llvm": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),
     "llvm-opt": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),
     "asm": (re.compile(r'"?([\w$][\w.$]*)"?:'), re.compile(r"\.Lfunc_end\d+:")),
@@ -114,7 +114,7 @@ def inspected(inspection: Any) -> dict[str, Any]:
         "optimized": graph_data(program.graph, sources.told, names),
         "program": made,
         "texts": {stage: {"text": text, "lines": _lines(stage, text, made)} for stage, text in texts.items()}
-        | {stage: _code(stage, stages.told(stage), kernels, made) for stage in _FUNCTIONS},
+        | {stage: _code(stage, stages.told(stage), kernels) for stage in _FUNCTIONS},
     }
 
 
@@ -231,13 +231,9 @@ def _lines(stage: str, text: str, program: Mapping[str, Any]) -> list[list[Any]]
     return []
 
 
-def _code(
-    stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, list[str]], program: Mapping[str, Any]
-) -> dict[str, Any]:
+def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, list[str]]) -> dict[str, Any]:
     """A text of code: runs of lines that belong to one value, in functions that belong to steps."""
     lines, nodes = told
-    if stage == "mlir":
-        kernels = _with_equals(lines, kernels, program)
     found: list[list[Any]] = []
     for first, count, steps in _of_functions(lines, *_FUNCTIONS[stage], kernels):
         for k in range(first, first + count):
@@ -247,20 +243,6 @@ def _code(
             else:
                 found.append([k, 1, steps, own])
     return {"text": "".join([f"{line}\n" for line in lines]), "lines": found}
-
-
-def _with_equals(
-    lines: Sequence[str], kernels: Mapping[str, list[str]], program: Mapping[str, Any]
-) -> Mapping[str, list[str]]:
-    """The steps of each function of a module, which has one function for equal kernels: its entry calls it for each."""
-    entry = max([k for k, line in enumerate(lines) if _FUNCTIONS["mlir"][0].match(line)], default=0)
-    called = [name for line in lines[entry:] for name in re.findall(r"func\.call @(\w+)", line) if name in kernels]
-    steps = [str(step["id"]) for step in program["steps"] if step["function"]]
-    found = {name: list(paths) for name, paths in kernels.items()}
-    for name, path in zip(called, steps, strict=False):
-        if path not in found[name]:
-            found[name].append(path)
-    return found
 
 
 def _defined(line: str) -> str | None:

@@ -13,7 +13,6 @@ is a number like any extent.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -29,13 +28,12 @@ from .program import BufferProgram
 from .records import record
 from .runtime.cache import LRU
 from .runtime.executable import Pieces
-from .runtime.kernels import KernelTable, NativeKernel
+from .runtime.kernels import KernelTable
 from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated
 from .unknowns import Unknowns, fitted
 
 if TYPE_CHECKING:
     from . import sized_program as sized_programs
-    from .sized_program import SizedProgram
 else:
     sized_programs = later("codegen.sized_program")  # most graphs are planned for themselves, by who finds no family
 
@@ -142,23 +140,20 @@ class _General:
     """A program for any extents.
 
     unknowns    which numbers of a graph they are       expected   all numbers of a graph, from the unknowns
-    is_fit      whether planning would decide the same  numbers    all numbers of the program, in order
-    native      its kernels, compiled when they are first wanted
+    is_fit      whether planning would decide the same  program    the program of a graph, from these
     """
 
     unknowns: Unknowns
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
-    numbers: Callable[..., tuple[int, ...]]
-    program: SizedProgram
-    native: Callable[[], dict[int, NativeKernel]]
+    program: Callable[..., tuple[BufferProgram, Pieces] | None]
 
     def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[BufferProgram, Pieces] | None:
         """The program for these numbers; None where it would be wrong."""
         values = [numbers[p] for p in self.unknowns.positions]
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
-        return self.program.at(iter(self.numbers(*values)), graph, self.native())
+        return self.program(graph, *values)
 
 
 def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
@@ -179,7 +174,5 @@ def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General
         unknowns,
         evaluated(numbers, unknowns.names),
         checked(conditions, unknowns.names),
-        evaluated(program.numbers, unknowns.names),
-        program,
-        functools.cache(lambda: kernels.load(program.functions)),
+        program.at(unknowns.names, kernels),
     )

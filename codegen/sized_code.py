@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 
 from .ir import MOST_BYTES, Aval
-from .program import Gemm, Kernel, bodies
+from .program import BufferProgram, Gemm, Kernel, bodies
 from .records import record
 from .runtime import native
 from .runtime.cost import LONG, operations_of
-from .runtime.executable import SlotLayout
+from .runtime.executable import Pieces, SlotLayout
 from .runtime.kernels import KernelTable
 from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTable, builtin_of
 from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.share import SHARED, chunk_of, load
 from .sized import SizedGraph
 from .sized_products import PRODUCT, SizedProduct, put_share
-from .sized_program import SizedProgram, sized_program
+from .sized_program import sized_program
 from .symbols import Symbol, checked, formula, symbol, typical
 from .written import defined
 
@@ -125,7 +125,7 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     works = [step.work for step in sized.program.steps]
     if any([bodies(work) or (isinstance(work, Kernel) and work.function.refuses) for work in works]):
         return None
-    template = _sized_plan(sized, kernels.load(sized.functions))
+    template = _sized_plan(sized.program, sized.pieces.loaded(kernels))
     env: dict[str, Any] = {"share": _share, "LONG": LONG, "SHARED": SHARED, "__name__": __name__}
     env |= template.constants
     lines = "\n  ".join([*template.lines, "return None"])
@@ -163,8 +163,7 @@ class _SizedPlan:
 _WORDS, _OUTPUTS, _OFFSETS, _STEPS, _FIXED = range(5)
 
 
-def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
-    program = sized.program
+def _sized_plan(program: BufferProgram, code: Pieces) -> _SizedPlan:
     inputs, outputs = program.inputs, program.outputs
     layout = SlotLayout(program)
     lines: list[str] = []
@@ -174,7 +173,7 @@ def _sized_plan(sized: SizedProgram, code: dict[int, Any]) -> _SizedPlan:
         if type(aval.nbytes) is Symbol:
             lines.append(f"a{_OUTPUTS}[{k * _SPEC + _BYTES}] = {formula(aval.nbytes)}")
     lines += _placed(layout.offsets, program.workspace_bytes)
-    steps, places, more, constants, owns = _steps(sized, code, layout, _FIXED + len(inputs) + len(outputs))
+    steps, places, more, constants, owns = _steps(program, code, layout, _FIXED + len(inputs) + len(outputs))
     offsets = (0,) * len(layout.offsets)
     plan = LaunchPlan(program.name, _plain(inputs), _plain(outputs), offsets, 0, tuple(steps), False, owns)
     more.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations_of(program))}) >= LONG")
@@ -199,7 +198,7 @@ def _placed(offsets: Sequence[int], size: int) -> list[str]:
 
 
 def _steps(
-    sized: SizedProgram, code: dict[int, Any], layout: SlotLayout, first: int
+    program: BufferProgram, code: Pieces, layout: SlotLayout, first: int
 ) -> tuple[list[NativeStep], list[str], list[str], dict[str, Any], tuple]:
     """Steps, the lines that say where products are and that write numbers, what these name, owners of machine code."""
     steps: list[NativeStep] = []
@@ -207,8 +206,7 @@ def _steps(
     lines: list[str] = []
     constants: dict[str, Any] = {}
     owns: dict[Any, None] = {}
-    parts = iter(sized.parts)
-    for step in sized.program.steps:
+    for step in program.steps:
         work, memory = step.work, [layout.slots[b] for b in step.buffers]
         if isinstance(work, Gemm):
             at = len(steps)
@@ -219,9 +217,8 @@ def _steps(
             steps.append(NativeStep(0, tuple(memory), (0,) * PRODUCT))
             continue
         assert isinstance(work, Kernel)
-        pieces: Any = next(parts)
-        for piece in pieces:
-            at, kernel = len(steps), code[id(piece.function)]
+        for piece in code.parts[id(work)]:
+            at, kernel = len(steps), code.native[id(piece.function)]
             owns[kernel] = None
             own = [work.extents[j] for j in piece.indices]
             array = f"a{first + 2 * at + 1}"

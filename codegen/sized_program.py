@@ -1,35 +1,31 @@
 """A program for any numbers: planned for an example in which symbols stand for the unknown ones (`symbols`).
 
     planned for n = 10007       Buffer(f64[n], ...), Kernel(..., extents=(8 * n,)), Loop(length=n, body=..., ...)
-    numbers                     n, 8 * n, n, ...                    every number in it that n decides
-    for n = 20                  the same with 20, 160, 20, ...
+    for n = 20                  the same with 20 and 160 in their places
 
 A graph of a family (`families`) becomes such a program at its own numbers; machine code for any sizes (`sized_code`)
 has them written in.  Planning is done for two examples: whatever took the number itself, where no formula follows it,
 differs then.
 
-A nest that is one function reads numbers (lengths, places, strides), which follow the program's; of all others each
-kernel inside has pieces.
+A nest that is one function reads numbers (lengths, places, strides), which are replaced likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
-from .emit import Emitted
 from .emit.nests import kernels_in
 from .ir import Aval, Graph
-from .kernel.nest import NestFunction
 from .passes import optimize, plan
 from .passes.storage import in_chains, is_beyond_caches
-from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While, bodies
+from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While
 from .records import record, replace
-from .runtime import loops
 from .runtime.executable import Pieces
-from .runtime.kernels import NativeKernel, text_of
+from .runtime.kernels import KernelTable, text_of
 from .runtime.share import KernelPiece, is_shared, shared, sized
-from .symbols import Conditions, NotSymbolic, Symbol, formula, watched
+from .symbols import Conditions, NotSymbolic, Symbol, evaluated, formula, watched
 
 __all__ = ["SizedProgram", "sized_program"]
 
@@ -37,96 +33,87 @@ __all__ = ["SizedProgram", "sized_program"]
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
 _FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
 
-#: A function that makes a value from numbers; None for a value that has none.
-Made = Callable[[Iterator[int]], Any] | None
-
-#: Records that numbers may be in; fields that are only looked at, or that pieces say.
-_RECORDS = frozenset((Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm))
+#: Fields that are only looked at, or that pieces say.
 _LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
+
+#: Records that numbers may be in, with the names of the fields where they are.
+_FIELDS: dict[type, list[str]] = {
+    kind: [name for name in kind.__match_args__ if name not in _LOOKED_AT]
+    for kind in (Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm)
+}
 
 #: Classes of values whose text says all.
 _PLAIN = frozenset((int, bool, str, type(None), frozenset))
-
-
-class _OneFunction(NamedTuple):
-    """A nest that is one function, and its kernels' pieces, which no threads share."""
-
-    function: loops.NestText
-    pieces: list[list[KernelPiece]]
-
-
-#: The parts of a run, in order: pieces of kernels, nests that are one function; None for another nest, whose parts
-#: follow.
-_Parts = list["_OneFunction | list[KernelPiece] | None"]
 
 
 @record(frozen=True)
 class SizedProgram:
     """See the file's head.
 
-    program   has symbols for numbers               made      makes it from numbers
-    numbers   its own, then those of its nests      parts     what runs of it
-    text      all that is no number
+    program    has symbols for numbers              formulas   of all its numbers, by the symbols' ids
+    symbolic   all values in it that have symbols, by their ids
+    pieces     what is compiled of it               inside     kernels of nests that are one function, with their pieces
+    text       all that is no number
     """
 
     program: BufferProgram
-    made: Made
-    numbers: list[int]
-    parts: _Parts
+    formulas: dict[int, Symbol]
+    symbolic: dict[int, Any]
+    pieces: Pieces
+    inside: list[tuple[Kernel, list[KernelPiece]]]
     text: Hashable
 
-    @property
-    def functions(self) -> list[NestFunction | Emitted]:
-        """All that has to be compiled."""
-        found: list[NestFunction | Emitted] = []
-        for part in self.parts:
-            if isinstance(part, _OneFunction):
-                found.append(part.function.emitted)
-            elif part is not None:
-                found += [piece.function for piece in part]
-        return found
-
-    def at(
-        self, numbers: Iterator[int], graph: Graph, native: Mapping[int, NativeKernel]
-    ) -> tuple[BufferProgram, Pieces] | None:
-        """The program of this graph, which has these numbers, and its code; None where it would be planned otherwise.
+    def at(self, names: Sequence[str], kernels: KernelTable) -> Callable[..., tuple[BufferProgram, Pieces] | None]:
+        """A function of a graph and of values of its symbols that gives the program and its code; None where it would
+        be planned otherwise.
         """
-        program: BufferProgram = self.made(numbers) if self.made else replace(self.program)
-        program.graph = graph
-        found = Pieces({}, dict(native), {})
-        for step in program.steps:
-            sizes = [program.buffers[b].aval.nbytes for b in step.buffers]
-            if isinstance(step.work, Kernel) and is_beyond_caches(sizes):
+        compute = evaluated([*self.formulas.values()], [*names])
+        loaded = functools.cache(lambda: self.pieces.loaded(kernels))
+
+        def made(graph: Graph, *values: int) -> tuple[BufferProgram, Pieces] | None:
+            numbers = dict(zip(self.formulas, compute(*values), strict=True))
+            works: dict[int, Any] = {}
+            program: BufferProgram = replace(_filled(self.program, self, numbers, works), graph=graph)
+            for step in program.steps:
+                sizes = [program.buffers[b].aval.nbytes for b in step.buffers]
+                if isinstance(step.work, Kernel) and is_beyond_caches(sizes):
+                    return None
+            inside = [(w, pieces) for kernel, pieces in self.inside if (w := works.get(id(kernel)))]
+            if any([is_shared(piece) for kernel, pieces in inside for piece in _sized(kernel, pieces)]):
                 return None
-        return (program, found) if _settle(program.steps, iter(self.parts), numbers, found) else None
+            code = loaded()
+            parts, nests, native = dict(code.parts), dict(code.nests), dict(code.native)
+            for number, work in works.items():
+                if number in parts:
+                    parts[id(work)] = _sized(work, parts[number])
+                elif number in nests:
+                    nest = nests[number]
+                    nests[id(work)] = nest._replace(numbers=_filled(nest.numbers, self, numbers, works))
+                    native[id(work)] = native[number]
+            return program, Pieces(parts, nests, native)
 
-
-def _settle(steps: Sequence[Step], parts: Iterator[Any], numbers: Iterator[int], found: Pieces) -> bool:
-    """Put the code of these steps in `found`; False where a nest would run otherwise."""
-    for work in [step.work for step in steps]:
-        if isinstance(work, Kernel):
-            found.parts[id(work)] = _sized(work, next(parts))
-        elif bodies(work):
-            part = next(parts)
-            if part is None:
-                if not _settle(_inside(work), parts, numbers, found):
-                    return False
-                continue
-            found.nests[id(work)] = tuple([next(numbers) for _ in part.function.numbers])
-            found.native[id(work)] = found.native[id(part.function.emitted)]
-            pieces = zip(kernels_in(work) or [], part.pieces, strict=True)
-            if any([is_shared(piece) for kernel, own in pieces for piece in _sized(kernel, own)]):
-                return False
-    return True
+        return made
 
 
 def _sized(kernel: Kernel, pieces: Sequence[KernelPiece]) -> list[KernelPiece]:
     return [sized(piece, kernel.function, kernel.extents) for piece in pieces]
 
 
-def _inside(work: object) -> list[Step]:
-    """The steps of all bodies."""
-    return [step for _, body, _ in bodies(work) for step in body.steps]
+def _filled(value: Any, sized: SizedProgram, numbers: dict[int, int], works: dict[int, Any]) -> Any:
+    """A value with these numbers for its symbols, by their ids; `works`: the records so made, by the ids of the first.
+    """
+    if id(value) not in sized.symbolic:
+        return value
+    kind = type(value)
+    if kind is Symbol:
+        return numbers[id(value)]
+    if kind is tuple:
+        return tuple([_filled(v, sized, numbers, works) for v in value])
+    if kind is Aval:
+        return Aval(_filled(value.shape, sized, numbers, works), value.dtype)
+    found = {name: _filled(getattr(value, name), sized, numbers, works) for name in _FIELDS[kind]}
+    made = works[id(value)] = replace(value, **found)
+    return made
 
 
 def sized_program(
@@ -150,67 +137,40 @@ def sized_program(
 def _planned(example: Graph) -> SizedProgram:
     """Plan a graph for an example.  Raises NotSymbolic where no text says what it is."""
     program = plan.place(plan.planned(optimize(example)), in_chains)
-    taken = _Numbered()
-    made = taken.of(program)
-    parts: _Parts = []
-    taken.parts(program.steps, parts)
-    return SizedProgram(program, made, taken.numbers, parts, tuple(taken.text))
+    pieces = Pieces.of(program)
+    text: list[Hashable] = []
+    symbolic: dict[int, Any] = {}
+    _tell(program, text, symbolic)
+    for found in pieces.parts.values():
+        text += [(text_of(piece.function), piece.form) for piece in found]
+    for nest in pieces.nests.values():
+        text.append(nest.emitted.text)
+        _tell(nest.numbers, text, symbolic)
+    nests = [symbolic[number] for number in pieces.nests if number in symbolic]
+    inside = [(k, shared(k.function, k.extents)) for nest in nests for k in kernels_in(nest) or []]
+    formulas = {number: x for number, x in symbolic.items() if type(x) is Symbol}
+    return SizedProgram(program, formulas, symbolic, pieces, inside, tuple(text))
 
 
-class _Numbered:
-    """The numbers of a value and its text, as it is gone through."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.text: list[Hashable] = []
-
-    def of(self, value: Any) -> Made:
-        """A function that makes the value again."""
-        kind = type(value)
-        if kind is Symbol:
-            self.numbers.append(value)
-            self.text.append(formula(value))
-            return next
-        if kind is Aval:
-            self.text.append(value.dtype.str)
-            shape = self.several(value.shape)
-            return None if shape is None else lambda numbers: Aval(tuple(shape(numbers)), value.dtype)
-        if kind is tuple:
-            parts = self.several(value)
-            return None if parts is None else lambda numbers: tuple(parts(numbers))
-        if kind in _RECORDS:
-            names = [name for name in kind.__match_args__ if name not in _LOOKED_AT]
-            self.text.append(kind.__name__)
-            fields = [(name, part) for name in names if (part := self.of(getattr(value, name)))]
-            return (lambda numbers: replace(value, **{n: part(numbers) for n, part in fields})) if fields else None
-        if kind not in _PLAIN:
-            raise NotSymbolic(f"no text says what {value!r} is")
-        self.text.append(value)
-        return None
-
-    def several(self, values: Sequence[Any]) -> Callable[[Iterator[int]], list[Any]] | None:
-        """A function that makes several values."""
-        self.text.append(len(values))
-        parts = [(self.of(v), v) for v in values]
-        if all(part is None for part, _ in parts):
-            return None
-        return lambda numbers: [v if part is None else part(numbers) for part, v in parts]
-
-    def parts(self, steps: Sequence[Step], found: _Parts) -> None:
-        """The parts of these steps that run."""
-        for step in steps:
-            work = step.work
-            if isinstance(work, Kernel):
-                own = shared(work.function, work.extents)
-                found.append(own)
-                self.text += [(text_of(piece.function), piece.form) for piece in own]
-            elif bodies(work):
-                function = loops.whole(work, len(step.buffers))
-                if function is None:
-                    found.append(None)
-                    self.parts(_inside(work), found)
-                else:
-                    pieces = [shared(k.function, k.extents) for k in kernels_in(work) or []]
-                    found.append(_OneFunction(function, pieces))
-                    self.numbers += function.numbers
-                    self.text.append(function.emitted.text)
+def _tell(value: Any, text: list[Hashable], symbolic: dict[int, Any]) -> bool:
+    """Add the text of a value, in which formulas stand for symbols; True if it has some."""
+    kind = type(value)
+    is_symbolic = kind is Symbol
+    if kind is Symbol:
+        text.append(formula(value))
+    elif kind is Aval:
+        text.append(value.dtype.str)
+        is_symbolic = _tell(value.shape, text, symbolic)
+    elif kind is tuple:
+        text.append(len(value))
+        is_symbolic = any([_tell(part, text, symbolic) for part in value])
+    elif kind in _FIELDS:
+        text.append(kind.__name__)
+        is_symbolic = any([_tell(getattr(value, name), text, symbolic) for name in _FIELDS[kind]])
+    elif kind in _PLAIN:
+        text.append(value)
+    else:
+        raise NotSymbolic(f"no text says what {value!r} is")
+    if is_symbolic:
+        symbolic[id(value)] = value
+    return is_symbolic

@@ -3,7 +3,7 @@
     verify(text)                        both verifiers, or a failed test with their words
     run_function(function, arrays)      one kernel, through the real MLIR; its status
     run_emitted(function, arrays)       the same through our own LLVM IR
-    run_program(program, inputs)        a whole program through MLIR; its outputs
+    run_program(program, inputs)        a whole program, its kernels through MLIR; its outputs
 
 Without `mlir-opt` on PATH a test is skipped with the reason; AUTODIFF_REQUIRE_MLIR=1 makes that a
 failure.
@@ -22,10 +22,11 @@ import numpy as np
 import pytest
 
 from codegen.emit import emit_module
-from codegen.ir import DTYPES
 from codegen.kernel.mlir import print_module
-from codegen.program import HostCall
+from codegen.kernel.nest import Extent, MemRef
+from codegen.program import Gemm, HostCall, Kernel, bodies
 from codegen.runtime import engine
+from codegen.runtime.segmented import driven
 
 #: To LLVM's dialect.  What is not an intrinsic of LLVM is called in libm.
 LOWERING = (
@@ -128,28 +129,25 @@ def _with_exact_expm1(text: str) -> str:
 
 
 class Loaded:
-    """A module as machine code.  `symbols` are functions for what the module only declares."""
+    """A module as machine code."""
 
-    def __init__(self, text: str, name: str, symbols: dict[str, object]):
+    def __init__(self, text: str):
         from llvmlite import binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple().create_target_machine(jit=True)
         self._engine = llvm.create_lljit_compiler(target)
-        self._kept = symbols
         builder = llvm.JITLibraryBuilder().add_ir(lower(text)).add_current_process()
-        for symbol, function in symbols.items():
-            builder.import_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)
-        symbol = f"_mlir_ciface_{name}"
-        self._tracker = builder.export_symbol(symbol).link(self._engine, name)
-        self._address = self._tracker[symbol]
+        for name in (names := re.findall(r"func\.func @(\w+)", text)):
+            builder.export_symbol(f"_mlir_ciface_{name}")
+        self._tracker = builder.link(self._engine, "_and_".join(names))
 
-    def __call__(self, arrays, indices=()) -> int:
-        """Call with packed arrays and indices; the status."""
+    def call(self, name, arrays, indices=()) -> int:
+        """Call a function with packed arrays and indices; its status."""
         kept = [descriptor(array) for array in arrays]
         types = [ctypes.c_void_p] * len(kept) + [ctypes.c_int64] * len(indices)
-        function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._address)
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self._tracker[f"_mlir_ciface_{name}"])
         return function(*(ctypes.addressof(d) for d in kept), *indices)
 
 
@@ -175,53 +173,11 @@ def descriptor(array: np.ndarray) -> ctypes.Structure:
     return type(data, data, 0, numbers(*array.shape), numbers(*steps))
 
 
-def _flat(address: int, dtype) -> np.ndarray:
-    """The memory behind the descriptor of a memref<?x...>."""
-    memory = _descriptor_type(1).from_address(address)
-    assert memory.strides[0] == 1
-    count = memory.sizes[0]
-    if not count:
-        return np.empty(0, dtype)
-    start = memory.aligned + memory.offset * np.dtype(dtype).itemsize
-    return np.frombuffer((ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(start), dtype)
-
-
-def gemm(dtype):
-    """The meaning of `@gemm_f32` and `@gemm_f64`, by NumPy: c = op(a) @ op(b), batch times."""
-
-    def body(a, b, c, m, n, k, transpose_a, transpose_b, batch, *strides):
-        a, b, c = (_flat(address, dtype) for address in (a, b, c))
-        for number in range(batch):
-            start_a, start_b, start_c = (number * s for s in strides)
-            left = a[start_a : start_a + m * k].reshape((k, m) if transpose_a else (m, k))
-            right = b[start_b : start_b + k * n].reshape((n, k) if transpose_b else (k, n))
-            product = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
-            c[start_c : start_c + m * n] = product.ravel()
-
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 9)(body)
-
-
-def host_call(node):
-    """The effect of a host call: the reference of the node, on the memory of its memrefs."""
-    avals = [*(i.aval for i in node.inputs), node.aval]
-
-    def body(*addresses):
-        arrays = []
-        for address, aval in zip(addresses, avals, strict=True):
-            memory = _descriptor_type(aval.ndim).from_address(address)
-            raw = (ctypes.c_char * aval.nbytes).from_address(memory.aligned)
-            arrays.append(np.frombuffer(raw, aval.dtype).reshape(aval.shape))
-        with np.errstate(all="ignore"):
-            arrays[-1][...] = node.op.reference(*arrays[:-1], **node.keywords)
-
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(avals))(body)
-
-
 def run_function(function, arrays, indices=()) -> int:
     """Verify, lower and call one kernel on packed arrays; its status."""
     text = print_module([function])
     verify(text)
-    return Loaded(text, function.name, {})(arrays, indices)
+    return Loaded(text).call(function.name, arrays, indices)
 
 
 def run_emitted(function, arrays, indices=()) -> int:
@@ -233,27 +189,60 @@ def run_emitted(function, arrays, indices=()) -> int:
     return native(ctypes.addressof(pointers), ctypes.addressof(extents))
 
 
-def program_symbols(program, text) -> dict[str, object]:
-    """The functions that the module of a program declares and does not define."""
-    declared = re.findall(r"func\.func private @(\w+)\([^)]*\) attributes", text)
-    symbols = {f"_mlir_ciface_gemm_{name}": gemm(DTYPES[name]) for name in ("f32", "f64")}
-    # Each host call is one line of the entry, in the order of the steps.
-    calls = [name for name in re.findall(r"func\.call @(\w+)", text) if name in declared and "gemm_" not in name]
-    nodes = [step.work.node for step in program.steps if isinstance(step.work, HostCall)]
-    for name, node in zip(calls, nodes, strict=True):
-        symbols.setdefault(f"_mlir_ciface_{name}", host_call(node))
-    return symbols
-
-
 def run_program(program, inputs) -> list[np.ndarray]:
-    """Verify, lower and run a whole program by the real MLIR; its outputs."""
+    """Verify, lower and run a program: its kernels by the real MLIR, all else by NumPy; its outputs."""
     text = print_module(program)
     verify(text)
-    name = re.findall(r"func\.func @(\w+)", text)[-1]
-    outputs = [np.full(aval.shape, 77, aval.dtype) for aval in program.outputs]
+    kernels = Loaded(text) if "func.func" in text else None
+    return _run_body(program, kernels, inputs)
+
+
+def _run_body(program, kernels, inputs) -> list[np.ndarray]:
     arrays = [np.array(x, aval.dtype, order="C") for x, aval in zip(inputs, program.inputs, strict=True)]
-    ends = [b.aval for b in program.buffers[: len(arrays) + len(outputs)]]
-    memory = [a.reshape(-1).view(e.dtype).reshape(e.shape) for a, e in zip([*arrays, *outputs], ends, strict=True)]
-    status = Loaded(text, name, program_symbols(program, text))(memory)
-    assert status == 0, f"status {status}"
+    outputs = [np.full(aval.shape, 77, aval.dtype) for aval in program.outputs]
+    owners = {"input": arrays, "output": outputs}
+    memory = [
+        np.full(b.aval.shape, 77, b.aval.dtype) if b.role == "temporary" else _seen(owners[b.role][b.place], b.aval)
+        for b in program.buffers
+    ]
+    for step in program.steps:
+        with np.errstate(all="ignore"):
+            _run_step(step.work, kernels, [memory[b] for b in step.buffers])
     return outputs
+
+
+def _seen(array, aval, shape=None):
+    """Memory as an array of another dtype and shape: pairs of numbers as complex ones."""
+    return array.reshape(-1).view(aval.dtype).reshape(aval.shape if shape is None else shape)
+
+
+def _run_step(work, kernels, arrays) -> None:
+    match work:
+        case Kernel(function, extents):
+            types = [a.type for a in function.arguments if isinstance(a.type, MemRef)]
+            shapes = [[extents[n.position] if isinstance(n, Extent) else n for n in t.shape] for t in types]
+            status = kernels.call(function.name, [a.reshape(s) for a, s in zip(arrays, shapes, strict=True)], extents)
+            assert status == 0, f"status {status}"
+        case Gemm():
+            _multiply(work, *[a.reshape(-1) for a in arrays])
+        case HostCall(node):
+            given = [_seen(a, n.aval) for a, n in zip(arrays, node.inputs, strict=False)]
+            _seen(arrays[-1], node.aval)[...] = node.op.reference(*given, **node.keywords)
+        case _:
+            runs = [functools.partial(_run_alone, body, kernels) for _, body, _ in bodies(work)]
+            driven(work, runs)(*arrays)
+
+
+def _run_alone(body, kernels, *inputs):
+    return tuple(_run_body(body, kernels, inputs))
+
+
+def _multiply(work, a, b, c) -> None:
+    """The meaning of a product: c = op(a) @ op(b), batch times."""
+    m, n, k = work.m, work.n, work.k
+    for number in range(work.batch):
+        at, of, to = (number * s for s in work.strides)
+        left = a[at : at + m * k].reshape((k, m) if work.transpose_a else (m, k))
+        right = b[of : of + k * n].reshape((n, k) if work.transpose_b else (k, n))
+        product = (left.T if work.transpose_a else left) @ (right.T if work.transpose_b else right)
+        c[to : to + m * n] = product.ravel()

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from codegen.kernel.instructions import FLOATS, INSTRUCTIONS, INTEGERS
-from codegen.kernel.mlir_text import FASTMATH_FLAGS, name_values
+from codegen.kernel.mlir import FASTMATH_FLAGS, name_values
 from codegen.kernel.nest import (
     F32,
     F64,

@@ -210,7 +210,7 @@ def instructions(stage, text):
         if stage in ("llvm", "llvm-opt") and line.startswith("define"):
             inside = ".body(" in line and "nest" not in line.partition("(")[0].removesuffix(".body")
         if stage == "mlir" and line.startswith("  func.func"):
-            inside = line.startswith("  func.func private @k")
+            inside = line.startswith("  func.func @k")
         if stage == "asm" and re.match(r"\S+:$", line) and not line.startswith(".L"):
             inside = line.endswith(".body:") and not line.startswith("nest")
         if inside and re.match(pattern, line) and not line.endswith(": index"):

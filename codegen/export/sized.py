@@ -27,8 +27,9 @@ from ..ir import Graph
 from ..kernel.mlir import print_module
 from ..passes import optimize, plan
 from ..passes.storage import in_chains
-from ..program import BufferProgram, Kernel, every_step
+from ..program import BufferProgram
 from ..records import NamedTuple
+from ..sized import text_of
 from ..symbols import (
     LEAST,
     Conditions,
@@ -153,7 +154,7 @@ class _SizedWriter:
         names = (self.name, f"{self.name}_workspace_bytes")
         data, llvm, calls = self.writer.joined("\n".join([*_OVERFLOW, *texts, *public, ""]), names)
         sizes = [size for size in self.tried if self.is_for(size)]
-        kernels = _kernels_of(self.ways[0].program)
+        kernels = print_module(self.ways[0].program)
         found = first.recorded
         return SizedExport(Exported(data, llvm, -1, calls), kernels, found.graph, found.results, self.tried, sizes)
 
@@ -276,18 +277,8 @@ _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" fo
 
 def _text_of(found: ExportedSizes) -> Hashable:
     """Equal for programs that differ by the values of symbols alone."""
-    graph = found.graph
-    place = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
-    nodes = [(n.op.name, repr(n.params), repr(n.aval), *[place[i] for i in n.inputs]) for n in place]
     hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
-    return tuple(nodes), tuple([place[o] for o in graph.outputs]), tuple(hidden), found.results
-
-
-def _kernels_of(program: BufferProgram) -> str:
-    """MLIR's text of the kernels."""
-    kernels = {step.work.function.name: step.work.function for step, _, _ in every_step(program)
-               if isinstance(step.work, Kernel)}  # fmt: skip
-    return print_module(kernels.values())
+    return text_of(found.graph), tuple(hidden), found.results
 
 
 def _near(

@@ -6,7 +6,7 @@ files of its own.
 Scalar instructions, of the dialects arith and math: all that the compiler knows of one is its record here.
 
     interpreter (`interpret`)            NumPy's function
-    check, printer (`verify`, `mlir_text`)  how many operands of which types
+    check, printer (`verify`, `mlir`)       how many operands of which types
     emitter (`emit.operations`)          LLVM's word, and what sort of word that is
     fusion, loops, cost of a call        what an element costs
     reductions (`emit.reductions`)       what changes nothing

@@ -1,231 +1,302 @@
-"""A module of MLIR: functions, or a whole program.
+"""Functions of the loop level as MLIR text that `mlir-opt` and xDSL parse and verify, and the names of their values.
 
-    module {
-      func.func private @gemm_f64(memref<?xf64>, memref<?xf64>, memref<?xf64>, i64, ...)
-      func.func private @k0(%x: memref<8xf64>, ...) -> i32 { ... }
-      func.func @f(%x0: memref<8xf64>, %y0: memref<f64>) -> i32 attributes {llvm.emit_c_interface} {
-        %t0 = memref.alloc() {alignment = 64 : i64} : memref<8xf64>
-        %0 = func.call @k0(%x0, %t0) : (memref<8xf64>, memref<8xf64>) -> i32
-        ...
-        memref.dealloc %t0 : memref<8xf64>
-        func.return %4 : i32
+    func.func @k0(%x: memref<?x10xf64>, %y: memref<?xf64>, %n: index) -> i32 {
+      %c0 = arith.constant 0 : index
+      ...
+      scf.for %i = %c0 to %n step %c1 {
+        %0 = scf.for %j = %c0 to %c10 step %c1 iter_args(%acc = %cst) -> (f64) {
+          %1 = memref.load %x[%i, %j] : memref<?x10xf64>
+          %2 = arith.addf %acc, %1 fastmath<reassoc,contract> : f64
+          scf.yield %2 : f64
+        }
+        memref.store %0, %y[%i] : memref<?xf64>
       }
+      %c0_i32 = arith.constant 0 : i32
+      func.return %c0_i32 : i32
     }
 
-A program's entry takes its inputs (`%x0`, ...), then its outputs (`%y0`, ...), all packed, and
-gives the first status that is not 0.  Every step runs: what a failed step has not written is read
-as it is, and only a status says so; the caller throws the outputs away.
+The text depends on the function only, so that it can be a golden, and a key: names come from the
+function's argument names, from constants (`%c10`, `%cst`), from the depth of a loop (`%i`, `%j`),
+and from one counter.  A name ends with the region it was given in.
 
-Loops and branches call the functions of their bodies (`mlir_nests`).
-
-Two kinds of functions are declared, not defined, both with a C interface (`_mlir_ciface_<name>`,
-memrefs by pointer to their descriptors):
-
-    gemm_f32, gemm_f64   (a, b, c, m, n, k, transpose_a, transpose_b, batch, stride_a, stride_b,
-                         stride_c), memrefs flat, numbers i64; the meaning is `program.Gemm`'s
-    <operation>          a host call: memrefs of its inputs, then of its output, with exact types;
-                         one declaration for each set of parameters, told apart by a number
+`scf.parallel` is printed in MLIR's generic form: xDSL has no parser for its pretty one.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, every_step
+import numpy as np
+
+from ..garbage import ignoring
+from ..program import BufferProgram, Kernel, every_step
 from .instructions import INSTRUCTIONS
-from .mlir_nests import NestWriter, memref_of
-from .mlir_text import declare, print_function
-from .nest import Extent, MemRef, NestFunction, every
+from .nest import F32, F64, I1, INDEX, Block, Extent, MemRef, NestFunction, Operation, ScalarType, Type, Value, every
 
-__all__ = ["print_function", "print_module"]
+__all__ = ["FASTMATH_FLAGS", "constant_text", "name_values", "print_function", "print_module"]
 
-C_INTERFACE = "llvm.emit_c_interface"
+#: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
+FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
 
-#: Names of the C library that lowered text may call; a function of ours must not take one.
-_OF_MATH = {i.name.partition(".")[2] for i in INSTRUCTIONS.values() if i.name.startswith("math.")} | {
-    i.llvm for i in INSTRUCTIONS.values() if i.sort == "function"
-}
-_C_LIBRARY = frozenset(
-    {*_OF_MATH, *[f"{name}f" for name in _OF_MATH], "round", "roundf", "malloc", "free", "aligned_alloc", "memcpy",
-     "memset"}
-)  # fmt: skip
+#: Printed as `op %x : from to to`.
+_CASTS = frozenset([i.name for i in INSTRUCTIONS.values() if i.sort == "cast"])
+
+# Float operations of arith that take no flags in MLIR 19.
+_WITHOUT_FASTMATH = _CASTS | {"arith.select", "arith.constant"}
+
+_LOOP_NAMES = "ijklmnpq"
 
 
 def print_module(
     program_or_functions: BufferProgram | Iterable[NestFunction], location: Callable[[Any], str] = lambda node: ""
 ) -> str:
-    """One `module`; operations have the locations of their nodes.
-
-    Of a program: what it calls (declared), its kernels (one for each distinct text), its entry.
-    Of functions: each public, with a C interface.
-    """
+    """One `module` of functions, each public and with a C interface: of a program its kernels, also those of bodies."""
     if isinstance(program_or_functions, BufferProgram):
-        return _wrap(_ProgramWriter(program_or_functions, location=location).parts())
-    functions = tuple(program_or_functions)
-    defined = [print_function(f, attributes=C_INTERFACE) for f in functions]
-    return _wrap([*_declarations(functions).values(), *defined])
-
-
-def _wrap(parts: Iterable[str]) -> str:
-    body = "\n".join("  " + line for part in parts for line in part.splitlines())
+        works = [step.work for step, _, _ in every_step(program_or_functions)]
+        functions = list({w.function.name: w.function for w in works if isinstance(w, Kernel)}.values())
+    else:
+        functions = list(program_or_functions)
+    defined = [print_function(f, attributes="llvm.emit_c_interface", location=location) for f in functions]
+    body = "\n".join(["  " + line for part in (*_declarations(functions), *defined) for line in part.splitlines()])
     return f"module {{\n{body}\n}}\n"
 
 
-def _declarations(functions: Iterable[NestFunction]) -> dict[str, str]:
+def _declarations(functions: Iterable[NestFunction]) -> list[str]:
     """Private declarations of all that the functions call, by name."""
     found: dict[str, str] = {}
     for function in functions:
         called = {o.attributes["callee"]: o for o in every(function.body.operations) if o.name == "func.call"}
         for name, types in function.calls.items():
             results = [v.type for v in called[name].results] if name in called else []
-            text = declare(name, types, results)
+            text = f"func.func private @{name}({_types(types)}){_arrow(results)}"
             assert found.setdefault(name, text) == text, f"one name, two signatures: {found[name]} and {text}"
-    return dict(sorted(found.items()))
+    return [found[name] for name in sorted(found)]
 
 
-class _ProgramWriter(NestWriter):
-    """The functions of a program; its entry grows line by line.
+def print_function(
+    function: NestFunction, *, attributes: str = "", location: Callable[[Any], str] = lambda node: ""
+) -> str:
+    """One `func.func`.
 
-    outer    of the program that this one is a body in: they are functions of one module
+    location   the text ` loc(...)` of an operation's node
     """
+    printer = _Printer(function, location)
+    arguments = ", ".join(f"{printer.names[a]}: {a.type}" for a in function.arguments)
+    head = f"func.func @{function.name}({arguments}) -> i32" + (f" attributes {{{attributes}}}" if attributes else "")
+    return "\n".join((f"{head} {{", *printer.block(function.body, "  "), "}"))
 
-    def __init__(
-        self, program: BufferProgram, outer: _ProgramWriter | None = None,
-        location: Callable[[Any], str] = lambda node: "",
-    ) -> None:
-        super().__init__(program.buffers)
-        self.location: Callable[[Any], str] = outer.location if outer else location
-        self.steps = program.steps
-        works = [] if outer else [step.work for step, _, _ in every_step(program)]
-        called = _declarations(work.function for work in works if isinstance(work, Kernel))
-        self.declared: dict[str, str] = outer.declared if outer else called
-        self.symbols: set[str] = outer.symbols if outer else {"gemm_f32", "gemm_f64", *_C_LIBRARY, *self.declared}
-        self.name: str = self._symbol(f"{outer.name}_body" if outer else program.name)
-        self.kernels: dict[str, str] = outer.kernels if outer else {}  # text under no name -> name
-        self.functions: list[str] = outer.functions if outer else []
-        self.hosts: dict[tuple, str] = outer.hosts if outer else {}  # operation, parameters, types -> name
-        # As they lie in memory: complex numbers are pairs there.
-        ends = [b.aval for b in program.buffers[: len(program.inputs) + len(program.outputs)]]
-        inputs = [f"%x{i}: {memref_of(aval)}" for i, aval in enumerate(ends[: len(program.inputs)])]
-        outputs = [f"%y{i}: {memref_of(aval)}" for i, aval in enumerate(ends[len(program.inputs) :])]
-        self.takes = [memref_of(aval) for aval in ends]
-        visibility, attributes = ("private ", "") if outer else ("", f" attributes {{{C_INTERFACE}}}")
-        self.head = f"func.func {visibility}@{self.name}({', '.join(inputs + outputs)}) -> i32{attributes} {{"
 
-    def parts(self) -> list[str]:
-        """Declarations, kernels, the entry."""
-        entry = self._entry()
-        return [*self.declared.values(), *self.functions, entry]
+# ---- names ----------------------------------------------------------------------------------------
 
-    def _entry(self) -> str:
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for number, step in enumerate(self.steps):
-            for buffer in step.buffers:
-                first.setdefault(buffer, number)
-                last[buffer] = number
-        temporaries = [b for b in first if self.buffers[b].role == "temporary"]
-        status = ""
-        for number, step in enumerate(self.steps):
-            for b in temporaries:
-                if first[b] == number:
-                    self.lines.append(f"{self.names[b]} = memref.alloc() {{alignment = 64 : i64}} : {self.type_of(b)}")
-            status = self.first_failure(status, self._step(step))
-            for b in temporaries:
-                if last[b] == number:
-                    self.dealloc(self.memory(b))
-        status = status or self.constant(0, "i32")
-        constants = [f"{name} = arith.constant {value} : {type}" for (value, type), name in self.constants.items()]
-        body = ["  " + line for line in (*constants, *self.lines, f"func.return {status} : i32")]
-        return "\n".join((self.head, *body, "}"))
 
-    # ---- names and values ----
+def name_values(function: NestFunction) -> dict[Value, str]:
+    """The name of every value of a function, right or wrong: `%x`, `%c10`, `%i`, `%3`."""
+    names: dict[Value, str] = {}
+    taken: set[str] = set()
+    count = 0
 
-    def _symbol(self, wanted: str) -> str:
-        """A new symbol as near to `wanted` as MLIR and the other symbols allow."""
-        base = name = re.sub(r"\W", "_", wanted, flags=re.ASCII)
-        suffix = 0
-        while name in self.symbols:
+    def give(value: Value, base: str) -> None:
+        name, suffix = base, 0
+        while name in taken:
             suffix += 1
             name = f"{base}_{suffix}"
-        self.symbols.add(name)
-        return name
+        taken.add(name)
+        names[value] = "%" + name
 
-    def _view(self, buffer: int, type: str, shape: Sequence[int], dynamic: Sequence[bool]) -> str:
-        """A buffer as packed memory of another shape; the buffer itself when the types are equal."""
-        if type == self.type_of(buffer):
-            return self.names[buffer]
+    def visit(block: Block, depth: int) -> None:
+        nonlocal count
+        for operation in block.operations:
+            for result in operation.results:
+                base = _result_name(operation)
+                if not base:
+                    base, count = str(count), count + 1
+                give(result, base)
+            outside = set(taken)
+            for region in operation.regions:
+                for number, argument in enumerate(region.arguments):
+                    give(argument, _argument_name(operation, number, depth))
+                visit(region, depth + _induction_variables(operation))
+                taken.clear()
+                taken.update(outside)
 
-        def number(n: int, is_dynamic: bool) -> str:
-            return self.constant(n, "index") if is_dynamic else str(n)
+    for argument, name in zip(function.arguments, function.names, strict=False):
+        give(argument, name)
+    visit(function.body, 0)
+    return names
 
-        sizes = [number(n, d) for n, d in zip(shape, dynamic, strict=True)]
-        # A stride is a run-time number as soon as an extent inside of it is one.
-        inner = [slice(axis + 1, None) for axis in range(len(shape))]
-        strides = [number(math.prod(shape[i]), any(dynamic[i])) for i in inner]
-        name = self.fresh()
-        self.lines.append(
-            f"{name} = memref.reinterpret_cast {self.names[buffer]} to offset: [0], "
-            f"sizes: [{', '.join(sizes)}], strides: [{', '.join(strides)}] : {self.type_of(buffer)} to {type}"
-        )
-        return name
 
-    # ---- steps ----
+def _induction_variables(operation: Operation) -> int:
+    if operation.name == "scf.parallel":
+        return len(operation.operands) // 3
+    return int(operation.name == "scf.for")
 
-    def _step(self, step: Step) -> str:
-        """Append the call of a step; the name of its status, "" if it has none."""
-        if isinstance(step.work, Kernel):
-            return self._kernel(step.work, step.buffers)
-        if isinstance(step.work, Gemm):
-            return self._gemm(step.work, step.buffers)
-        if isinstance(step.work, Loop):
-            return self.loop(step.work, step.buffers)
-        if isinstance(step.work, Branch):
-            return self.branch(step.work, step.buffers)
-        if isinstance(step.work, While):
-            return self.repeat(step.work, step.buffers)
-        return self._host_call(step.work, step.buffers)
 
-    def function_of(self, body: BufferProgram) -> str:
-        inner = _ProgramWriter(body, self)
-        self.functions.append(inner._entry())
-        return inner.name
+def _argument_name(operation: Operation, number: int, depth: int) -> str:
+    if number >= _induction_variables(operation):
+        return "acc"
+    place = depth + number
+    return _LOOP_NAMES[place] if place < len(_LOOP_NAMES) else f"i{place}"
 
-    def _kernel(self, kernel: Kernel, buffers: Sequence[int]) -> str:
-        function, operands = kernel.function, []
-        memrefs = [a.type for a in function.arguments if isinstance(a.type, MemRef)]
-        for buffer, type in zip(buffers, memrefs, strict=True):
-            dynamic = [isinstance(n, Extent) for n in type.shape]
-            shape = [kernel.extents[n.position] if isinstance(n, Extent) else n for n in type.shape]
-            operands.append(self._view(buffer, str(type), shape, dynamic))
-        operands += [self.constant(n, "index") for n in kernel.extents]
-        text = print_function(function, name="_")
-        if text not in self.kernels:
-            self.kernels[text] = self._symbol(function.name)
-            name = self.kernels[text]
-            self.functions.append(print_function(function, name=name, visibility="private", location=self.location))
-        status = self.fresh()
-        self.call(self.kernels[text], operands, [str(a.type) for a in function.arguments], status)
-        return status
 
-    def _gemm(self, gemm: Gemm, buffers: Sequence[int]) -> str:
-        name, flat = f"gemm_{gemm.dtype}", f"memref<?x{gemm.dtype}>"
-        numbers = (gemm.m, gemm.n, gemm.k, gemm.transpose_a, gemm.transpose_b, gemm.batch, *gemm.strides)
-        types = [flat] * 3 + ["i64"] * len(numbers)
-        self.declared.setdefault(name, declare(name, types, attributes=C_INTERFACE))
-        views = [self._view(b, flat, [self.buffers[b].aval.size], [True]) for b in buffers]
-        self.call(name, [*views, *(self.constant(int(n), "i64") for n in numbers)], types)
+def _result_name(operation: Operation) -> str:
+    """A telling name, or nothing where the counter serves."""
+    if operation.name == "memref.alloca":
+        return "scratch"
+    if operation.name != "arith.constant":
         return ""
+    type, value = operation.results[0].type, operation.attributes.get("value")
+    if type is I1:
+        return "true" if value else "false"
+    if not isinstance(value, int) or type in (F32, F64):
+        return "cst"
+    # A minus sign may stand in a name of MLIR, but not in one of xDSL.
+    digits = str(value) if value >= 0 else f"m{-value}"
+    return f"c{digits}" if type is INDEX else f"c{digits}_{type}"
 
-    def _host_call(self, call: HostCall, buffers: Sequence[int]) -> str:
-        buffers = [*buffers[: len(call.node.inputs)], buffers[-1]]
-        types = [self.type_of(b) for b in buffers]
-        key = (call.node.op.name, call.node.params, *types)
-        if key not in self.hosts:
-            self.hosts[key] = name = self._symbol(call.node.op.name)
-            self.declared[name] = declare(name, types, attributes=C_INTERFACE)
-        self.call(self.hosts[key], [self.names[b] for b in buffers], types)
+
+# ---- text -----------------------------------------------------------------------------------------
+
+
+class _Printer:
+    """The lines of one function."""
+
+    def __init__(self, function: NestFunction, location: Callable[[Any], str]) -> None:
+        self.names = name_values(function)
+        self.location = location
+        self.index_arguments = [a for a in function.arguments if a.type is INDEX]
+
+    def block(self, block: Block, indent: str) -> list[str]:
+        lines: list[str] = []
+        for operation in block.operations:
+            write = self._structured.get(operation.name)
+            if write:
+                lines += write(self, operation, indent)
+            else:
+                lines.append(indent + self._line(operation))
+            lines[-1] += self.location(operation.node)
+        return lines
+
+    def _list(self, values: Iterable[Value]) -> str:
+        return ", ".join(self.names[v] for v in values)
+
+    def _line(self, operation: Operation) -> str:
+        results = self._list(operation.results)
+        return (f"{results} = " if results else "") + f"{operation.name}{self._tail(operation)}"
+
+    def _tail(self, operation: Operation) -> str:
+        """The text behind the name of an operation without regions."""
+        name, operands = operation.name, operation.operands
+        if name == "arith.constant":
+            return " " + constant_text(operation.attributes["value"], operation.result.type)
+        if name in _CASTS:
+            return f" {self._list(operands)} : {operands[0].type} to {operation.result.type}"
+        if name in ("arith.cmpf", "arith.cmpi"):
+            predicate = operation.attributes["predicate"]
+            return f" {predicate}, {self._list(operands)}{_fastmath(operation)} : {operands[0].type}"
+        if name == "memref.load":
+            memory, *indices = operands
+            return f" {self.names[memory]}[{self._list(indices)}] : {memory.type}"
+        if name == "memref.store":
+            value, memory, *indices = operands
+            past = " {nontemporal = true}" if "nontemporal" in operation.attributes else ""
+            return f" {self.names[value]}, {self.names[memory]}[{self._list(indices)}]{past} : {memory.type}"
+        if name == "memref.alloca":
+            return f"({self._extents(operation.result.type)}) : {operation.result.type}"
+        if name == "func.call":
+            types = f"({_types(v.type for v in operands)}) -> ({_types(v.type for v in operation.results)})"
+            return f" @{operation.attributes['callee']}({self._list(operands)}) : {types}"
+        if name in ("scf.yield", "func.return", "scf.reduce"):
+            return f" {self._list(operands)} : {_types(v.type for v in operands)}" if operands else ""
+        return f" {self._list(operands)}{_fastmath(operation)} : {operation.result.type}"
+
+    def _extents(self, type: Type) -> str:
+        assert isinstance(type, MemRef)
+        return self._list(self.index_arguments[n.position] for n in type.shape if isinstance(n, Extent))
+
+    def _for(self, operation: Operation, indent: str) -> list[str]:
+        lower, upper, step, *initial = operation.operands
+        (body,) = operation.regions
+        variable, *carried = body.arguments
+        head = f"scf.for {self.names[variable]} = {self.names[lower]} to {self.names[upper]} step {self.names[step]}"
+        if initial:
+            pairs = ", ".join(f"{self.names[c]} = {self.names[i]}" for c, i in zip(carried, initial, strict=True))
+            head = f"{self._list(operation.results)} = {head} iter_args({pairs})"
+            head += f" -> ({_types(v.type for v in initial)})"
+        return [f"{indent}{head} {{", *self._region(body, indent), f"{indent}}}"]
+
+    def _if(self, operation: Operation, indent: str) -> list[str]:
+        then, otherwise = operation.regions
+        head = f"scf.if {self._list(operation.operands)}"
+        if operation.results:
+            head = f"{self._list(operation.results)} = {head} -> ({_types(v.type for v in operation.results)})"
+        lines = [f"{indent}{head} {{", *self._region(then, indent)]
+        if operation.results or len(otherwise.operations) > 1:
+            lines += [f"{indent}}} else {{", *self._region(otherwise, indent)]
+        return [*lines, f"{indent}}}"]
+
+    def _parallel(self, operation: Operation, indent: str) -> list[str]:
+        (body,) = operation.regions
+        n = len(body.arguments)
+        segments = f"<{{operandSegmentSizes = array<i32: {n}, {n}, {n}, 0>}}>"
+        variables = ", ".join(f"{self.names[a]}: {a.type}" for a in body.arguments)
+        return [
+            f'{indent}"scf.parallel"({self._list(operation.operands)}) {segments} ({{',
+            f"{indent}^bb0({variables}):",
+            *self.block(body, indent + "  "),
+            f"{indent}}}) : ({_types(v.type for v in operation.operands)}) -> ()",
+        ]
+
+    def _region(self, block: Block, indent: str) -> list[str]:
+        """The lines inside of braces; MLIR supplies a yield of nothing itself."""
+        lines = self.block(block, indent + "  ")
+        last = block.operations[-1]
+        return lines[:-1] if last.name == "scf.yield" and not last.operands else lines
+
+    _structured: ClassVar[dict[str, Callable]] = {"scf.for": _for, "scf.if": _if, "scf.parallel": _parallel}
+
+
+def _types(types: Iterable[Type | str]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _arrow(results: Sequence[Type]) -> str:
+    if not results:
         return ""
+    return f" -> {results[0]}" if len(results) == 1 else f" -> ({_types(results)})"
+
+
+def _fastmath(operation: Operation) -> str:
+    flags = operation.attributes.get("fastmath", ())
+    if not flags or operation.name in _WITHOUT_FASTMATH:
+        return ""
+    return f" fastmath<{','.join(f for f in FASTMATH_FLAGS if f in flags)}>"
+
+
+def constant_text(value: bool | int | float, type: Type) -> str:
+    """A constant as MLIR writes it: `true`, `3 : i32`, `1.0e-05 : f64`, `0x7FF0000000000000 : f64`."""
+    if type is I1:
+        return "true" if value else "false"
+    if not isinstance(type, ScalarType) or not type.is_float:
+        return f"{int(value)} : {type}"
+    return f"{_float_text(float(value), type)} : {type}"
+
+
+def _float_text(value: float, type: ScalarType) -> str:
+    """The shortest decimal that reads back as the same bits; bits where there is no decimal."""
+    if type is F32:
+        with ignoring(over="ignore"):
+            single = np.float32(value)
+        if not np.isfinite(single):
+            return f"0x{struct.pack('>f', single).hex().upper()}"
+        text = str(single)
+    else:
+        if not np.isfinite(value):
+            return f"0x{struct.pack('>d', value).hex().upper()}"
+        text = repr(value)
+    if "e" not in text:
+        return text
+    # MLIR wants a decimal point where Python drops it: 1e-05.
+    digits, exponent = text.split("e")
+    return f"{digits if '.' in digits else digits + '.0'}e{exponent}"

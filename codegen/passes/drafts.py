@@ -34,8 +34,8 @@ from ..program import BufferProgram, HostCall, Kernel, bodies
 from ..records import replace
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
-from .numbered import numbers
 from .prepare import Prepared, computed_by, gemm_of
+from .reach import numbers
 from .recur import results_together
 from .storage import let_past_caches
 from .stored_parts import JOIN, PAIR, placed_parts

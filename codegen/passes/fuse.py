@@ -28,9 +28,8 @@ from ..lowering import Contract, Reduce
 from ..records import record
 from .demand import choose_roots, is_fused
 from .loops import cut_sweeps, find_turns, lay_out
-from .numbered import EMPTY, Numbered, count, numbers, without
 from .prepare import Prepared
-from .reach import TREE_LIMIT, Reach, Reaches
+from .reach import TREE_LIMIT, Reach, Reaches, numbers
 from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
 __all__ = ["Fused", "fuse"]
@@ -81,7 +80,7 @@ class _Clustering:
         self.unit_of: dict[Node, Unit] = {}
         self.readers_of: dict[int, list[Unit]] = {}
         # Leaves that units make.
-        self.made = EMPTY
+        self.made = 0
 
     def run(self) -> list[Unit]:
         """One unit after another, in the order of the graph."""
@@ -115,12 +114,12 @@ class _Clustering:
         self.made |= leaf
         self.unit_of[node] = unit
 
-    def _makers(self, leaves: Numbered) -> dict[Unit, None]:
+    def _makers(self, leaves: int) -> dict[Unit, None]:
         """The units that make these leaves."""
         found = self.reaches.leaves
         return dict.fromkeys([self.unit_of[found[j]] for j in numbers(leaves & self.made)])
 
-    def _wait(self, unit: Unit, leaves: Numbered) -> None:
+    def _wait(self, unit: Unit, leaves: int) -> None:
         """Let a unit wait for those that make what it reads, and tell all who wait for it."""
         for other in self._makers(leaves):
             if other is not unit and unit not in other.followers:
@@ -149,16 +148,16 @@ class _Clustering:
     def _candidates(self, reach: Reach, makers: dict[Unit, None]) -> list[Unit]:
         """Units that made or read what this root reads, latest first; a single number is no reason to meet."""
         found = {unit for unit in makers if unit.group is not None}
-        for j in numbers(without(reach.leaves, self.reaches.small)):
+        for j in numbers(reach.leaves & ~self.reaches.small):
             found.update(self.readers_of.get(j, ())[-_CANDIDATES_LIMIT:])
         return sorted(found, key=lambda u: -u.number)[:_CANDIDATES_LIMIT]
 
     def _joins(self, unit: Unit, root: Root, reach: Reach, makers: dict[Unit, None], place: int) -> bool:
         group = unit.group
         assert group is not None
-        streams = without(unit.leaves | reach.leaves, self.reaches.small)
+        streams = (unit.leaves | reach.leaves) & ~self.reaches.small
         written = sum([r.node.aval.size > 1 for r in group.roots[-_STREAMS_LIMIT:]])
-        if count(unit.tree | reach.tree) > TREE_LIMIT or count(streams) + written > _STREAMS_LIMIT:
+        if (unit.tree | reach.tree).bit_count() > TREE_LIMIT or streams.bit_count() + written > _STREAMS_LIMIT:
             return False
         if any(other.needs >> unit.number & 1 for other in makers if other is not unit):
             return False
@@ -178,9 +177,9 @@ class _Clustering:
         unit.roots[root.node] = root
         unit.tree |= reach.tree
         unit.place = place
-        new = without(reach.leaves, unit.leaves)
+        new = reach.leaves & ~unit.leaves
         unit.leaves |= new
         self._makes(unit, root.node)
-        for j in numbers(without(new, self.reaches.small)):
+        for j in numbers(new & ~self.reaches.small):
             self.readers_of.setdefault(j, []).append(unit)
         self._wait(unit, new)

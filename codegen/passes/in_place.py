@@ -24,7 +24,7 @@ from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
-from .numbered import numbers
+from .reach import numbers
 from .recur import RESULT
 
 __all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]

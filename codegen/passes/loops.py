@@ -24,8 +24,7 @@ from itertools import pairwise
 from ..ir import Node
 from ..kernel.group import KernelGroup, Root, TiledSweep, strides_of
 from ..kernel.index import Atom, Index, Quotient, flatten
-from .numbered import EMPTY, Numbered, has, numbers
-from .reach import Reaches
+from .reach import Reaches, numbers
 
 __all__ = ["chain", "cut_sweeps", "find_turns", "lay_out"]
 
@@ -63,12 +62,12 @@ def lay_out(group: KernelGroup, reaches: Reaches) -> None:
     group.loops = tuple(loops)
 
 
-def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, Numbered]]:
+def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
     """One root for all that are computed over the same domain alike, and what they read together."""
-    found: dict[tuple, tuple[Root, Numbered]] = {}
+    found: dict[tuple, tuple[Root, int]] = {}
     for root in group.roots:
         key = (root.domain, root.row, root.reduced)
-        first, reads = found.get(key, (root, EMPTY))
+        first, reads = found.get(key, (root, 0))
         found[key] = first, reads | reaches.of(root.node).reads
     return list(found.values())
 
@@ -224,7 +223,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int])
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
-    if not any([has(tree, j) for j in turning]):
+    if not any([tree >> j & 1 for j in turning]):
         return set()
     whole = axes.of(root.domain)
     ((last, _),) = whole[-1].terms
@@ -233,7 +232,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int])
     seen = set(views)
     while views and len(seen) < _VIEWS:
         node, index = views.pop()
-        if node not in reaches.number or not has(tree, reaches.number[node]):
+        if node not in reaches.number or not tree >> reaches.number[node] & 1:
             continue
         for axis, place in edges(node).turns:
             at = index[axis]
@@ -256,8 +255,8 @@ def _as_few(places: list[int], cost: int) -> list[int]:
     return sorted({places[0], begin, end, places[-1]}) if 2 * length > places[-1] else []
 
 
-def _tree(roots: list[Root], reaches: Reaches) -> Numbered:
-    tree = EMPTY
+def _tree(roots: list[Root], reaches: Reaches) -> int:
+    tree = 0
     for root in roots:
         tree |= reaches.of(root.node).tree
     return tree

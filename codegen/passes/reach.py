@@ -4,12 +4,12 @@
     reads    pairs (stored node, flat position in terms of the reader's axes), and positions used as numbers
     leaves   the stored nodes of its reads
 
-All three are sets of numbers.
+All three are sets of numbers, as the bits of an int.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..ir import Node
 from ..ir.op import CONSTANT, INPUT
@@ -17,9 +17,8 @@ from ..kernel.edges import Edge, Probed
 from ..kernel.index import Atom, Index
 from ..lowering import Move
 from .demand import is_fused
-from .numbered import EMPTY, Numbered, count, numbers, one, without
 
-__all__ = ["TREE_LIMIT", "Reach", "Reaches"]
+__all__ = ["TREE_LIMIT", "Reach", "Reaches", "numbers"]
 
 #: Computed nodes in one kernel.  It is cut into loops of bounded size (see `loops`), so LLVM's time is linear in
 #: this; beyond, what is kept between those loops would leave the second cache.  What kernels hand on is arrays: of a
@@ -39,12 +38,20 @@ _MOVES_LIMIT = 24
 _READS_LIMIT = 24
 
 
+def numbers(found: int) -> Iterator[int]:
+    """The numbers of a set, in rising order."""
+    while found:
+        low = found & -found
+        yield low.bit_length() - 1
+        found ^= low
+
+
 class Reach:
     """See the file's head.  `moves`: the longest chain of moves; `price`: the longest way, in additions."""
 
     __slots__ = ("leaves", "moves", "price", "reads", "tree")
 
-    def __init__(self, tree: Numbered, reads: Numbered, leaves: Numbered, moves: int, price: int) -> None:
+    def __init__(self, tree: int, reads: int, leaves: int, moves: int, price: int) -> None:
         self.tree = tree
         self.reads = reads
         self.leaves = leaves
@@ -68,13 +75,13 @@ class Reaches:
         self.number: dict[Node, int] = {}
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
-        self.small = EMPTY
-        self._leaf: dict[Node, Numbered] = {}
+        self.small = 0
+        self._leaf: dict[Node, int] = {}
         self._reads: list[tuple[Node | None, Index]] = []
-        self._read: dict[tuple[Node | None, Index], Numbered] = {}
-        self._reads_of: dict[Node, Numbered] = {}
+        self._read: dict[tuple[Node | None, Index], int] = {}
+        self._reads_of: dict[Node, int] = {}
         # Reads of one known element: the same wherever they are seen from.
-        self._fixed = EMPTY
+        self._fixed = 0
         # A read as seen through an edge: by flat position, and edge.
         self._seen_through: dict[tuple[Index, int], Index] = {}
         self._own: dict[Node, Reach] = {}
@@ -99,23 +106,23 @@ class Reaches:
         """The reach of a root (of a reduction: that of its input's elements)."""
         return self._own[root]
 
-    def reads(self, reads: Numbered) -> list[tuple[Node | None, Index]]:
+    def reads(self, reads: int) -> list[tuple[Node | None, Index]]:
         """The reads that a set of numbers stands for."""
         return [self._reads[j] for j in numbers(reads)]
 
-    def reads_of(self, leaf: Node, reads: Numbered) -> list[Index]:
+    def reads_of(self, leaf: Node, reads: int) -> list[Index]:
         """The positions at which these reads read one leaf."""
-        return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, EMPTY))]
+        return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, 0))]
 
-    def moving(self, reads: Numbered) -> list[Index]:
+    def moving(self, reads: int) -> list[Index]:
         """The positions at which these reads read anything, but what is the same for every element."""
-        return [self._reads[j][1] for j in numbers(without(reads, self._fixed))]
+        return [self._reads[j][1] for j in numbers(reads & ~self._fixed)]
 
-    def leaf(self, node: Node) -> Numbered:
+    def leaf(self, node: Node) -> int:
         """A stored node alone, as in `leaves`."""
         found = self._leaf.get(node)
         if found is None:
-            found = self._leaf[node] = one(len(self.leaves))
+            found = self._leaf[node] = 1 << len(self.leaves)
             self.leaves.append(node)
             if node.aval.size <= 1:
                 self.small |= found
@@ -142,11 +149,11 @@ class Reaches:
         if node.aval.size > 1:
             too_large = (
                 own.moves > _MOVES_LIMIT
-                or count(own.tree) > TREE_LIMIT
-                or count(without(own.reads, self._fixed)) > _READS_LIMIT
+                or own.tree.bit_count() > TREE_LIMIT
+                or (own.reads & ~self._fixed).bit_count() > _READS_LIMIT
             )
         else:
-            too_large = count(own.tree) > _NUMBERS_LIMIT
+            too_large = own.tree.bit_count() > _NUMBERS_LIMIT
         if too_large:
             self.roots.add(node)
             own = self._stored(node)
@@ -155,7 +162,7 @@ class Reaches:
     def _computed(self, node: Node) -> Reach:
         """The reach of a node that is computed element by element."""
         edges, inputs = self.probed.edges(node), node.inputs
-        tree, reads, leaves, moves, price = one(self.number[node]), EMPTY, EMPTY, 0, 0
+        tree, reads, leaves, moves, price = 1 << self.number[node], 0, 0, 0, 0
         for edge in edges.reads:
             x = inputs[edge.input]
             part = self._seen.get(x) or self._entering(x)
@@ -174,7 +181,7 @@ class Reaches:
 
     def _whole(self, node: Node) -> Reach:
         """The operands of a node that are computed as a whole."""
-        own = Reach(EMPTY, EMPTY, EMPTY, 0, 0)
+        own = Reach(0, 0, 0, 0, 0)
         for x in node.inputs:
             part = self._seen.get(x) or self._entering(x)
             own.tree |= part.tree
@@ -190,15 +197,15 @@ class Reaches:
         found = self._seen[node] = self._stored(node)
         return found
 
-    def _through(self, edge: Edge, node: Node, seen: Reach) -> Numbered:
+    def _through(self, edge: Edge, node: Node, seen: Reach) -> int:
         """The reads of `node` as seen by a reader through this edge."""
-        moving = without(seen.reads, self._fixed)
+        moving = seen.reads & ~self._fixed
         if not moving:
             return seen.reads
         if not seen.tree:
             return self._one_read(node, edge.flat)
         images: dict[Atom, Index] | None = None
-        reads = without(seen.reads, moving)
+        reads = seen.reads & ~moving
         for leaf, flat in self.reads(moving):
             key = flat, id(edge)
             at = self._seen_through.get(key)
@@ -213,19 +220,19 @@ class Reaches:
     def _stored(self, node: Node) -> Reach:
         """A stored value, as its readers see it."""
         flat = self.probed.axes.flat(node.aval.shape)
-        return Reach(EMPTY, self._one_read(node, flat), self.leaf(node), 0, 0)
+        return Reach(0, self._one_read(node, flat), self.leaf(node), 0, 0)
 
-    def _one_read(self, leaf: Node | None, at: Index) -> Numbered:
+    def _one_read(self, leaf: Node | None, at: Index) -> int:
         key = (leaf, at)
         found = self._read.get(key)
         if found is None:
-            found = self._read[key] = one(len(self._reads))
+            found = self._read[key] = 1 << len(self._reads)
             self._reads.append(key)
             if leaf is not None:
-                self._reads_of[leaf] = self._reads_of.get(leaf, EMPTY) | found
+                self._reads_of[leaf] = self._reads_of.get(leaf, 0) | found
             if at.is_constant:
                 self._fixed |= found
         return found
 
 
-_NOTHING = Reach(EMPTY, EMPTY, EMPTY, 0, 0)
+_NOTHING = Reach(0, 0, 0, 0, 0)

@@ -19,9 +19,8 @@ from ..records import field, record
 from ..symbols import typical
 from .demand import is_fused
 from .loops import chain
-from .numbered import EMPTY, Numbered, numbers, of, one, without
 from .prepare import Prepared
-from .reach import Reach, Reaches
+from .reach import Reach, Reaches, numbers
 
 __all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage", "store_shared"]
 
@@ -50,9 +49,9 @@ class Unit:
     node: Node | None
     group: KernelGroup | None
     needs: int = 0
-    tree: Numbered = EMPTY
-    leaves: Numbered = EMPTY
-    made: Numbered = EMPTY
+    tree: int = 0
+    leaves: int = 0
+    made: int = 0
     roots: dict[Node, Root] = field(default_factory=dict)
     followers: dict[Unit, None] = field(default_factory=dict)
     bases: tuple[Node, ...] = ()
@@ -60,7 +59,7 @@ class Unit:
     def refresh(self, reaches: Reaches) -> None:
         """Read off again what it computes and reads, after values became roots."""
         nodes = list(self.roots) if self.node is None else [self.node]
-        self.made = self.leaves = self.tree = EMPTY
+        self.made = self.leaves = self.tree = 0
         for node in nodes:
             self.made |= reaches.leaf(node)
         for base in self.bases:
@@ -174,15 +173,15 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     The first unit that computes such a value stores it, if it computes all of it; else a new unit
     before that one does.  `units` are in the order in which they run, and stay so.
     """
-    dear = of([j for j, node in enumerate(reaches.nodes) if _is_dear_to_make(node, reaches)])
-    always: Numbered | None = None
-    seen = found = EMPTY
+    dear = sum([1 << j for j, node in enumerate(reaches.nodes) if _is_dear_to_make(node, reaches)])
+    always: int | None = None
+    seen = found = 0
     for unit in units:
-        shared = without(unit.tree & seen & dear, found)
+        shared = unit.tree & seen & dear & ~found
         if shared:
             if always is None:
                 always = _always_shared(nodes, reaches)
-            new_here = [reaches.nodes[j] for j in numbers(without(unit.tree, seen))]
+            new_here = [reaches.nodes[j] for j in numbers(unit.tree & ~seen)]
             found |= shared & (always | _read_by(new_here, reaches))
         seen |= unit.tree
     if not found:
@@ -192,16 +191,16 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     for unit in units:
         here = unit.tree & missing
         first.update(dict.fromkeys(numbers(here), unit))
-        missing = without(missing, here)
+        missing &= ~here
     before: dict[Unit, list[Unit]] = {}
-    hosted: dict[Unit, Numbered] = {}
+    hosted: dict[Unit, int] = {}
     new: set[Node] = set()
     for j in numbers(found):
         node = reaches.nodes[j]
         unit = first[j]
         if _hosts(unit, node, reaches):
-            hosted[unit] = hosted.get(unit, EMPTY) | one(j)
-        elif reaches.of(node).tree & hosted.get(unit, EMPTY) or reaches.of(node).leaves & unit.made:
+            hosted[unit] = hosted.get(unit, 0) | 1 << j
+        elif reaches.of(node).tree & hosted.get(unit, 0) or reaches.of(node).leaves & unit.made:
             # It needs what the first unit makes, or only then stores.
             continue
         else:
@@ -213,14 +212,14 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     return new
 
 
-def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> int:
     """Numbers of nodes that a root reads, or a step of its own: wherever else they are computed, they are shared."""
     return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
 
 
-def _read_by(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+def _read_by(nodes: Iterable[Node], reaches: Reaches) -> int:
     """Numbers of the computed nodes that these read."""
-    return of([reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number])
+    return sum([1 << j for j in {reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number}])
 
 
 def _is_dear_to_make(node: Node, reaches: Reaches) -> bool:
@@ -256,7 +255,7 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
     for unit in units:
         if unit.group is None and unit.node is not None:
             stored.add(unit.node)
-        stored.update([n for j in numbers(without(unit.leaves, unit.made)) if (n := reaches.leaves[j]).op is not INPUT])
+        stored.update([n for j in numbers(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
         # A root reads what earlier stages of its unit make: nothing does in the first stage.
         first = min([r.stage for r in unit.roots.values()], default=0)
         for root in unit.roots.values():
@@ -279,7 +278,7 @@ def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
     stages = max((r.stage for r in group.roots), default=0)
     if group.inner is None or stages == 0:
         return
-    trees = [EMPTY] * (stages + 1)
+    trees = [0] * (stages + 1)
     for root in group.roots:
         if not root.row:
             trees[root.stage] |= reaches.of(root.node).tree
@@ -289,7 +288,7 @@ def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
     for stage in range(1, stages + 1):
         shared = trees[stage] & before
         before |= trees[stage]
-        wanted = {i for j in numbers(without(trees[stage], shared)) for i in reaches.nodes[j].inputs}
+        wanted = {i for j in numbers(trees[stage] & ~shared) for i in reaches.nodes[j].inputs}
         wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
         wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
         for j in numbers(shared):

@@ -95,7 +95,7 @@ class Executable:
     ) -> None:
         """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        found = loaded or _loaded(program, kernels)
+        found = loaded or Pieces.of(program).loaded(kernels)
         layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Owning)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Owning) for owner in piece.owners]))
@@ -163,7 +163,7 @@ def _stepwise(
     program: BufferProgram, kernels: KernelTable, between: Callable[[], None]
 ) -> Callable[..., tuple[np.ndarray, ...]]:
     """A program that Python runs step by step: `between` is called twice before the first one, and after each."""
-    code, layout = _Code(_loaded(program, kernels), kernels), SlotLayout(program)
+    code, layout = _Code(Pieces.of(program).loaded(kernels), kernels), SlotLayout(program)
     host = segmented.Host(between, (), 0)
     hosts: list[segmented.Host | None] = [host, host]
     native: list[_Owning] = []
@@ -241,40 +241,40 @@ class _Owning(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The pieces of each kernel by `id(work)`, the machine code of each piece's function by its id, and whole nests.
-
-    nests   loops and branches that are one function, by `id(work)`: its numbers
+    """The parts of a program that are compiled, by `id(work)`: the pieces of each kernel; loops and branches that are
+    one function.  `native`: the machine code of each piece's function by its id, and of each nest by `id(work)`.
     """
 
     parts: dict[int, list[KernelPiece]]
+    nests: dict[int, NestText]
     native: dict[int, NativeKernel]
-    nests: dict[int, tuple[int, ...]]
 
+    @classmethod
+    def of(cls, program: BufferProgram) -> Pieces:
+        """All pieces of a program, without machine code."""
+        found = cls({}, {}, {})
+        for step in program.steps:
+            work = step.work
+            if isinstance(work, Kernel):
+                found.parts[id(work)] = shares.shared(work.function, work.extents)
+            elif isinstance(work, Loop | Branch | While):
+                told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+                nest = loops.whole(work, len(step.buffers), told)
+                if nest is not None:
+                    found.nests[id(work)] = nest
+                    continue
+                for _, body, _ in bodies(work):
+                    inside = cls.of(body)
+                    found.parts.update(inside.parts)
+                    found.nests.update(inside.nests)
+        return found
 
-def _loaded(program: BufferProgram, kernels: KernelTable) -> Pieces:
-    """All machine code of a program."""
-    parts: dict[int, list[KernelPiece]] = {}
-    nests: dict[int, NestText] = {}
-    _gather(program, parts, nests)
-    functions = [part.function for found in parts.values() for part in found]
-    native = kernels.load([*functions, *[nest.emitted for nest in nests.values()]])
-    native.update({number: native[id(nest.emitted)] for number, nest in nests.items()})
-    return Pieces(parts, native, {number: nest.numbers for number, nest in nests.items()})
-
-
-def _gather(program: BufferProgram, parts: dict[int, list[KernelPiece]], nests: dict[int, NestText]) -> None:
-    """Collect what is compiled for a program and what runs inside of it."""
-    for step in program.steps:
-        if isinstance(step.work, Kernel):
-            parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
-        elif isinstance(step.work, Loop | Branch | While):
-            told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
-            nest = loops.whole(step.work, len(step.buffers), told)
-            if nest is not None:
-                nests[id(step.work)] = nest
-                continue
-            for _, body, _ in bodies(step.work):
-                _gather(body, parts, nests)
+    def loaded(self, kernels: KernelTable) -> Pieces:
+        """The same with machine code."""
+        functions = [part.function for found in self.parts.values() for part in found]
+        native = kernels.load([*functions, *[nest.emitted for nest in self.nests.values()]])
+        native.update({number: native[id(nest.emitted)] for number, nest in self.nests.items()})
+        return self._replace(native=native)
 
 
 class _Code(NamedTuple):
@@ -343,10 +343,10 @@ def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...]
 
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Owning | segmented.Host:
     """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
-    numbers = code.found.nests.get(id(work))
-    if numbers is not None:
+    nest = code.found.nests.get(id(work))
+    if nest is not None:
         kernel = code.found.native[id(work)]
-        return _Owning(NativeStep(kernel.address, slots, numbers), (kernel,))
+        return _Owning(NativeStep(kernel.address, slots, nest.numbers), (kernel,))
     found = [(body, *_laid_out(body, code)) for _, body, _ in bodies(work)]
     pieces = [piece for _, _, inside in found for piece in inside]
     native = [piece for piece in pieces if isinstance(piece, _Owning)]

@@ -51,7 +51,7 @@ class Stages:
     graph           as recorded                     llvm            the kernels as LLVM IR
     optimized       after the passes                llvm_optimized  after LLVM's own
     fused           kernels, buffers, steps         asm             assembly of this machine
-    mlir            the same as MLIR                stats           what it amounts to
+    mlir            the kernels as MLIR             stats           what it amounts to
     """
 
     def __init__(self, graph: Graph, make_program: Callable[[Graph], BufferProgram]) -> None:

