@@ -61,9 +61,7 @@ if TYPE_CHECKING:
     from . import special as special
     from .elementwise_late import *  # as `LATER` has them
     from .floats import *
-    from .grids import *
     from .nan_reductions import *
-    from .quantiles import *
     from .searching import *
     from .sequences import *
     from .special_normal import erfinv as erfinv
@@ -97,15 +95,15 @@ LATER = {
         "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
-        "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
-        "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-        "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+        "nan_reductions": "median nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin "
+        "nanpercentile nanprod nanquantile nanstd nansum nanvar percentile quantile",
         "searching": "allclose argwhere array_equal digitize flatnonzero histogram interp isclose isin nonzero "
         "searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
         "special_normal": "erfinv",
-        "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack fliplr flipud "
-        "hsplit hstack rot90 vsplit vstack",
+        "stacking": "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays column_stack cumulative_prod "
+        "cumulative_sum diagflat dsplit dstack fliplr flipud geomspace hsplit hstack identity indices logspace rot90 "
+        "tri vsplit vstack",
         "summaries": "average bincount corrcoef count_nonzero cov cross kron matvec ptp vdot vecdot vecmat",
     }.items()
     for name in names.split()
