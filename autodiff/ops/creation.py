@@ -38,10 +38,6 @@ __all__ = [
 # ---------------------------------------------------------------- positions
 
 
-def _iota_aval(*, shape: tuple[int, ...], axis: int, dtype: str) -> Aval:
-    return Aval(shape, DTYPES[dtype])
-
-
 def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
     along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.broadcast_to(along, shape).astype(DTYPES[dtype])
@@ -50,7 +46,7 @@ def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndar
 _iota = primitive(
     "iota",
     _iota_reference,
-    infer=_iota_aval,
+    infer=lambda *, shape, axis, dtype: Aval(shape, DTYPES[dtype]),
     lower=Move(lambda k, index, *, shape, axis, dtype: k.from_index(index[axis], dtype)),
     discrete=True,
 )

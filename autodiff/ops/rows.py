@@ -26,7 +26,7 @@ from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .gathering import check_updates, index_tensor, scattered, within
-from .primitive import I32, I64, broadcast_avals, expect, linear, primitive, spread_to
+from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
 from .template import Bounds, public
 
@@ -74,27 +74,23 @@ def _along_target(k, j, places, updates, *, shape, axis):
     return tuple(at)
 
 
-def _along_transpose(y_bar, y, x, index, *, axis):
-    return (lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None)
-
-
-def _scatter_along_transpose(y_bar, y, index, updates, *, shape, axis):
-    return (None, lambda: record(_take_along, (y_bar, index), (axis,)))
-
-
-_take_along = linear(
+_take_along: OwnPrimitive = linear(
     "take_along",
     lambda x, index, *, axis: np.take_along_axis(x, index, axis),
     infer=_along_aval,
-    transpose=_along_transpose,
+    transpose=lambda y_bar, y, x, index, *, axis: (
+        lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
+    ),
     lower=Move(_along_element, free=False),
     batch=along("axis"),
 )
-_scatter_along = linear(
+_scatter_along: OwnPrimitive = linear(
     "scatter_along",
     _scatter_along_reference,
     infer=_scatter_along_aval,
-    transpose=_scatter_along_transpose,
+    transpose=lambda y_bar, y, index, updates, *, shape, axis: (
+        None, lambda: record(_take_along, (y_bar, index), (axis,)),
+    ),
     lower=Scatter(_along_target),
     in_args=(1,),
     heavy=True,

@@ -54,16 +54,12 @@ def _added_up(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
     return np.cumsum(x, axis, dtype=x.dtype)
 
 
-def _cumsum_transpose(y_bar, y, x, *, axis, reverse):
-    # The running sum from the other end: what each element is counted in.
-    return (record(_cumsum, (y_bar,), (axis, not reverse)),)
-
-
-_cumsum = linear(
+#: Its transpose is the running sum from the other end: of all sums that an element counts in.
+_cumsum: OwnPrimitive = linear(
     "cumsum",
     _added_up,
     infer=running_aval("cumsum", "fic"),
-    transpose=_cumsum_transpose,
+    transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
     lower=Scan("add"),
     heavy=True,
     batch=along("axis"),
@@ -132,16 +128,12 @@ def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
-def _earlier_product(y: Tensor, axis: int) -> Tensor:
-    """The product of all before each element, from the products up to each."""
-    return _shifted(y, axis, False, 1.0)
-
-
 def _cumprod_pull(y_bar, y, xs, params, masked):
     (x,), (axis,) = xs, params
     if not x.size:
         return (y_bar,)
-    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), _earlier_product(y, axis), masked),)
+    product_before = _shifted(y, axis, False, 1.0)
+    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), product_before, masked),)
 
 
 _cumprod = primitive(
@@ -212,22 +204,28 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     if not x.size:
         return zeros_of(x.aval)
     order = axes + tuple([i for i in range(x.ndim) if i not in axes])
-    moved = transposed(x, order)
-    rest = moved.shape[len(axes) :]
-    level = reshaped(moved, (math.prod(moved.shape[: len(axes)]), *rest))
+    pairs, top = _tree(x, axes)
+    others = spread_to(number_of(1.0, x.dtype), top.shape)
+    for left, right in reversed(pairs):
+        half = left.shape[0]
+        above = part(others, 0, 0, half)
+        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
+
+
+def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    """The pairs of halves that are multiplied, in the order, until the elements along `axes` are one row; and the row."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
+    level = reshaped(transposed(x, axes + rest), (count, *shape))
     pairs = []
     while (extent := level.shape[0]) > 1:
         half = extent // 2
         left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
         pairs.append((left, right))
         level = _with_odd(multiply(left, right), level, 2 * half)
-    others = spread_to(number_of(1.0, x.dtype), (1, *rest))
-    for left, right in reversed(pairs):
-        half = left.shape[0]
-        above = part(others, 0, 0, half)
-        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
-    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return transposed(reshaped(others, moved.shape), back)
+    return pairs, level
 
 
 def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
@@ -238,16 +236,8 @@ def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
 
 def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
-    rest = tuple([i for i in range(x.ndim) if i not in axes])
-    shape = tuple([x.shape[i] for i in rest])
-    level = reshaped(transposed(x, axes + rest), (math.prod([x.shape[i] for i in axes]), *shape))
-    if not level.shape[0]:
-        return spread_to(number_of(1.0, x.dtype), shape)
-    while (extent := level.shape[0]) > 1:
-        half = extent // 2
-        product = multiply(part(level, 0, 0, half), part(level, 0, half, 2 * half))
-        level = joined((product, part(level, 0, 2 * half, extent)), 0) if extent % 2 else product
-    return reshaped(level, shape)
+    _, top = _tree(x, axes)
+    return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(number_of(1.0, x.dtype), top.shape[1:])
 
 
 def _prod_pull(y_bar, y, xs, params, masked):
@@ -255,9 +245,7 @@ def _prod_pull(y_bar, y, xs, params, masked):
     return (times(spread(y_bar, axes, x.shape), _product_of_others(x, axes), masked),)
 
 
-_prod = reduction(
-    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull
-)
+_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull)
 
 
 @public(1, _prod)

@@ -67,10 +67,6 @@ def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple)
     return x.with_shape(shape)
 
 
-def _slice_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
-    return x[_places(starts, axes, steps, shape)]
-
-
 def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
     whole = x.with_shape(shape)
     _check_slice("embed", starts, axes, steps, whole, x.shape)
@@ -198,14 +194,6 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
 # ---------------------------------------------------------------- operations
 
 
-def _slice_transpose(y_bar, y, x, *starts, axes, steps, shape):
-    return (lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
-
-
-def _embed_transpose(y_bar, y, x, *starts, axes, steps, shape):
-    return (lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
-
-
 def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
     return (
         lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
@@ -221,9 +209,11 @@ def _update_jvp(dxs, y, x, v, *starts, axes, steps):
 
 _slice = linear(
     "slice",
-    _slice_reference,
+    lambda x, *starts, axes, steps, shape: x[_places(starts, axes, steps, shape)],
     infer=_slice_aval,
-    transpose=_slice_transpose,
+    transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
+        lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
+    ),
     lower=Move(_slice_element),
     traits=("move",),
     batch=_slice_batch,
@@ -234,7 +224,9 @@ embed = linear(
     "embed",
     _embed_reference,
     infer=_embed_aval,
-    transpose=_embed_transpose,
+    transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
+        lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
+    ),
     lower=Move(_embed_element, free=False),
     batch=_embed_batch,
 )

@@ -228,14 +228,6 @@ def _grown(k: Any, x: Any, scaled: Any) -> Any:
     return k.select(k.isinf(x), k.copysign(k.constant(math.inf, like=x), scaled), k.mul(k.mul(scaled, half), half))
 
 
-def _i0(k: Any, x: Any) -> Any:
-    return _grown(k, x, _i0e(k, x))
-
-
-def _i1(k: Any, x: Any) -> Any:
-    return _grown(k, x, _i1e(k, x))
-
-
 def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
     is_near = less(abs_(x), _NEAR)
@@ -246,18 +238,21 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
-i0: Elementwise = unary("i0", program=_i0, partials=lambda y, x: (i1(x),),
+i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", program=_i1, partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
+i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
+    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> ad.special.i1([0.0, 1.0])
     f64[2] [0.        0.5651591]
     """)
+
+
 def _turned(k: Any, x: Any) -> Any:
     zero = k.constant(0.0, like=x)
     return k.select(k.eq(x, zero), zero, k.copysign(_i0e(k, x), x))

@@ -120,10 +120,6 @@ def _complement_aval(q: Aval) -> Aval:
     return q.with_shape((*batch, m, m - k))
 
 
-def _complement_of_finite(q: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :]
-
-
 def _refused(*_: object) -> NoReturn:
     raise GradientError(located(
         "the vectors that complete an orthonormal basis are any, and have no derivative",
@@ -133,7 +129,7 @@ def _refused(*_: object) -> NoReturn:
 
 _complement = of_matrices(
     "complement",
-    lambda q: of_finite(_complement_of_finite, q),
+    lambda q: of_finite(lambda q: np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :], q),
     infer=_complement_aval,
     vjp=_refused,
     jvp=_refused,
@@ -148,10 +144,6 @@ def completed(q: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- QR
-
-
-def _qr_reference(a: np.ndarray) -> np.ndarray:
-    return np.concatenate(np.linalg.qr(a), axis=-2)
 
 
 def _qr_aval(a: Aval) -> Aval:
@@ -178,7 +170,7 @@ def _qr_vjp(y_bar, y, a):
 
 _qr = of_matrices(
     "qr",
-    _qr_reference,
+    lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
     infer=_qr_aval,
     vjp=_qr_vjp,
     lower=Decompose("qr"),
