@@ -13,7 +13,6 @@ visible inside the library.
 """
 
 import sys
-from typing import TYPE_CHECKING
 
 from codegen.lazily import imported, lazily
 
@@ -52,20 +51,6 @@ from .rows import *
 from .scans import *
 from .shaping import *
 from .statistics import *
-
-if TYPE_CHECKING:
-    from . import fft as fft
-    from . import linalg as linalg
-    from . import random as random
-    from . import special as special
-    from .elementwise_late import *  # as `LATER` has them
-    from .floats import *
-    from .nan_reductions import *
-    from .searching import *
-    from .sequences import *
-    from .special_normal import erfinv as erfinv
-    from .stacking import *
-    from .summaries import *
 
 abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 

@@ -215,7 +215,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-    """The pairs of halves that are multiplied, in the order, until the elements along `axes` are one row; and the row."""
+    """Pairs of halves in the order of their products, until the elements along `axes` are one row; and that row."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
     level = reshaped(transposed(x, axes + rest), (count, *shape))
