@@ -53,7 +53,7 @@ def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
 
 def _nan_total(reduce: Function, word: str, neutral: float, join: Function, example: str) -> Function:
     """A reduction of the elements that are not nan, which may begin with a number."""
-    of, name = reduce.__name__, f"nan{reduce.__name__}"
+    of, name = reduce.__name__, f"nan{reduce.__name__}"  # methods of nanprod take no dtype
     doc = f"""The {word} of the elements that are not nan, as `{of}` otherwise.   T[..., n, ...]  →  T[..., ...]
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
@@ -67,8 +67,11 @@ def _nan_total(reduce: Function, word: str, neutral: float, join: Function, exam
     def body(x, axis=None, *, dtype=None, keepdims=False):
         return reduce(_filled(name, x, axis, neutral), axis, dtype=dtype, keepdims=keepdims)
 
-    made: Function = public(1, name=name, doc=doc)(body)
-    of_masked(made, int(neutral), join)
+    def without_dtype(x, axis=None, *, keepdims=False):
+        return body(x, axis, keepdims=keepdims)
+
+    made: Function = public(1, name=name, doc=doc)(body if reduce is sum_ else without_dtype)
+    of_masked(made, int(neutral), join, body)
     return made
 
 
@@ -223,9 +226,7 @@ nanargmin = _nan_place("nanargmin", "smallest", argmin, np.inf, """>>> ad.nanarg
 # ---------------------------------------------------------------- quantiles
 
 
-def _found(
-    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None
-) -> Tensor:
+def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
     skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
     if method not in _PLACES:
@@ -264,12 +265,10 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     n, is_nan = rows.shape[-1], isnan(rows)
     shape = (*rows.shape[:-1], shares.shape[0])
     shares = spread_to(shares, shape)
-    last: Tensor | float
+    last: Tensor | float = as_float(n - 1)
     if skips:
         nans = summed(cast_to(is_nan, F64), (rows.ndim - 1,))
-        last = clip(subtract(as_float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
-    else:
-        last = as_float(n - 1)
+        last = clip(subtract(last, reshaped(nans, (*nans.shape, 1))), 0.0, None)
     if method == "inverted_cdf":
         place = clip(subtract(multiply(shares, add(last, 1.0)), 1.0), 0.0, last)
     else:
