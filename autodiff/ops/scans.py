@@ -48,10 +48,9 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     return infer
 
 
-def _added_up(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
-    if reverse:
-        return np.flip(_added_up(np.flip(x, axis), axis=axis), axis)
-    return np.cumsum(x, axis, dtype=x.dtype)
+def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
+    return np.flip(y, axis) if reverse else y
 
 
 #: Its transpose is the running sum from the other end: of all sums that an element counts in.

@@ -60,18 +60,15 @@ __all__ = [
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 
-def with_rule(
-    name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()
-) -> OwnPrimitive:
+def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any]) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
         name,
-        lambda value, *_, **__: value,
-        infer=lambda value, *_, **__: value,
+        lambda value, *_: value,
+        infer=lambda value, *_: value,
         vjp=vjp,
         jvp=jvp,
         lower=Call(),
-        params=params,
         batch=along(),
         keeps_mask=False,
         written=lambda operands, params, aval: operands[0],
