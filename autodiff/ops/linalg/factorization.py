@@ -32,12 +32,12 @@ from ..slicing import part
 from ..template import public
 from .matrices import (
     adjoint,
-    first_refused,
     hermitian_part,
     identity,
     matrices,
     of_finite,
     of_matrices,
+    refusing,
     square,
     square_aval,
 )
@@ -47,14 +47,6 @@ __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
 
 
 # ---------------------------------------------------------------- Cholesky
-
-
-def _cholesky_reference(a: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        mend = "a small multiple of the identity, added, makes a matrix that is nearly so definite"
-        raise first_refused("cholesky", a, np.linalg.cholesky, "not positive definite", mend) from None
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
@@ -73,7 +65,10 @@ def _cholesky_jvp(dxs, y, a):
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
 _cholesky = of_matrices(
     "cholesky",
-    _cholesky_reference,
+    refusing(
+        "cholesky", np.linalg.cholesky, "not positive definite",
+        "a small multiple of the identity, added, makes a matrix that is nearly so definite",
+    ),
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_cholesky_jvp,
