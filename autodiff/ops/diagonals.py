@@ -119,8 +119,7 @@ def _diagonal_element(k, index, x, *, offset, axis1, axis2):
 
 def _embed_aval(x: Aval, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Aval:
     y = x.with_shape(shape)
-    if _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) != x:
-        raise ShapeError(located(f"diagonal_embed: {x} is not a diagonal of {y}"))
+    assert _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) == x, f"diagonal_embed: {x} in {y}"
     return y
 
 

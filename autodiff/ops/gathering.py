@@ -40,13 +40,8 @@ __all__ = ["take"]
 
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
-    if len(indices) != len(axes) or not axes or any(not 0 <= a < x.ndim for a in axes):
-        raise ShapeError(located(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}"))
-    for i in indices:
-        if i.dtype.kind != "i":
-            raise DTypeError(located(f"{name}: an index array holds integers, not {i}"))
-        if i.shape != indices[0].shape:
-            raise ShapeError(located(f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}"))
+    assert len(indices) == len(axes) and {*axes} <= {*range(x.ndim)}, f"{name}: {indices} for the axes {axes} of {x}"
+    assert all([i.dtype.kind == "i" and i.shape == indices[0].shape for i in indices]), f"{name}: indices {indices}"
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
@@ -81,14 +76,8 @@ def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ..
     *indices, updates = inputs
     y = updates.with_shape(shape)
     _check_indices("scatter_add", y, indices, axes)
-    check_updates("scatter_add", updates, _gathered_shape(shape, indices[0].shape, axes, place))
+    assert updates.shape == _gathered_shape(shape, indices[0].shape, axes, place), f"scatter_add: updates {updates}"
     return y
-
-
-def check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
-    """Raise ShapeError unless updates have this shape."""
-    if updates.shape != shape:
-        raise ShapeError(located(f"{name}: updates are {updates}, not {updates.with_shape(shape)}"))
 
 
 def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
@@ -100,10 +89,8 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
 
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
     *indices, v = inputs
-    if v.dtype != x.dtype:
-        raise DTypeError(located(f"scatter_set: dtypes differ: {x}, {v}"))
     _check_indices("scatter_set", x, indices, axes)
-    check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
+    assert v == x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place)), f"scatter_set: {v} into {x}"
     return x
 
 

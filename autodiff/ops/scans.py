@@ -16,7 +16,6 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval
 from codegen.lowering import Scan
 
-from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
@@ -41,8 +40,7 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
 
     def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
         expect(name, (x,), accepts)
-        if not 0 <= axis < x.ndim:
-            raise ShapeError(located(f"{name}: {axis} is not an axis of {x}"))
+        assert 0 <= axis < x.ndim, f"{name}: axis {axis} of {x}"
         return x
 
     return infer
@@ -67,8 +65,7 @@ _cumsum: OwnPrimitive = linear(
 
 def _recurrence_aval(b: Aval, a: Aval, *, axis: int, reverse: bool) -> Aval:
     expect("recurrence", (b, a), "f")
-    assert b == a, f"recurrence: {b} and {a}"
-    assert 0 <= axis < b.ndim, f"recurrence: axis {axis} of {b}"
+    assert b == a and 0 <= axis < b.ndim, f"recurrence: {b} and {a} along axis {axis}"
     return b
 
 

@@ -19,7 +19,6 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.symbols import Symbol, as_index
 
-from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, is_tracking, number_leaf, record
 from ..tape.record import state
 from ..tensor import Tensor
@@ -38,18 +37,14 @@ __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_step
 
 
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
-    """Raise ShapeError unless a slice of `shape` can lie in `whole`, DTypeError unless starts are integers."""
-    if len(starts) != len(axes) or len(steps) != len(axes) or len(shape) != whole.ndim:
-        raise ShapeError(located(f"{name}: {len(starts)} starts, axes {axes}, steps {steps} do not fit {whole}"))
-    for start in starts:
-        if start.shape or start.dtype.kind != "i":
-            raise DTypeError(located(f"{name}: a start is a 0-d integer, not {start}"))
+    """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
+    assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
+    assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
     step_of = dict(zip(axes, steps, strict=True))
     for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
         step = step_of.get(axis)
         fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
-        if not fits:
-            raise ShapeError(located(f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"))
+        assert fits, f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -80,8 +75,7 @@ def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: t
 
 
 def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
-    if x.dtype != v.dtype:
-        raise DTypeError(located(f"slice_update: dtypes differ: {x}, {v}"))
+    assert x.dtype == v.dtype, f"slice_update: {x}, {v}"
     _check_slice("slice_update", starts, axes, steps, x, v.shape)
     return x
 
