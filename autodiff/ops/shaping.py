@@ -331,7 +331,9 @@ def broadcast_to(x, shape):
 
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
-    return spread_to(reshaped(y, kept(shape, axes)), shape)
+    ones = kept(shape, axes)
+    y = y if y.shape == ones else record(_reshape, (y,), (ones,))
+    return y if ones == shape else record(_broadcast_to, (y,), (shape,))
 
 
 # ---------------------------------------------------------------- flip
