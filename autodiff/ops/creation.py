@@ -134,19 +134,17 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     """
     check_without_effect("full", order=order, device=device, like=like)
     extents = extents_of("full", shape)
-    value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
+    wanted = None if dtype is None else dtype_of(dtype, "full")
+    if type(fill_value) in WEAK:
+        value = number_leaf(fill_value, wanted or DEFAULT_DTYPES[type(fill_value)])
+    else:
+        value = as_tensor(fill_value, "full", "fill_value")
+        value = value if wanted is None else cast_to(value, wanted)
     if value.ndim > len(extents) or any(
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
     ):
         raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
     return of_its_own(spread_to(value, extents), value)
-
-
-def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
-    if type(value) in WEAK:
-        return number_leaf(value, DEFAULT_DTYPES[type(value)] if dtype is None else dtype)
-    value = as_tensor(value, name, "fill_value")
-    return value if dtype is None else cast_to(value, dtype)
 
 
 def _constant_like(name: str, number: int, word: str, example: str) -> Function:
