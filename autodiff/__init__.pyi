@@ -460,13 +460,13 @@ class Tensor(AbstractTensor):
         """The axes in reverse order."""
     @property
     def imag(self) -> Tensor:
-        """The imaginary part."""
+        """The imaginary part.   c[...]  →  f[...]     zeros of real arrays"""
     @property
     def mT(self) -> Tensor:
-        """Each matrix transposed: the last two axes exchanged."""
+        """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]"""
     @property
     def real(self) -> Tensor:
-        """The real part."""
+        """The real part.   c[...]  →  f[...]     real arrays are themselves"""
     def __getitem__(self, key: Any, /) -> Tensor: ...
     def __setitem__(self, key: Any, value: _ArrayLike, /) -> None: ...
     def __iter__(self) -> Iterator[Tensor]: ...

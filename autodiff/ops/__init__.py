@@ -13,7 +13,6 @@ visible inside the library.
 """
 
 import sys
-from typing import TYPE_CHECKING
 
 from codegen.lazily import imported, lazily
 
@@ -38,7 +37,6 @@ from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -54,28 +52,12 @@ from .scans import *
 from .shaping import *
 from .statistics import *
 
-if TYPE_CHECKING:
-    from . import fft as fft
-    from . import linalg as linalg
-    from . import random as random
-    from . import special as special
-    from .elementwise_late import *  # as `LATER` has them
-    from .floats import *
-    from .grids import *
-    from .nan_reductions import *
-    from .quantiles import *
-    from .searching import *
-    from .sequences import *
-    from .special_normal import erfinv as erfinv
-    from .stacking import *
-    from .summaries import *
-
 abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining norms padding power rearranging reductions rows scans shaping statistics"
+    "indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {
@@ -97,15 +79,15 @@ LATER = {
         "nan_to_num rad2deg radians relu6 selu silu sinc",
         "floats": "angle copysign divmod fabs fix float_power fmax fmin fmod frexp iscomplex isneginf isposinf isreal "
         "ldexp modf nextafter signbit",
-        "grids": "broadcast_arrays cumulative_prod cumulative_sum diagflat geomspace identity indices logspace tri",
-        "nan_reductions": "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-        "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+        "nan_reductions": "median nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin "
+        "nanpercentile nanprod nanquantile nanstd nansum nanvar percentile quantile",
         "searching": "allclose argwhere array_equal digitize flatnonzero histogram interp isclose isin nonzero "
         "searchsorted",
         "sequences": "convolve correlate ediff1d gradient polyval trapezoid unwrap vander",
         "special_normal": "erfinv",
-        "stacking": "append array_split atleast_1d atleast_2d atleast_3d column_stack dsplit dstack fliplr flipud "
-        "hsplit hstack rot90 vsplit vstack",
+        "stacking": "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays column_stack cumulative_prod "
+        "cumulative_sum diagflat dsplit dstack fliplr flipud geomspace hsplit hstack identity indices logspace rot90 "
+        "tri vsplit vstack",
         "summaries": "average bincount corrcoef count_nonzero cov cross kron matvec ptp vdot vecdot vecmat",
     }.items()
     for name in names.split()

@@ -27,6 +27,7 @@ from codegen.lowering import Call, Map
 from ..custom.function import Function
 from ..tape import another, constant, record
 from ..tensor import Tensor
+from .arrays import on_arrays
 from .cancelling import by_side, by_size, divided
 from .conditions import bitwise_and, bitwise_or, equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
@@ -121,10 +122,6 @@ def positive(x):
 # ---------------------------------------------------------------- the strong product
 
 
-def _mul0_reference(g: np.ndarray, p: np.ndarray) -> np.ndarray:
-    return np.where(g == 0, g.dtype.type(0), g * p)
-
-
 def _mul0_scalar(k, g, p):
     zero = k.constant(0, like=g)
     return k.select(k.eq(g, zero), zero, k.mul(g, p))
@@ -147,7 +144,7 @@ def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
 #: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
 mul0 = primitive(
     "mul0",
-    _mul0_reference,
+    on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(_mul0_scalar),
     pull=_mul0_pull,
@@ -265,17 +262,12 @@ _cosine = elementwise(
 _REAL = {C64: F32, C128: F64}
 
 
-def _part_aval(name: str) -> Callable[[Aval], Aval]:
+def _complex_aval(name: str, gives_real: bool = True) -> Callable[[Aval], Aval]:
     def infer(x: Aval) -> Aval:
         expect(name, (x,), "c")
-        return x.with_dtype(_REAL[x.dtype])
+        return x.with_dtype(_REAL[x.dtype]) if gives_real else x
 
     return infer
-
-
-def _same_aval(x: Aval) -> Aval:
-    expect("conj", (x,), "c")
-    return x
 
 
 def _imaginary(x: Tensor, like: Tensor) -> Tensor:
@@ -286,7 +278,7 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
 _real: OwnPrimitive = linear(
     "real",
     np.real,
-    infer=_part_aval("real"),
+    infer=_complex_aval("real"),
     transpose=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
     lower=Call(),
     traits=("elementwise",),
@@ -294,7 +286,7 @@ _real: OwnPrimitive = linear(
 _imag: OwnPrimitive = linear(
     "imag",
     np.imag,
-    infer=_part_aval("imag"),
+    infer=_complex_aval("imag"),
     transpose=lambda y_bar, y, x: (_imaginary(y_bar, x),),
     lower=Call(),
     traits=("elementwise",),
@@ -302,7 +294,7 @@ _imag: OwnPrimitive = linear(
 _conj = linear(
     "conj",
     np.conjugate,
-    infer=_same_aval,
+    infer=_complex_aval("conj", gives_real=False),
     transpose=lambda y_bar, y, x: (conjugated(y_bar),),
     lower=Call(),
     traits=("elementwise",),
@@ -331,7 +323,7 @@ def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
 _size: OwnPrimitive = primitive(
     "abs_complex",
     np.absolute,
-    infer=_part_aval("abs"),
+    infer=_complex_aval("abs"),
     vjp=_size_vjp,
     jvp=lambda dxs, y, x: real_part(multiply(conjugated(_direction(x)), dxs[0])),
     lower=Call(),

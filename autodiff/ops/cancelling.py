@@ -154,18 +154,12 @@ def by_share(is_largest: bool) -> Callable[..., _Taken]:
     def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
         found: list[Tensor | None] = []
         rest: Tensor | None = y_bar
-        for pair in _pairs(xs, is_largest):
+        for pair in (xs, xs[::-1]) if is_largest else (xs[::-1], xs):  # in each an input is the larger, or smaller, one
             c, rest = (None, None) if rest is None else _split(rest.node, _is_share(*[x.node for x in pair]), DEPTH)
             found.append(None if c is None else named("mul0")(named("share")(*pair), c))
         return found, rest
 
     return cancels
-
-
-def _pairs(xs: tuple, is_largest: bool) -> tuple[tuple, tuple]:
-    """For each of two arguments the larger and the smaller where the argument is the extreme."""
-    a, b = xs
-    return ((a, b), (b, a)) if is_largest else ((b, a), (a, b))
 
 
 def _is_side(y: Node) -> _Is:

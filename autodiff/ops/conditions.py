@@ -229,11 +229,10 @@ minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
     """)
 relu = unary(
     "relu",
-    lambda x: np.maximum(x, x.dtype.type(0)),
+    program=lambda k, x: k.maximum(x, k.constant(0, like=x)),
     accepts="fi",
     # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
     partials=lambda y, x: (greater(y, 0),),
-    lower=lambda k, x: k.maximum(x, k.constant(0, like=x)),
     masks=True,
     doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
 

@@ -26,7 +26,7 @@ from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, tensor_class
-from .primitive import BOOL, C128, F64, I64, primitive
+from .primitive import BOOL, C128, F64, I64, OwnPrimitive, primitive
 from .template import public
 
 __all__ = ["astype", "dense"]
@@ -275,10 +275,6 @@ def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
     return found
 
 
-def _cast_aval(x: Aval, *, dtype: str) -> Aval:
-    return x.with_dtype(DTYPES[dtype])
-
-
 def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
     """NumPy's astype, made total: of a complex number the real part; for what an integer dtype lacks, its least."""
     target = DTYPES[dtype]
@@ -292,22 +288,14 @@ def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
     return np.where(fits, np.where(fits, whole, 0).astype(target), np.iinfo(target).min).astype(target)
 
 
-def _cast_pull(y_bar: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple:
-    return (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,)
-
-
-def _cast_push(dxs: tuple, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
-    return None if dxs[0] is None or y.dtype.kind not in "fc" else cast_to(dxs[0], y.dtype)
-
-
 #: The same values in another dtype (its short name).
-cast = primitive(
+cast: OwnPrimitive = primitive(
     "cast",
     _cast_reference,
-    infer=_cast_aval,
+    infer=lambda x, *, dtype: x.with_dtype(DTYPES[dtype]),
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
-    vjp=_cast_pull,
-    jvp=_cast_push,
+    vjp=lambda y_bar, y, x, *, dtype: (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,),
+    jvp=lambda dxs, y, x, *, dtype: None if dxs[0] is None or y.dtype.kind not in "fc" else cast_to(dxs[0], y.dtype),
     traits=("elementwise",),
 )
 

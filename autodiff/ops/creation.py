@@ -8,6 +8,7 @@ other graph.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
+from ..custom.function import Function
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
@@ -36,10 +38,6 @@ __all__ = [
 # ---------------------------------------------------------------- positions
 
 
-def _iota_aval(*, shape: tuple[int, ...], axis: int, dtype: str) -> Aval:
-    return Aval(shape, DTYPES[dtype])
-
-
 def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
     along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.broadcast_to(along, shape).astype(DTYPES[dtype])
@@ -48,7 +46,7 @@ def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndar
 _iota = primitive(
     "iota",
     _iota_reference,
-    infer=_iota_aval,
+    infer=lambda *, shape, axis, dtype: Aval(shape, DTYPES[dtype]),
     lower=Move(lambda k, index, *, shape, axis, dtype: k.from_index(index[axis], dtype)),
     discrete=True,
 )
@@ -94,57 +92,33 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     return spread_to(constant(python(number), dtype_name(dtype)), shape)
 
 
-def _of_shape(name: str, shape: Any, number: int, dtype: Any, order: Any, device: Any, like: Any) -> Tensor:
-    if order != "C" or device is not None or like is not None:
-        check_without_effect(name, order=order, device=device, like=like)
-    return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
+def _constant(name: str, number: int, told: str, example: str) -> Callable[..., Tensor]:
+    """The function of one number everywhere, by its shape."""
 
+    def body(shape, dtype=None, order="C", *, device=None, like=None):
+        if order != "C" or device is not None or like is not None:
+            check_without_effect(name, order=order, device=device, like=like)
+        return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
 
-@remembered(0)
-def zeros(shape, dtype=None, order="C", *, device=None, like=None):
-    """Zeros.   →  dtype[shape]
-
-    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
-
-    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
-
-    >>> import autodiff as ad
-    >>> ad.zeros(2, dtype=ad.int64)
-    i64[2] [0 0]
-    """
-    return _of_shape("zeros", shape, 0, dtype, order, device, like)
-
-
-@remembered(0)
-def ones(shape, dtype=None, order="C", *, device=None, like=None):
-    """Ones.   →  dtype[shape]
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = f"""{told}   →  dtype[shape]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
     order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
-    >>> ad.ones((2, 2), dtype=ad.float32)
-    f32[2,2]
-    [[1. 1.]
-     [1. 1.]]
+    {example}
     """
-    return _of_shape("ones", shape, 1, dtype, order, device, like)
+    return remembered(0)(body)
 
 
-@remembered(0)
-def empty(shape, dtype=None, order="C", *, device=None, like=None):
-    """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]
-
-    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
-
-    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
-
-    >>> import autodiff as ad
-    >>> ad.empty(2)
-    f64[2] [0. 0.]
-    """
-    return _of_shape("empty", shape, 0, dtype, order, device, like)
+zeros = _constant("zeros", 0, "Zeros.", """>>> ad.zeros(2, dtype=ad.int64)
+    i64[2] [0 0]""")
+ones = _constant("ones", 1, "Ones.", """>>> ad.ones(2, dtype=ad.float32)
+    f32[2] [1. 1.]""")
+empty = _constant("empty", 0, "Zeros: tensors are values, so none can be filled in later.", """>>> ad.empty(2)
+    f64[2] [0. 0.]""")
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
@@ -155,14 +129,17 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
-    >>> ad.full((2, 2), [1.0, 2.0])
-    f64[2,2]
-    [[1. 2.]
-     [1. 2.]]
+    >>> ad.full((1, 2), [1.0, 2.0])
+    f64[1,2] [[1. 2.]]
     """
     check_without_effect("full", order=order, device=device, like=like)
     extents = extents_of("full", shape)
-    value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
+    wanted = None if dtype is None else dtype_of(dtype, "full")
+    if type(fill_value) in WEAK:
+        value = number_leaf(fill_value, wanted or DEFAULT_DTYPES[type(fill_value)])
+    else:
+        value = as_tensor(fill_value, "full", "fill_value")
+        value = value if wanted is None else cast_to(value, wanted)
     if value.ndim > len(extents) or any(
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
     ):
@@ -170,51 +147,29 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     return of_its_own(spread_to(value, extents), value)
 
 
-def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
-    if type(value) in WEAK:
-        return number_leaf(value, DEFAULT_DTYPES[type(value)] if dtype is None else dtype)
-    value = as_tensor(value, name, "fill_value")
-    return value if dtype is None else cast_to(value, dtype)
+def _constant_like(name: str, number: int, word: str, example: str) -> Function:
+    """The function of one number everywhere, in the shape of a tensor."""
 
+    def body(x, *, dtype=None):
+        x = as_tensor(x, name, "x")
+        return _filled(x.shape, number, x.dtype if dtype is None else dtype_of(dtype, name))
 
-@public(1)
-def zeros_like(x, *, dtype=None):
-    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
+    doc = f"""{word} in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
     Raises DTypeError for a dtype that this library does not have.
 
-    >>> ad.zeros_like([1, 2])
-    i64[2] [0 0]
-    >>> ad.zeros_like(1.5)
-    f64[] 0.0
+    {example}
     """
-    x = as_tensor(x, "zeros_like", "x")
-    return _filled(x.shape, 0, x.dtype if dtype is None else dtype_of(dtype, "zeros_like"))
+    made: Function = public(1, name=name, doc=doc)(body)
+    return made
 
 
-@public(1)
-def ones_like(x, *, dtype=None):
-    """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
-
-    Raises DTypeError for a dtype that this library does not have.
-
-    >>> ad.ones_like([[True, False]])
-    bool[1,2] [[ True  True]]
-    """
-    x = as_tensor(x, "ones_like", "x")
-    return _filled(x.shape, 1, x.dtype if dtype is None else dtype_of(dtype, "ones_like"))
-
-
-@public()
-def empty_like(x, *, dtype=None):
-    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
-
-    Raises DTypeError for a dtype that this library does not have.
-
-    >>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
-    f32[2] [0. 0.]
-    """
-    return zeros_like(x, dtype=dtype)
+zeros_like = _constant_like("zeros_like", 0, "Zeros", """>>> ad.zeros_like([1, 2])
+    i64[2] [0 0]""")
+ones_like = _constant_like("ones_like", 1, "Ones", """>>> ad.ones_like([[True, False]])
+    bool[1,2] [[ True  True]]""")
+empty_like = _constant_like("empty_like", 0, "Zeros", """>>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
+    f32[2] [0. 0.]""")
 
 
 @public()

@@ -98,16 +98,12 @@ def triu(x, k=0):
 # ---------------------------------------------------------------- diagonals
 
 
-def _length(rows: int, columns: int, offset: int) -> int:
-    """The number of elements on a diagonal."""
-    return max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-
-
 def _diagonal_aval(x: Aval, *, offset: int, axis1: int, axis2: int) -> Aval:
     if axis1 == axis2 or not (0 <= axis1 < x.ndim and 0 <= axis2 < x.ndim):
         raise ShapeError(located(f"diagonal: {axis1} and {axis2} are not two axes of {x}"))
     rest = [n for i, n in enumerate(x.shape) if i not in (axis1, axis2)]
-    return x.with_shape((*rest, _length(x.shape[axis1], x.shape[axis2], offset)))
+    length = max(min(x.shape[axis1] + min(offset, 0), x.shape[axis2] - max(offset, 0)), 0)
+    return x.with_shape((*rest, length))
 
 
 def _diagonal_element(k, index, x, *, offset, axis1, axis2):
@@ -119,8 +115,7 @@ def _diagonal_element(k, index, x, *, offset, axis1, axis2):
 
 def _embed_aval(x: Aval, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Aval:
     y = x.with_shape(shape)
-    if _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) != x:
-        raise ShapeError(located(f"diagonal_embed: {x} is not a diagonal of {y}"))
+    assert _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) == x, f"diagonal_embed: {x} in {y}"
     return y
 
 

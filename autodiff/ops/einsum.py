@@ -117,22 +117,16 @@ def _refused(subscripts: str, why: str) -> ShapeError:
     return ShapeError(located(f"einsum: {subscripts!r}: {why}"))
 
 
-def _parts(subscripts: str) -> tuple[tuple[str, ...], str | None]:
-    """The labels of the operands, and of the result if they are given."""
-    text = subscripts.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    return tuple(left.split(",")), right if arrow else None
-
-
 def _read(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels]:
     """One label per axis, for each operand and for the result; the axes of "..." are 0, 1, ... from the last."""
-    terms, result = _parts(subscripts)
+    left, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
     if len(terms) != len(ranks):
         raise _refused(subscripts, f"{len(terms)} operands are named, {len(ranks)} given")
     inputs = [_labelled(subscripts, term, rank) for term, rank in zip(terms, ranks, strict=True)]
     broad = max([sum(c.isdigit() for c in labels) for labels in inputs], default=0)
     ellipsis = tuple([str(i) for i in reversed(range(broad))])
-    if result is None:
+    if not arrow:
         letters = [c for labels in inputs for c in labels if not c.isdigit()]
         return inputs, ellipsis + tuple(sorted(c for c in set(letters) if letters.count(c) == 1))
     output = _labels_of(subscripts, result, ellipsis)

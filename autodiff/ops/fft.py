@@ -7,30 +7,35 @@
     along several    fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn
     helpers          fftfreq, rfftfreq, fftshift, ifftshift
 
-What they record is in `fft_operations`.  float32 stays float32.  Machine code computes them for any extent
-(`codegen.runtime.fourier`), NumPy's loops where it has large prime factors; where something is not finite, NumPy does.
+They record three operations: of complex numbers either way, of real ones, back to real ones.  Each is the transpose of
+another: the first of itself in the other direction; the second and third of each other, but that a number for two
+frequencies of opposite sign counts twice.  Nothing is divided by anything there.  float32 stays float32.  Machine code
+computes them for any extent (`codegen.runtime.fourier`), by NumPy's loops where it has large prime factors; where something is
+not finite, NumPy does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.lowering import Fourier
 
 from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, built, integer, listed
-from .arithmetic import conj, multiply
+from .arithmetic import conj, multiply, real_aval
+from .batching import along
+from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
-from .creation import extent_of
-from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
+from .creation import extent_of, iota
 from .joining import joined
-from .primitive import F64, expect, zeros_of
+from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, zeros_of
 from .protocols import counterparts
 from .rearranging import roll
 from .slicing import part
@@ -41,8 +46,72 @@ __all__ = [
     "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
+#: The complex dtype of the same precision.
+_COMPLEX: dict[np.dtype, np.dtype] = {F32: C64, F64: C128}
 
-# ---------------------------------------------------------------- arguments
+
+# ---------------------------------------------------------------- operations
+
+
+def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
+    y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
+    return y.astype(x.dtype, copy=False)
+
+
+def _fft_aval(x: Aval, *, axis: int, inverse: bool) -> Aval:
+    expect("fft", (x,), "c")
+    return x
+
+
+def _half_aval(x: Aval, *, axis: int) -> Aval:
+    expect("rfft", (x,), "f")
+    return Aval(_with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
+
+
+def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
+    expect("irfft", (x,), "c")
+    return real_aval(x.with_shape(_with_extent(x.shape, axis, n)))
+
+
+def _with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
+    """Half a spectrum of n real numbers, those for two frequencies times a factor."""
+    k = iota(_with_extent((1,) * y.ndim, axis, y.shape[axis]), axis)
+    is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
+    return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
+
+
+def _rfft_transpose(y_bar, y, x, *, axis):
+    n = x.shape[axis]
+    return (record(_to_real, (_weighted(y_bar, axis, n, 0.5),), (axis, n)),)
+
+
+def _fourier(name: str, form: str, reference: Callable, infer: Callable, transpose: Callable) -> OwnPrimitive:
+    return linear(
+        name, reference, infer=infer, transpose=transpose, lower=Fourier(form), heavy=True, batch=along("axis")
+    )
+
+
+_of_complex: OwnPrimitive = _fourier(
+    "fft", "complex", _fft_reference, _fft_aval,
+    lambda y_bar, y, x, *, axis, inverse: (record(_of_complex, (y_bar,), (axis, not inverse)),),
+)  # fmt: skip
+_of_real: OwnPrimitive = _fourier(
+    "rfft", "half", lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
+    _half_aval, _rfft_transpose,
+)  # fmt: skip
+#: Of a spectrum of n // 2 + 1 numbers.
+_to_real: OwnPrimitive = _fourier(
+    "irfft", "whole",
+    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False), _whole_aval,
+    lambda y_bar, y, x, *, axis, n: (_weighted(record(_of_real, (y_bar,), (axis,)), axis, n, 2.0),),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- along one axis
 
 
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
@@ -50,22 +119,7 @@ def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     if x.dtype.kind in "ib":
         x = cast_to(x, F64)
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
-    return cast_to(x, COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
-
-
-def _on_axis(name: str, x: Any, axis: int, to_complex: bool) -> tuple[Tensor, int]:
-    """An argument as it is transformed, and its axis, counted from the front."""
-    x = as_tensor(x, f"fft.{name}", "x")
-    axis = axis_of(f"fft.{name}", axis, x.aval)
-    return _taken(name, x, to_complex), axis
-
-
-def _extent(name: str, n: Any, default: int) -> int:
-    """The number of elements that are transformed.  Raises ShapeError for none."""
-    count = default if n is None else integer(n, f"fft.{name}", "n")
-    if count < 1:
-        raise ShapeError(located(f"fft.{name}: {count} elements have no transform"))
-    return count
+    return cast_to(x, _COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
 
 
 def _resized(x: Tensor, axis: int, n: int) -> Tensor:
@@ -73,7 +127,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
     have = x.shape[axis]
     if have >= n:
         return part(x, axis, 0, n)
-    return joined((x, zeros_of(x.aval.with_shape(with_extent(x.shape, axis, n - have)))), axis)
+    return joined((x, zeros_of(x.aval.with_shape(_with_extent(x.shape, axis, n - have)))), axis)
 
 
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
@@ -85,108 +139,90 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
     return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
 
 
-# ---------------------------------------------------------------- along one axis
+def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Function:
+    """A transform along one axis by its name: an inverse begins with i; an h is of, or gives, the conjugate spectrum.
+
+    is_known   the operation is the function's own: users find it as `f.primitive`
+    """
+    inverse = name.startswith("i")
+
+    def body(x, n=None, axis=-1, norm=None):
+        x = as_tensor(x, f"fft.{name}", "x")
+        axis = axis_of(f"fft.{name}", axis, x.aval)
+        x = _taken(name, x, operation is not _of_real)
+        have = x.shape[axis]
+        count = 2 * (have - 1) if operation is _to_real else have
+        count = count if n is None else integer(n, f"fft.{name}", "n")
+        if count < 1:
+            raise ShapeError(located(f"fft.{name}: {count} elements have no transform"))
+        x = _resized(x, axis, count // 2 + 1 if operation is _to_real else count)
+        x = conj(x) if name == "hfft" else x
+        params = (axis, inverse) if operation is _of_complex else (axis, count) if operation is _to_real else (axis,)
+        y = record(operation, (x,), params)
+        return _scaled(name, conj(y) if name == "ihfft" else y, norm, count, inverse)
+
+    doc = f"{told}\n\n    {raises}\n\n    {example}\n    "
+    made: Function = public(records=operation if is_known else None, name=name, doc=doc)(body)
+    return made
 
 
-def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool) -> Tensor:
-    x, axis = _on_axis(name, x, axis, to_complex=True)
-    n = _extent(name, n, x.shape[axis])
-    return _scaled(name, record(of_complex, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
-
-
-@public(records=of_complex)
-def fft(x, n=None, axis=-1, norm=None):
+fft = _single(
+    "fft",
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
     x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or has zeros behind it
 
-    norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)
-
-    Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.
-
-    >>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
+    norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)""",
+    _of_complex, True,
+    "Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.",
+    """>>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
     >>> ad.fft.fft([1.0, 1.0], n=3).shape
-    (3,)
-    """
-    return _along("fft", x, n, axis, norm, inverse=False)
-
-
-@public()
-def ifft(x, n=None, axis=-1, norm=None):
-    """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]
-
-    Raises what `fft` raises.
-
-    >>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
-    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
-    """
-    return _along("ifft", x, n, axis, norm, inverse=True)
-
-
-@public(records=of_real)
-def rfft(x, n=None, axis=-1, norm=None):
+    (3,)""",
+)  # fmt: skip
+ifft = _single(
+    "ifft",
+    "The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]",
+    _of_complex, False, "Raises what `fft` raises.",
+    """>>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
+    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]""",
+)  # fmt: skip
+rfft = _single(
+    "rfft",
     """The first half of the `fft` of real numbers: the rest is its conjugate.
 
-    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]
-
-    n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
-
-    >>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
-    c128[3] [10.+0.j -2.+2.j -2.+0.j]
-    """
-    x, axis = _on_axis("rfft", x, axis, to_complex=False)
-    n = _extent("rfft", n, x.shape[axis])
-    return _scaled("rfft", record(of_real, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
-
-
-@public(records=to_real)
-def irfft(x, n=None, axis=-1, norm=None):
+    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
+    _of_real, True, "n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
+    """>>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
+    c128[3] [10.+0.j -2.+2.j -2.+0.j]""",
+)  # fmt: skip
+irfft = _single(
+    "irfft",
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
-    The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
-    norm as for `ifft`.  Raises what `fft` raises.
-
-    >>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
-    f64[3] [1. 2. 3.]
-    """
-    x, axis = _on_axis("irfft", x, axis, to_complex=True)
-    n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
-    y = record(to_real, (_resized(x, axis, n // 2 + 1),), (axis, n))
-    return _scaled("irfft", y, norm, n, inverse=True)
-
-
-@public()
-def hfft(x, n=None, axis=-1, norm=None):
+    The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.""",
+    _to_real, True, "norm as for `ifft`.  Raises what `fft` raises.",
+    """>>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
+    f64[3] [1. 2. 3.]""",
+)  # fmt: skip
+hfft = _single(
+    "hfft",
     """The real `fft` of a signal with x[-i] = conj(x[i]), of which x is the first half.
 
-    x: T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
-
-    norm as for `fft`.  Raises what `fft` raises.
-
-    >>> ad.fft.hfft([1.0, 2.0, 3.0])
-    f64[4] [ 8. -2.  0. -2.]
-    """
-    x, axis = _on_axis("hfft", x, axis, to_complex=True)
-    n = _extent("hfft", n, 2 * (x.shape[axis] - 1))
-    y = record(to_real, (conj(_resized(x, axis, n // 2 + 1)),), (axis, n))
-    return _scaled("hfft", y, norm, n, inverse=False)
-
-
-@public()
-def ihfft(x, n=None, axis=-1, norm=None):
+    x: T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)""",
+    _to_real, False, "norm as for `fft`.  Raises what `fft` raises.",
+    """>>> ad.fft.hfft([1.0, 2.0, 3.0])
+    f64[4] [ 8. -2.  0. -2.]""",
+)  # fmt: skip
+ihfft = _single(
+    "ihfft",
     """The inverse of `hfft`: the first half of a signal with x[-i] = conj(x[i]).
 
-    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]
-
-    n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.
-
-    >>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
-    c128[3] [1.+0.j 2.+0.j 3.+0.j]
-    """
-    x, axis = _on_axis("ihfft", x, axis, to_complex=False)
-    n = _extent("ihfft", n, x.shape[axis])
-    return _scaled("ihfft", conj(record(of_real, (_resized(x, axis, n),), (axis,))), norm, n, inverse=True)
+    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
+    _of_real, False, "n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
+    """>>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
+    c128[3] [1.+0.j 2.+0.j 3.+0.j]""",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- along several axes

@@ -243,35 +243,27 @@ def fabs(x):
 fix = trunc
 
 
-def _without_nan(name: str, extreme: Any, x1: Any, x2: Any) -> Tensor:
-    x1, x2 = common(name, (("x1", x1), ("x2", x2)), "fib")
-    if x1.dtype.kind != "f":
-        return extreme(x1, x2)
-    return where(isnan(x1), x2, where(isnan(x2), x1, extreme(x1, x2)))
-
-
-@public()
-def fmax(x1, x2):
-    """The larger of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
+def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Function:
+    """An extreme of two; `shown`: what its example prints."""
+    doc = f"""The {word} of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
 
-    >>> ad.fmax([1.0, ad.nan], 0.5)
-    f64[2] [1.  0.5]
+    >>> ad.{name}([1.0, ad.nan], 0.5)
+    f64[2] {shown}
     """
-    return _without_nan("fmax", maximum, x1, x2)
+
+    def body(x1, x2):
+        x1, x2 = common(name, (("x1", x1), ("x2", x2)), "fib")
+        found = extreme(x1, x2)
+        return found if x1.dtype.kind != "f" else where(isnan(x1), x2, where(isnan(x2), x1, found))
+
+    made: Function = public(name=name, doc=doc)(body)
+    return made
 
 
-@public()
-def fmin(x1, x2):
-    """The smaller of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
-
-    Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
-
-    >>> ad.fmin([1.0, ad.nan], 0.5)
-    f64[2] [0.5 0.5]
-    """
-    return _without_nan("fmin", minimum, x1, x2)
+fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
+fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
 
 
 # ---------------------------------------------------------------- complex numbers, and tests
@@ -294,29 +286,24 @@ def angle(z, deg=False):
     return multiply(found, 180 / math.pi) if deg else found
 
 
-def _infinite(name: str, x: Any, is_negative: bool) -> Tensor:
-    (x,) = common(name, (("x", x),), "f")
-    return logical_and(isinf(x), signbit(x) if is_negative else logical_not(signbit(x)))
+def _infinite(name: str, sign: str, shown: str) -> Function:
+    """A test for one infinity; `shown`: what its example prints."""
 
+    def body(x):
+        (x,) = common(name, (("x", x),), "f")
+        return logical_and(isinf(x), signbit(x) if sign == "-" else logical_not(signbit(x)))
 
-@public()
-def isposinf(x):
-    """True for elements that are +inf.   f[...]  →  bool[...]
+    doc = f"""True for elements that are {sign}inf.   f[...]  →  bool[...]
 
-    >>> ad.isposinf([ad.inf, -ad.inf])
-    bool[2] [ True False]
+    >>> ad.{name}([ad.inf, -ad.inf])
+    bool[2] {shown}
     """
-    return _infinite("isposinf", x, False)
+    made: Function = public(name=name, doc=doc)(body)
+    return made
 
 
-@public()
-def isneginf(x):
-    """True for elements that are -inf.   f[...]  →  bool[...]
-
-    >>> ad.isneginf([ad.inf, -ad.inf])
-    bool[2] [False  True]
-    """
-    return _infinite("isneginf", x, True)
+isposinf = _infinite("isposinf", "+", "[ True False]")
+isneginf = _infinite("isneginf", "-", "[False  True]")
 
 
 @public()

@@ -29,7 +29,7 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import I64, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import I64, OwnPrimitive, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import Bounds, public
 
@@ -40,13 +40,8 @@ __all__ = ["take"]
 
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
-    if len(indices) != len(axes) or not axes or any(not 0 <= a < x.ndim for a in axes):
-        raise ShapeError(located(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}"))
-    for i in indices:
-        if i.dtype.kind != "i":
-            raise DTypeError(located(f"{name}: an index array holds integers, not {i}"))
-        if i.shape != indices[0].shape:
-            raise ShapeError(located(f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}"))
+    assert len(indices) == len(axes) and {*axes} <= {*range(x.ndim)}, f"{name}: {indices} for the axes {axes} of {x}"
+    assert all([i.dtype.kind == "i" and i.shape == indices[0].shape for i in indices]), f"{name}: indices {indices}"
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
@@ -62,50 +57,47 @@ def _take_aval(x: Aval, *indices: Aval, axes: tuple[int, ...], place: int) -> Av
     return x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place))
 
 
+def _in_front(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """A view of x that has the axes of a place first."""
+    return np.moveaxis(x, axes, range(len(axes)))
+
+
+def _at_place(indices: Sequence[np.ndarray], place: int) -> tuple[int, ...]:
+    """The axes of index arrays in the result."""
+    return tuple(range(place, place + indices[0].ndim))
+
+
 def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], place: int) -> np.ndarray:
-    rows = np.moveaxis(x, axes, range(len(axes)))
-    rank = indices[0].ndim
-    return np.moveaxis(np.asarray(rows[tuple(indices)]), range(rank), range(place, place + rank))
+    found = np.asarray(_in_front(x, axes)[indices])
+    return np.moveaxis(found, range(indices[0].ndim), _at_place(indices, place))
 
 
 def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ...], place: int) -> Aval:
     *indices, updates = inputs
     y = updates.with_shape(shape)
     _check_indices("scatter_add", y, indices, axes)
-    check_updates("scatter_add", updates, _gathered_shape(shape, indices[0].shape, axes, place))
+    assert updates.shape == _gathered_shape(shape, indices[0].shape, axes, place), f"scatter_add: updates {updates}"
     return y
-
-
-def check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
-    """Raise ShapeError unless updates have this shape."""
-    if updates.shape != shape:
-        raise ShapeError(located(f"{name}: updates are {updates}, not {updates.with_shape(shape)}"))
 
 
 def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
     *indices, updates = inputs
     y = np.zeros(shape, updates.dtype)
-    rank = indices[0].ndim
-    rows = np.moveaxis(y, axes, range(len(axes)))  # a view of y
-    np.add.at(rows, tuple(indices), np.moveaxis(updates, range(place, place + rank), range(rank)))
+    np.add.at(_in_front(y, axes), tuple(indices), _in_front(updates, _at_place(indices, place)))
     return y
 
 
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
     *indices, v = inputs
-    if v.dtype != x.dtype:
-        raise DTypeError(located(f"scatter_set: dtypes differ: {x}, {v}"))
     _check_indices("scatter_set", x, indices, axes)
-    check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
+    assert v == x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place)), f"scatter_set: {v} into {x}"
     return x
 
 
 def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, place: int) -> np.ndarray:
     *indices, v = inputs
     y = x.copy()
-    rank = indices[0].ndim
-    rows = np.moveaxis(y, axes, range(len(axes)))  # a view of y
-    rows[tuple(indices)] = np.moveaxis(v, range(place, place + rank), range(rank))
+    _in_front(y, axes)[tuple(indices)] = _in_front(v, _at_place(indices, place))
     return y
 
 
@@ -124,21 +116,9 @@ def _indexed(k, j, indices, shape, axes, place):
     rank = len(indices[0].shape)
     rest = iter((*j[:place], *j[place + rank :]))
     at = {a: i(*j[place : place + rank]) for a, i in zip(axes, indices, strict=True)}
-    return [
+    return tuple([
         within(k, k.to_index(at[axis]), extent) if axis in at else next(rest) for axis, extent in enumerate(shape)
-    ]
-
-
-def _take_element(k, index, x, *indices, axes, place):
-    return x(*_indexed(k, index, indices, x.shape, axes, place))
-
-
-def _add_target(k, j, *inputs, shape, axes, place):
-    return tuple(_indexed(k, j, inputs[:-1], shape, axes, place))
-
-
-def _set_target(k, j, x, *inputs, axes, place):
-    return _add_target(k, j, *inputs, shape=x.shape, axes=axes, place=place)
+    ])
 
 
 # ---------------------------------------------------------------- many examples
@@ -187,18 +167,6 @@ def _scatter_set_batch(op, size, xs, mapped, *, axes, place):
 # ---------------------------------------------------------------- operations
 
 
-def _take_transpose(y_bar, y, x, *indices, axes, place):
-    return (
-        lambda: record(_scatter_add, (*indices, y_bar), (x.shape, axes, place)),
-        *[None] * len(indices),
-    )
-
-
-def _scatter_add_transpose(y_bar, y, *inputs, shape, axes, place):
-    *indices, _ = inputs
-    return (*[None] * len(indices), lambda: record(_take, (y_bar, *indices), (axes, place)))
-
-
 def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
     """The elements of the values written (of this shape) that are still there at the end."""
     count = int(np.prod(shape))
@@ -223,37 +191,44 @@ def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
 
 def _scatter_set_jvp(dxs, y, x, *inputs, axes, place):
     *indices, v = inputs
-    dx = zeros_of(x.aval) if dxs[0] is None else dxs[0]
-    dv = zeros_of(v.aval) if dxs[-1] is None else dxs[-1]
+    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in ((dxs[0], x), (dxs[-1], v)))
     return record(_scatter_set, (dx, *indices, dv), (axes, place))
 
 
-_take = linear(
+_take: OwnPrimitive = linear(
     "take",
     _take_reference,
     infer=_take_aval,
-    transpose=_take_transpose,
-    lower=Move(_take_element, free=False),
+    transpose=lambda y_bar, y, x, *indices, axes, place: (
+        lambda: record(_scatter_add, (*indices, y_bar), (x.shape, axes, place)), *[None] * len(indices),
+    ),
+    lower=Move(
+        lambda k, j, x, *indices, axes, place: x(*_indexed(k, j, indices, x.shape, axes, place)), free=False
+    ),
     batch=_take_batch,
 )
-_scatter_add = linear(
+_scatter_add: OwnPrimitive = linear(
     "scatter_add",
     _scatter_add_reference,
     infer=_scatter_add_aval,
-    transpose=_scatter_add_transpose,
-    lower=Scatter(_add_target),
+    transpose=lambda y_bar, y, *inputs, shape, axes, place: (
+        *[None] * (len(inputs) - 1), lambda: record(_take, (y_bar, *inputs[:-1]), (axes, place)),
+    ),
+    lower=Scatter(lambda k, j, *inputs, shape, axes, place: _indexed(k, j, inputs[:-1], shape, axes, place)),
     in_args=None,
     heavy=True,
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
-_scatter_set = primitive(
+_scatter_set: OwnPrimitive = primitive(
     "scatter_set",
     _scatter_set_reference,
     infer=_scatter_set_aval,
     vjp=_scatter_set_vjp,
     jvp=_scatter_set_jvp,
-    lower=Scatter(_set_target, replaces=True),
+    lower=Scatter(
+        lambda k, j, x, *inputs, axes, place: _indexed(k, j, inputs[:-1], x.shape, axes, place), replaces=True
+    ),
     heavy=True,
     masks=True,
     batch=_scatter_set_batch,

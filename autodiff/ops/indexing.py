@@ -298,10 +298,13 @@ def index_update(x, key, value):
     """
     x = as_tensor(x, "x[...] = value", "x")
     value = _assigned(x, value)
-    entry = key if isinstance(key, (AbstractTensor, np.ndarray)) else None
-    if entry is not None and entry.dtype == np.bool_ and value.ndim <= x.ndim - entry.ndim:
-        return _masked_update(x, as_tensor(entry), value)
-    return WRITE.record(x, key, value)
+    return _masked_update(x, key, value) if _is_mask(x, key, value) else WRITE.record(x, key, value)
+
+
+def _is_mask(x: Tensor, key: Any, value: Tensor) -> bool:
+    """True for a key that is one mask, of which all places get one value."""
+    is_array = isinstance(key, (AbstractTensor, np.ndarray))
+    return is_array and key.dtype == np.bool_ and value.ndim <= x.ndim - key.ndim
 
 
 def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
@@ -334,9 +337,8 @@ def add_at(x, key, value):
     x = as_tensor(x, "add_at", "x")
     expect("add_at", (x.aval,), "fic")
     value = _assigned(x, value)
-    entry = key if isinstance(key, (AbstractTensor, np.ndarray)) else None
-    if entry is not None and entry.dtype == np.bool_ and value.ndim <= x.ndim - entry.ndim:
-        return add(x, _masked_update(zeros_of(x.aval), as_tensor(entry), value))
+    if _is_mask(x, key, value):
+        return add(x, _masked_update(zeros_of(x.aval), key, value))
     chosen = _selection(x.aval, key)
     if chosen.indices:
         moved = summed_at(chosen.shape, chosen.indices, value, chosen.index_axes, chosen.place)
@@ -359,10 +361,10 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
     return cast_to(value, x.dtype)
 
 
-def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+def _masked_update(x: Tensor, key: Any, value: Tensor) -> Tensor:
     """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
+    mask = as_tensor(key)
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x.aval}"))
-    value_axes = mask.ndim
-    mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
-    return where(mask, fitted(value, x.shape[value_axes:]), x)
+    value = fitted(value, x.shape[mask.ndim :])
+    return where(reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim)), value, x)

@@ -81,14 +81,14 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True, *, dev
     return y
 
 
-@further(concatenate)
-def _concatenate(arrays, axis=0, *, dtype=None, casting="same_kind"):
-    return concatenate(joined_in(casting, "concatenate", arrays, dtype), axis)
+def _of_joining(function: Function) -> None:
+    @further(function)
+    def join(arrays, axis=0, *, dtype=None, casting="same_kind"):
+        return function(joined_in(casting, function.__name__, arrays, dtype), axis)
 
 
-@further(stack)
-def _stack(arrays, axis=0, *, dtype=None, casting="same_kind"):
-    return stack(joined_in(casting, "stack", arrays, dtype), axis)
+_of_joining(concatenate)
+_of_joining(stack)
 
 
 def joined_in(casting: str, name: str, arrays: Any, dtype: Any) -> Any:

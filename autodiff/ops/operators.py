@@ -43,46 +43,26 @@ _METHODS = (
     "squeeze std sum swapaxes take tanh trace var"
 )
 #: Functions of which t.real is a property.
-_PROPERTIES = {
-    "T": ("transpose", """The axes in reverse order.
+_PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag": "imag"}
+#: The documentation of t.T, which takes no axes.
+_REVERSED = """The axes in reverse order.
 
     >>> import autodiff as ad
     >>> ad.ones((2, 3, 4)).T.shape
     (4, 3, 2)
-    """),
-    "mT": ("matrix_transpose", """Each matrix transposed: the last two axes exchanged.
-
-    >>> import autodiff as ad
-    >>> ad.ones((2, 3, 4)).mT.shape
-    (2, 4, 3)
-    """),
-    "real": ("real", """The real part.
-
-    >>> import autodiff as ad
-    >>> ad.tensor([1 + 2j]).real
-    f64[1] [1.]
-    """),
-    "imag": ("imag", """The imaginary part.
-
-    >>> import autodiff as ad
-    >>> ad.tensor([1 + 2j]).imag
-    f64[1] [2.]
-    """),
-}
+    """
 
 
 def attach(functions: Mapping[str, Any]) -> None:
     """Give tensors all operators and methods, of the public functions by name."""
     for name, of in _BINARY.items():
-        BINARY[name] = functions[of]
-        _attach_one(f"__{name}__", _operator(functions[of]))
         _attach_one(f"__r{name}__", _operator(functions[of], is_mirrored=True))
-    for name, of in _COMPARISONS.items():
-        COMPARISONS[name] = functions[of]
-        _attach_one(f"__{name}__", _operator(functions[of]))
-    for name, of in _PREFIX.items():
-        PREFIX[name] = functions[of]
-        _attach_one(f"__{name}__", _prefix(functions[of]))
+    for table, names, made in (
+        (BINARY, _BINARY, _operator), (COMPARISONS, _COMPARISONS, _operator), (PREFIX, _PREFIX, _prefix),
+    ):  # fmt: skip
+        for name, of in names.items():
+            table[name] = functions[of]
+            _attach_one(f"__{name}__", made(functions[of]))
     METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
     METHODS.update({
         "flatten": (functions["ravel"], None),
@@ -94,8 +74,8 @@ def attach(functions: Mapping[str, Any]) -> None:
     })
     for name, (function, canonical) in METHODS.items():
         setattr(AbstractTensor, name, _method(name, function, canonical))
-    for name, (of, doc) in _PROPERTIES.items():
-        setattr(AbstractTensor, name, property(functions[of], doc=doc))
+    for name, of in _PROPERTIES.items():
+        setattr(AbstractTensor, name, property(functions[of], doc=_REVERSED if name == "T" else functions[of].__doc__))
     for method in (_divmod, _rdivmod, _round):
         _attach_one(f"_{method.__name__}__", method)
     AbstractTensor.copy = copy  # type: ignore[attr-defined]  # attached, as all methods
@@ -189,7 +169,6 @@ def _method(name: str, function: Callable, canonical: Callable[[tuple], tuple] |
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
     return method
-
 
 
 def _rows(self: Any) -> Iterator:

@@ -208,7 +208,7 @@ Sides = Sequence[tuple[Any, Any]]
 #: Borders that are elements of x, in the words of NumPy; and those that are one value for each line along the axis.
 _TAKEN = ("edge", "reflect", "symmetric", "wrap")
 _ONE: dict[str, Callable] = {
-    "maximum": max_, "mean": mean, "median": lambda x, axis: imported("autodiff.ops.quantiles").median(x, axis),
+    "maximum": max_, "mean": mean, "median": lambda x, axis: imported("autodiff.ops.nan_reductions").median(x, axis),
     "minimum": min_,
 }  # fmt: skip
 MODES = ("constant", *_TAKEN, *_ONE, "linear_ramp", "empty")

@@ -12,7 +12,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move
 
-from ..errors import DTypeError, ShapeError, located
+from ..errors import ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
 from .arguments import axis_of, built, check_parts, common, integer
@@ -21,7 +21,7 @@ from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .primitive import linear, spread_to
+from .primitive import OwnPrimitive, linear, spread_to
 from .shaping import on_axis, reshaped
 from .slicing import part
 from .template import public
@@ -63,10 +63,7 @@ def roll(x, shift, axis=None):
 
 
 def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
-    if by.shape or by.dtype.kind != "i":
-        raise DTypeError(located(f"roll: a shift is a 0-d integer, not {by}"))
-    if not 0 <= axis < x.ndim:
-        raise ShapeError(located(f"roll: {x} has no axis {axis}"))
+    assert not by.shape and by.dtype.kind == "i" and 0 <= axis < x.ndim, f"rotate: {x} by {by} along axis {axis}"
     return x
 
 
@@ -78,24 +75,15 @@ def _rotate_element(k, index, x, by, *, axis):
     return x(*index[:axis], place, *index[axis + 1 :])
 
 
-def _rotate_batch(op, size, xs, mapped, *, axis):
-    assert not mapped[1], "a shift is a number"
-    return record(op, xs, (axis + 1,))
-
-
 #: x with its elements moved on by a number from -n to n.
-_rotate = linear(
+_rotate: OwnPrimitive = linear(
     "rotate",
     lambda x, by, *, axis: np.roll(x, int(by), axis),
     infer=_rotate_aval,
-    transpose=lambda y_bar, y, x, by, *, axis: (lambda: _rotated(y_bar, negative(by), axis), None),
+    transpose=lambda y_bar, y, x, by, *, axis: (lambda: record(_rotate, (y_bar, negative(by)), (axis,)), None),
     lower=Move(_rotate_element, free=False),
-    batch=_rotate_batch,
+    batch=lambda op, size, xs, mapped, *, axis: record(op, xs, (axis + 1,)),  # a shift is a number for all
 )
-
-
-def _rotated(x: Tensor, by: Tensor, axis: int) -> Tensor:
-    return record(_rotate, (x, by), (axis,))
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
@@ -104,7 +92,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     if not x.size:
         return x
     by = shift % n
-    return _rotated(x, place_leaf(by if 2 * by <= n else by - n), axis)
+    return record(_rotate, (x, place_leaf(by if 2 * by <= n else by - n)), (axis,))
 
 
 @public(1)

@@ -37,8 +37,7 @@ def reduced_aval(
 
     def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
         expect(name, (x,), accepts)
-        if any(not 0 <= a < x.ndim for a in axis) or list(axis) != sorted(set(axis)):
-            raise ShapeError(located(f"{name}: {axis} are not axes of {x}"))
+        assert list(axis) == sorted({*axis}.intersection(range(x.ndim))), f"{name}: {axis} are not axes of {x}"
         shape = reduced_shape(x.shape, axis)
         if not empty and 0 in [x.shape[a] for a in axis]:
             raise ShapeError(located(f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}"))

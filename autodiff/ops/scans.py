@@ -16,7 +16,6 @@ from codegen.garbage import ignoring
 from codegen.ir import Aval
 from codegen.lowering import Scan
 
-from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
@@ -41,29 +40,23 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
 
     def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
         expect(name, (x,), accepts)
-        if not 0 <= axis < x.ndim:
-            raise ShapeError(located(f"{name}: {axis} is not an axis of {x}"))
+        assert 0 <= axis < x.ndim, f"{name}: axis {axis} of {x}"
         return x
 
     return infer
 
 
-def _added_up(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
-    if reverse:
-        return np.flip(_added_up(np.flip(x, axis), axis=axis), axis)
-    return np.cumsum(x, axis, dtype=x.dtype)
+def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
+    return np.flip(y, axis) if reverse else y
 
 
-def _cumsum_transpose(y_bar, y, x, *, axis, reverse):
-    # The running sum from the other end: what each element is counted in.
-    return (record(_cumsum, (y_bar,), (axis, not reverse)),)
-
-
-_cumsum = linear(
+#: Its transpose is the running sum from the other end: of all sums that an element counts in.
+_cumsum: OwnPrimitive = linear(
     "cumsum",
     _added_up,
     infer=running_aval("cumsum", "fic"),
-    transpose=_cumsum_transpose,
+    transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
     lower=Scan("add"),
     heavy=True,
     batch=along("axis"),
@@ -72,8 +65,7 @@ _cumsum = linear(
 
 def _recurrence_aval(b: Aval, a: Aval, *, axis: int, reverse: bool) -> Aval:
     expect("recurrence", (b, a), "f")
-    assert b == a, f"recurrence: {b} and {a}"
-    assert 0 <= axis < b.ndim, f"recurrence: axis {axis} of {b}"
+    assert b == a and 0 <= axis < b.ndim, f"recurrence: {b} and {a} along axis {axis}"
     return b
 
 
@@ -132,16 +124,12 @@ def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
-def _earlier_product(y: Tensor, axis: int) -> Tensor:
-    """The product of all before each element, from the products up to each."""
-    return _shifted(y, axis, False, 1.0)
-
-
 def _cumprod_pull(y_bar, y, xs, params, masked):
     (x,), (axis,) = xs, params
     if not x.size:
         return (y_bar,)
-    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), _earlier_product(y, axis), masked),)
+    product_before = _shifted(y, axis, False, 1.0)
+    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), product_before, masked),)
 
 
 _cumprod = primitive(
@@ -212,22 +200,28 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     if not x.size:
         return zeros_of(x.aval)
     order = axes + tuple([i for i in range(x.ndim) if i not in axes])
-    moved = transposed(x, order)
-    rest = moved.shape[len(axes) :]
-    level = reshaped(moved, (math.prod(moved.shape[: len(axes)]), *rest))
+    pairs, top = _tree(x, axes)
+    others = spread_to(number_of(1.0, x.dtype), top.shape)
+    for left, right in reversed(pairs):
+        half = left.shape[0]
+        above = part(others, 0, 0, half)
+        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
+
+
+def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    """Pairs of halves in the order of their products, until the elements along `axes` are one row; and that row."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
+    level = reshaped(transposed(x, axes + rest), (count, *shape))
     pairs = []
     while (extent := level.shape[0]) > 1:
         half = extent // 2
         left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
         pairs.append((left, right))
         level = _with_odd(multiply(left, right), level, 2 * half)
-    others = spread_to(number_of(1.0, x.dtype), (1, *rest))
-    for left, right in reversed(pairs):
-        half = left.shape[0]
-        above = part(others, 0, 0, half)
-        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
-    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return transposed(reshaped(others, moved.shape), back)
+    return pairs, level
 
 
 def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
@@ -238,16 +232,8 @@ def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
 
 def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
-    rest = tuple([i for i in range(x.ndim) if i not in axes])
-    shape = tuple([x.shape[i] for i in rest])
-    level = reshaped(transposed(x, axes + rest), (math.prod([x.shape[i] for i in axes]), *shape))
-    if not level.shape[0]:
-        return spread_to(number_of(1.0, x.dtype), shape)
-    while (extent := level.shape[0]) > 1:
-        half = extent // 2
-        product = multiply(part(level, 0, 0, half), part(level, 0, half, 2 * half))
-        level = joined((product, part(level, 0, 2 * half, extent)), 0) if extent % 2 else product
-    return reshaped(level, shape)
+    _, top = _tree(x, axes)
+    return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(number_of(1.0, x.dtype), top.shape[1:])
 
 
 def _prod_pull(y_bar, y, xs, params, masked):
@@ -255,9 +241,7 @@ def _prod_pull(y_bar, y, xs, params, masked):
     return (times(spread(y_bar, axes, x.shape), _product_of_others(x, axes), masked),)
 
 
-_prod = reduction(
-    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull
-)
+_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull)
 
 
 @public(1, _prod)

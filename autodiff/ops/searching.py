@@ -253,7 +253,8 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
 
 
-# ---------------------------------------------------------------- membership, and what has to be known
+# ---------------------------------------------------------------- membership
+
 
 @public()
 def isin(element, test_elements, *, invert=False):

@@ -31,7 +31,7 @@ from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, stack
 from .padding import pad
-from .primitive import linear, spread_to, zeros_of
+from .primitive import OwnPrimitive, linear, spread_to, zeros_of
 from .rearranging import diff
 from .reductions import summed
 from .scans import cumsum
@@ -58,11 +58,6 @@ def _slant_reference(x: np.ndarray, *, count: int) -> np.ndarray:
     return x[..., rows, rows + places]
 
 
-def _slant_element(k, index, x, *, count):
-    *others, i, place = index
-    return x(*others, i, k.add(i, place))
-
-
 def _unslant_aval(y: Aval, *, extent: int) -> Aval:
     assert y.ndim > 1 and y.shape[-2] + y.shape[-1] - 1 <= extent, f"unslant: {y} is not within {extent}"
     return y.with_shape((*y.shape[:-1], extent))
@@ -83,30 +78,22 @@ def _unslant_element(k, index, y, *, extent):
     return k.select(inside, value, k.constant(0, like=value))
 
 
-def _slant_transpose(y_bar, y, x, *, count):
-    return (record(unslant, (y_bar,), (x.shape[-1],)),)
-
-
-def _unslant_transpose(x_bar, x, y, *, extent):
-    return (record(slant, (x_bar,), (y.shape[-1],)),)
-
-
-slant = linear(
+slant: OwnPrimitive = linear(
     "slant",
     _slant_reference,
     infer=_slant_aval,
-    transpose=_slant_transpose,
-    lower=Move(_slant_element),
+    transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
+    lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
     traits=("move",),
     batch=along(),
 )
 
 #: Zeros, with each row from its diagonal on.
-unslant = linear(
+unslant: OwnPrimitive = linear(
     "unslant",
     _unslant_reference,
     infer=_unslant_aval,
-    transpose=_unslant_transpose,
+    transpose=lambda x_bar, x, y, *, extent: (record(slant, (x_bar,), (y.shape[-1],)),),
     lower=Move(_unslant_element, free=False),
     batch=along(),
 )

@@ -331,15 +331,16 @@ def broadcast_to(x, shape):
 
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
-    return spread_to(reshaped(y, kept(shape, axes)), shape)
+    ones = kept(shape, axes)
+    y = y if y.shape == ones else record(_reshape, (y,), (ones,))
+    return y if ones == shape else record(_broadcast_to, (y,), (shape,))
 
 
 # ---------------------------------------------------------------- flip
 
 
 def _flip_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
-    if any(not 0 <= a < x.ndim for a in axes) or list(axes) != sorted(set(axes)):
-        raise ShapeError(located(f"flip: {axes} are not axes of {x}"))
+    assert list(axes) == sorted({*axes}.intersection(range(x.ndim))), f"flip: {axes} are not axes of {x}"
     return x
 
 

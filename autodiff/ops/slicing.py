@@ -19,7 +19,6 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.symbols import Symbol, as_index
 
-from ..errors import DTypeError, ShapeError, located
 from ..tape import another, constant, is_tracking, number_leaf, record
 from ..tape.record import state
 from ..tensor import Tensor
@@ -38,18 +37,14 @@ __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_step
 
 
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
-    """Raise ShapeError unless a slice of `shape` can lie in `whole`, DTypeError unless starts are integers."""
-    if len(starts) != len(axes) or len(steps) != len(axes) or len(shape) != whole.ndim:
-        raise ShapeError(located(f"{name}: {len(starts)} starts, axes {axes}, steps {steps} do not fit {whole}"))
-    for start in starts:
-        if start.shape or start.dtype.kind != "i":
-            raise DTypeError(located(f"{name}: a start is a 0-d integer, not {start}"))
+    """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
+    assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
+    assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
     step_of = dict(zip(axes, steps, strict=True))
     for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
         step = step_of.get(axis)
         fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
-        if not fits:
-            raise ShapeError(located(f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"))
+        assert fits, f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -67,10 +62,6 @@ def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple)
     return x.with_shape(shape)
 
 
-def _slice_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
-    return x[_places(starts, axes, steps, shape)]
-
-
 def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
     whole = x.with_shape(shape)
     _check_slice("embed", starts, axes, steps, whole, x.shape)
@@ -84,8 +75,7 @@ def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: t
 
 
 def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
-    if x.dtype != v.dtype:
-        raise DTypeError(located(f"slice_update: dtypes differ: {x}, {v}"))
+    assert x.dtype == v.dtype, f"slice_update: {x}, {v}"
     _check_slice("slice_update", starts, axes, steps, x, v.shape)
     return x
 
@@ -198,14 +188,6 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
 # ---------------------------------------------------------------- operations
 
 
-def _slice_transpose(y_bar, y, x, *starts, axes, steps, shape):
-    return (lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
-
-
-def _embed_transpose(y_bar, y, x, *starts, axes, steps, shape):
-    return (lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
-
-
 def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
     return (
         lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
@@ -221,9 +203,11 @@ def _update_jvp(dxs, y, x, v, *starts, axes, steps):
 
 _slice = linear(
     "slice",
-    _slice_reference,
+    lambda x, *starts, axes, steps, shape: x[_places(starts, axes, steps, shape)],
     infer=_slice_aval,
-    transpose=_slice_transpose,
+    transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
+        lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
+    ),
     lower=Move(_slice_element),
     traits=("move",),
     batch=_slice_batch,
@@ -234,7 +218,9 @@ embed = linear(
     "embed",
     _embed_reference,
     infer=_embed_aval,
-    transpose=_embed_transpose,
+    transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
+        lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
+    ),
     lower=Move(_embed_element, free=False),
     batch=_embed_batch,
 )

@@ -138,12 +138,9 @@ def _logit(k: Any, x: Any) -> Any:
     return k.add(k.log(odds), k.select(is_near, k.div(lost, odds), k.constant(0.0, like=x)))
 
 
-def _logit_slope(k: Any, x: Any) -> Any:
-    one = k.constant(1.0, like=x)
-    return k.div(one, k.mul(x, k.sub(one, x)))
-
-
-logit_slope = unary("logit_slope", program=_logit_slope,
+logit_slope = unary(
+    "logit_slope",
+    program=lambda k, x: k.div(k.constant(1.0, like=x), k.mul(x, k.sub(k.constant(1.0, like=x), x))),
     partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
@@ -161,26 +158,19 @@ def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
     return k.select(is_nothing, zero, k.mul(x, logarithm))
 
 
-def _xlogy(k: Any, x: Any, y: Any) -> Any:
-    return _weighted(k, x, y, k.log(y))
-
-
-def _xlog1py(k: Any, x: Any, y: Any) -> Any:
-    return _weighted(k, x, y, k.log1p(y))
-
-
 def _over(x: Tensor, y: Tensor) -> Tensor:
     """x / y, and 0 where x is 0."""
     return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
 
 
-xlogy = binary("xlogy", program=_xlogy, partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
+xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
+    partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
     f64[2] [0. 0.]
     """)
-xlog1py = binary("xlog1py", program=_xlog1py,
+xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y)),
     partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
@@ -233,10 +223,6 @@ def _at_the_edge(k: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
     is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
     outside = k.select(k.isnan(total), total, k.constant(math.inf, like=x))
     return k.select(is_nothing, at_zero, k.select(_is_inside(k, x, y), inside, outside))
-
-
-def _rel_entr(k: Any, x: Any, y: Any) -> Any:
-    return _at_the_edge(k, x, y, k.mul(x, _log_ratio(k, x, y)), k.constant(0.0, like=x))
 
 
 def _kl_div(k: Any, x: Any, y: Any) -> Any:
@@ -298,7 +284,9 @@ entropy_by_y = elementwise(
 )
 
 
-rel_entr = binary("rel_entr", program=_rel_entr,
+rel_entr = binary(
+    "rel_entr",
+    program=lambda k, x, y: _at_the_edge(k, x, y, k.mul(x, _log_ratio(k, x, y)), k.constant(0.0, like=x)),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 

@@ -21,6 +21,10 @@ from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, seri
 
 __all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]
 
+#: The density of the normal distribution at 0.
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+
+
 def _scaled_tail(k: Any, x: Any) -> Any:
     """exp(x²) erfc(x) of a number from 0 on."""
     three, two, one = (k.constant(c, like=x) for c in (3.0, 2.0, 1.0))
@@ -36,14 +40,11 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
     return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, k.mul(factor, rest))))
 
 
-def _density(k: Any, x: Any) -> Any:
-    return k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), _bell(k, x, 0.5))
-
-
 bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
-density = unary("density", program=_density, partials=lambda y, x: (lambda: negative(multiply(x, y)),),
+density = unary("density", program=lambda k, x: k.mul(k.constant(_DENSITY, like=x), _bell(k, x, 0.5)),
+    partials=lambda y, x: (lambda: negative(multiply(x, y)),),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
 
@@ -114,20 +115,17 @@ def _below(k: Any, x: Any) -> tuple[Any, Any]:
     return k.select(k.lt(x, k.constant(0.0, like=x)), tail, k.sub(k.constant(1.0, like=x), tail)), bell
 
 
-def _weighted(k: Any, x: Any) -> Any:
-    return k.mul(x, _below(k, x)[0])
-
-
 def _weighted_slope(k: Any, x: Any) -> Any:
     below, bell = _below(k, x)
-    return k.add(below, k.mul(x, k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), bell)))
+    return k.add(below, k.mul(x, k.mul(k.constant(_DENSITY, like=x), bell)))
 
 
 weighted_slope = unary("weighted_slope", program=_weighted_slope,
     partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
-weighted = unary("weighted", program=_weighted, partials=lambda y, x: (lambda: weighted_slope(x),),
+weighted = unary(
+    "weighted", program=lambda k, x: k.mul(x, _below(k, x)[0]), partials=lambda y, x: (lambda: weighted_slope(x),),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
 

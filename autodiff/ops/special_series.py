@@ -20,8 +20,8 @@ from .declare import Elementwise, unary
 from .elementwise import exp
 
 __all__ = [
-    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23",
-    "clenshaw", "halves", "horner", "i0", "i0e", "i1", "i1e", "more_by_erf", "polynomial", "series",
+    "ERFCX", "LGAMMA_12", "LGAMMA_23", "halves", "horner", "i0", "i0e", "i1", "i1e", "more_by_erf", "polynomial",
+    "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -116,10 +116,7 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
     erfc of doubles 12.8, by powers 6.0 ns, gammaln 18, 14 (1e6 of them, one thread, Zen 3).
     """
-    powers = _powers(_told(k, coefficients, t))
-    if len(powers) == 1:
-        return k.constant(powers[0], like=t)
-    return halves(k, powers, t)
+    return halves(k, _powers(_told(k, coefficients, t)), t)
 
 
 def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
@@ -228,14 +225,6 @@ def _grown(k: Any, x: Any, scaled: Any) -> Any:
     return k.select(k.isinf(x), k.copysign(k.constant(math.inf, like=x), scaled), k.mul(k.mul(scaled, half), half))
 
 
-def _i0(k: Any, x: Any) -> Any:
-    return _grown(k, x, _i0e(k, x))
-
-
-def _i1(k: Any, x: Any) -> Any:
-    return _grown(k, x, _i1e(k, x))
-
-
 def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
     is_near = less(abs_(x), _NEAR)
@@ -246,18 +235,21 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
-i0: Elementwise = unary("i0", program=_i0, partials=lambda y, x: (i1(x),),
+i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", program=_i1, partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
+i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
+    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> ad.special.i1([0.0, 1.0])
     f64[2] [0.        0.5651591]
     """)
+
+
 def _turned(k: Any, x: Any) -> Any:
     zero = k.constant(0.0, like=x)
     return k.select(k.eq(x, zero), zero, k.copysign(_i0e(k, x), x))

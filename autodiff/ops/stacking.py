@@ -1,25 +1,38 @@
-"""NumPy's other ways to put arrays side by side, take them apart and turn them: all are moves, free where they fuse."""
+"""NumPy's other ways to put arrays side by side, take them apart and turn them: moves.  And arrays made by a rule."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..custom import Function
+import numpy as np
+
+from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tape import another, of_its_own
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, listed
-from .conversion import as_tensor, numbers_of
+from .arguments import axis_of, check_parts, common, integer, listed
+from .arithmetic import add, divide, multiply
+from .conditions import equal, where
+from .conversion import as_tensor, cast_to, dtype_of, numbers_of
+from .creation import extents_of, eye, iota, linspace, ones, zeros
+from .diagonals import diag, tril
 from .forms import further
-from .joining import concatenate, split
-from .numpy_parameters import joined_in
-from .shaping import flipped, reshaped, swapaxes
+from .joining import concatenate, joined, split, stack
+from .numpy_parameters import along_axis, joined_in
+from .power import power
+from .primitive import zeros_of
+from .scans import cumprod, cumsum
+from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
 
 __all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "fliplr",
-    "flipud", "hsplit", "hstack", "rot90", "vsplit", "vstack",
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "column_stack",
+    "cumulative_prod", "cumulative_sum", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "geomspace", "hsplit",
+    "hstack", "identity", "indices", "logspace", "rot90", "tri", "vsplit", "vstack",
 ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- putting together
 
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
@@ -30,42 +43,35 @@ def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind"
     return found
 
 
-@public()
-def atleast_1d(x):
-    """x, or a number as a row of one.   T[...]  →  T[n, ...]
+def _at_least(rank: int, told: str, example: str) -> Function:
+    """A function that gives an array so many axes at least: of one array, or of several, which give a tuple."""
+    name = f"atleast_{rank}d"
 
-    >>> ad.atleast_1d(3.0)
-    f64[1] [3.]
-    >>> ad.atleast_1d([[1.0]]).shape
-    (1, 1)
-    """
-    x = as_tensor(x, "atleast_1d", "x")
-    return of_its_own(x if x.ndim else reshaped(x, (1,)), x)
+    def body(x):
+        x = as_tensor(x, name, "x")
+        shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
+        return of_its_own(x if x.ndim >= rank else reshaped(x, shape), x)
 
+    made: Function = public(name=name, doc=f"{told}\n\n    {example}\n    ")(body)
 
-@public()
-def atleast_2d(x):
-    """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]
+    @further(made)
+    def several(*tensors):
+        return tuple(map(made, tensors))
 
-    >>> ad.atleast_2d([1.0, 2.0])
-    f64[1,2] [[1. 2.]]
-    """
-    x = as_tensor(x, "atleast_2d", "x")
-    return of_its_own(x if x.ndim > 1 else reshaped(x, (1, x.size)), x)
+    return made
 
 
-@public()
-def atleast_3d(x):
-    """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]
-
-    >>> ad.atleast_3d([1.0, 2.0]).shape
-    (1, 2, 1)
-    >>> ad.atleast_3d([[1.0, 2.0]]).shape
-    (1, 2, 1)
-    """
-    x = as_tensor(x, "atleast_3d", "x")
-    shape = x.shape if x.ndim > 2 else (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1)
-    return of_its_own(reshaped(x, shape), x)
+atleast_1d = _at_least(1, "x, or a number as a row of one.   T[...]  →  T[n, ...]", """>>> ad.atleast_1d(3.0)
+    f64[1] [3.]""")
+atleast_2d = _at_least(
+    2, "x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]", """>>> ad.atleast_2d([1.0, 2.0])
+    f64[1,2] [[1. 2.]]""",
+)
+atleast_3d = _at_least(
+    3, "x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]",
+    """>>> ad.atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)""",
+)
 
 
 @public()
@@ -151,48 +157,36 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 
 
-def _split_along(name: str, x: Any, sections: Any, axis: int, least: int) -> list[Tensor]:
-    """`split` of what has so many axes at least."""
-    x = as_tensor(x, name, "x")
-    if x.ndim < least:
-        raise ShapeError(located(f"{name}: {x.aval} has fewer than {least} axes"))
-    found: list[Tensor] = split(x, sections, axis)
-    return found
+def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Function:
+    """`split` along one axis of arrays that have so many axes at least."""
+
+    def body(x, indices_or_sections) -> list[Tensor]:
+        x = as_tensor(x, name, "x")
+        if x.ndim < least:
+            raise ShapeError(located(f"{name}: {x.aval} has fewer than {least} axes"))
+        found: list[Tensor] = split(x, indices_or_sections, min(axis, x.ndim - 1))
+        return found
+
+    raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
+    made: Function = public(name=name, doc=f"{told}\n\n    {raises}\n\n    {example}\n    ")(body)
+    return made
 
 
-@public()
-def hsplit(x, indices_or_sections) -> list[Tensor]:
-    """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]
-
-    Raises ShapeError for a 0-d x, and when the extent is no multiple of the number of parts.
-
-    >>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
-    [[[1], [3]], [[2], [4]]]
-    """
-    x = as_tensor(x, "hsplit", "x")
-    return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1, least=1)
-
-
-@public()
-def vsplit(x, indices_or_sections) -> list[Tensor]:
-    """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]
-
-    Raises ShapeError for less than two axes, and when the extent is no multiple of the number of parts.
-
-    >>> ad.vsplit([[1, 2], [3, 4]], 2)
-    [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]
-    """
-    return _split_along("vsplit", x, indices_or_sections, 0, least=2)
-
-
-@public()
-def dsplit(x, indices_or_sections) -> list[Tensor]:
-    """`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]
-
-    >>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
-    [(2, 2, 2), (2, 2, 2), (2, 2, 2)]
-    """
-    return _split_along("dsplit", x, indices_or_sections, 2, least=3)
+hsplit = _split_along(
+    "hsplit", "`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]",
+    1, 1, "a 0-d x", """>>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
+    [[[1], [3]], [[2], [4]]]""",
+)
+vsplit = _split_along(
+    "vsplit", "`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]",
+    0, 2, "less than two axes", """>>> ad.vsplit([[1, 2], [3, 4]], 2)
+    [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]""",
+)
+dsplit = _split_along(
+    "dsplit", "`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]", 2, 3,
+    "less than three axes", """>>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
+    [(2, 2, 2), (2, 2, 2), (2, 2, 2)]""",
+)
 
 
 @public()
@@ -208,17 +202,6 @@ def append(x, values, axis=None):
     if axis is None:
         x, values, axis = reshaped(x, (x.size,)), reshaped(values, (values.size,)), 0
     return concatenate((x, values), axis_of("append", axis, x.aval))
-
-
-def _of_several(one: Function) -> None:
-    """Let a function of one array take several, and give a tuple."""
-    @further(one)
-    def several(*tensors):
-        return tuple(map(one, tensors))
-
-
-for _function in (atleast_1d, atleast_2d, atleast_3d):
-    _of_several(_function)
 
 
 # ---------------------------------------------------------------- turning
@@ -248,31 +231,168 @@ def rot90(x, k=1, axes=(0, 1)):
     return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
 
 
+def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Function:
+    def body(x):
+        x = as_tensor(x, name, "x")
+        return flipped(x, (axis_of(name, axis, x.aval),))
+
+    doc = f"{told}\n\n    Raises ShapeError for {raises}.\n\n    {example}\n    "
+    made: Function = public(name=name, doc=doc)(body)
+    return made
+
+
+flipud = _turned_round(
+    "flipud", 0, "x with its rows in reverse order.   T[m, ...]  →  T[m, ...]", "a 0-d x",
+    """>>> ad.flipud([[1, 2], [3, 4]]).tolist()
+    [[3, 4], [1, 2]]""",
+)
+fliplr = _turned_round(
+    "fliplr", 1, "x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]", "less than two axes",
+    """>>> ad.fliplr([[1, 2], [3, 4]]).tolist()
+    [[2, 1], [4, 3]]""",
+)
+
+
+# ---------------------------------------------------------------- made by a rule
+
+
 @public()
-def flipud(x):
-    """x with its rows in reverse order.   T[m, ...]  →  T[m, ...]
+def identity(n, dtype=None):
+    """The identity matrix.   →  f[n, n]
 
-    Raises ShapeError for a 0-d x.
-
-    >>> ad.flipud([[1, 2], [3, 4]])
-    i64[2,2]
-    [[3 4]
-     [1 2]]
+    >>> ad.identity(2)
+    f64[2,2]
+    [[1. 0.]
+     [0. 1.]]
     """
-    x = as_tensor(x, "flipud", "x")
-    return flipped(x, (axis_of("flipud", 0, x.aval),))
+    return eye(n, dtype=dtype)
 
 
 @public()
-def fliplr(x):
-    """x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]
+def tri(N, M=None, k=0, dtype=np.float64):
+    """Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N
 
-    Raises ShapeError for less than two axes.
-
-    >>> ad.fliplr([[1, 2], [3, 4]])
-    i64[2,2]
-    [[2 1]
-     [4 3]]
+    >>> ad.tri(2, 3)
+    f64[2,3]
+    [[1. 0. 0.]
+     [1. 1. 0.]]
     """
-    x = as_tensor(x, "fliplr", "x")
-    return flipped(x, (axis_of("fliplr", 1, x.aval),))
+    return tril(ones((N, N if M is None else M), dtype=dtype), k)
+
+
+@public()
+def indices(dimensions, dtype=np.int64, sparse=False):
+    """The index of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
+
+    sparse    a tuple, each with its own axis alone, the others of extent 1
+
+    >>> ad.indices((2, 2))[1]
+    i64[2,2]
+    [[0 1]
+     [0 1]]
+    """
+    extents, wanted = extents_of("indices", dimensions), dtype_of(dtype, "indices")
+    if sparse:
+        shapes = [tuple([n if p == axis else 1 for p in range(len(extents))]) for axis, n in enumerate(extents)]
+        return tuple([iota(shape, axis, wanted) for axis, shape in enumerate(shapes)])
+    if not extents:
+        return zeros((0,), wanted)
+    return stack([iota(extents, axis, wanted) for axis in range(len(extents))])
+
+
+@public()
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """`base` to the powers `linspace(start, stop, num)`.   T[...], T[...]  →  f64[num, ...]
+
+    base, endpoint, dtype, axis   numbers or tensors; as of `linspace`; differentiable in start, stop and base
+
+    >>> ad.logspace(0.0, 2.0, 3)
+    f64[3] [  1.  10. 100.]
+    """
+    found = power(base, linspace(start, stop, num, endpoint=endpoint))
+    return along_axis("logspace", found if dtype is None else cast_to(found, dtype_of(dtype, "logspace")), axis)
+
+
+@public()
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
+
+    T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; dtype and axis as of `linspace`
+
+    >>> ad.geomspace(1.0, 8.0, 4)
+    f64[4] [1. 2. 4. 8.]
+    """
+    start, stop = common("geomspace", (("start", start), ("stop", stop)), "f")
+    shares = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=start.dtype)
+    rank = max(start.ndim, stop.ndim)
+    shares = reshaped(shares, (shares.size, *(1,) * rank))
+    found = multiply(start, power(divide(stop, start), shares))
+    if endpoint and shares.size > 1:
+        found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
+    return along_axis("geomspace", found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace")), axis)
+
+
+@public()
+def diagflat(x, k=0):
+    """The matrix that has all elements of x on its diagonal number k, and zeros elsewhere.   T[...]  →  T[n, n]
+
+    >>> ad.diagflat([1, 2], -1)
+    i64[3,3]
+    [[0 0 0]
+     [1 0 0]
+     [0 2 0]]
+    """
+    x = as_tensor(x, "diagflat", "x")
+    return diag(reshaped(x, (x.size,)), k)
+
+
+@public()
+def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
+    """The arrays in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
+
+    Raises ShapeError where there is none.
+
+    >>> ad.broadcast_arrays([1, 2], 3)
+    (i64[2] [1 2], i64[2] [3 3])
+    """
+    found = [as_tensor(x, "broadcast_arrays", "tensors") for x in tensors]
+    try:
+        shape = np.broadcast_shapes(*[x.shape for x in found])
+    except ValueError:
+        told = ", ".join([str(x.aval) for x in found])
+        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {told}")) from None
+    return tuple([broadcast_to(x, shape) for x in found])
+
+
+def _cumulative(running: Function, first: int, example: str) -> Function:
+    name = running.__name__.replace("cum", "cumulative_")
+    doc = f"""`{running.__name__}` as in the Array API; with `include_initial` a {first} comes first.
+
+    T[..., n, ...]  →  T[..., n, ...]
+
+    Raises ShapeError where x has several axes and none is named.
+
+    {example}
+    """
+
+    def body(x, *, axis=None, dtype=None, include_initial=False):
+        x = as_tensor(x, name, "x")
+        if axis is None and x.ndim != 1:
+            raise ShapeError(located(
+                f"{name}: {x.aval} has {x.ndim} axes: which one?", "say axis=..., as the standard asks"
+            ))
+        along = axis_of(name, 0 if axis is None else axis, x.aval)
+        found = running(x, along, dtype=dtype)
+        if not include_initial:
+            return found
+        ahead = found.aval.with_shape((*found.shape[:along], 1, *found.shape[along + 1 :]))
+        return joined((add(zeros_of(ahead), first), found), along)
+
+    made: Function = public(name=name, doc=doc)(body)
+    return made
+
+
+cumulative_sum = _cumulative(cumsum, 0, """>>> ad.cumulative_sum([1, 2, 3], include_initial=True)
+    i64[4] [0 1 3 6]""")
+cumulative_prod = _cumulative(cumprod, 1, """>>> ad.cumulative_prod([1, 2, 3], include_initial=True)
+    i64[4] [1 1 2 6]""")

@@ -217,19 +217,14 @@ _sign = primitive(
 )
 
 
-def _turn(number: Tensor, y: Tensor) -> Tensor:
-    """i times a real number times a direction."""
-    return multiply(multiply(cast_to(number, y.dtype), y), 1j)
-
-
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
     return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
-def _trace_of_change(dxs: Sequence[Tensor | None], a: Tensor, factors: Sequence[Tensor]) -> Tensor | None:
+def _trace_of_change(da: Tensor, a: Tensor, factors: Sequence[Tensor]) -> Tensor:
     """The trace of a⁻¹ da."""
-    return None if dxs[0] is None else _pairing(flipped_axes(inverse_or_nan(a, *factors)), dxs[0])
+    return _pairing(flipped_axes(inverse_or_nan(a, *factors)), da)
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -239,8 +234,10 @@ def _direction_vjp(y_bar, y, a, *factors):
 
 
 def _direction_jvp(dxs, y, a, *factors):
-    change = _trace_of_change(dxs, a, factors)
-    return None if change is None else _turn(imaginary_part(change), y)
+    if dxs[0] is None:
+        return None
+    turn = imaginary_part(_trace_of_change(dxs[0], a, factors))
+    return multiply(multiply(cast_to(turn, y.dtype), y), 1j)
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
@@ -254,28 +251,19 @@ _direction = of_matrices(
 )
 
 
-def _log_abs_jvp(dxs, y, a, *factors):
-    change = _trace_of_change(dxs, a, factors)
-    return None if change is None else real_part(change)
-
-
 #: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
 _log_abs_det = of_matrices(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
-    jvp=_log_abs_jvp,
+    jvp=lambda dxs, y, a, *factors: None if dxs[0] is None else real_part(_trace_of_change(dxs[0], a, factors)),
     lower=Dense("log_abs"),
 )
 
 
 def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
     return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-
-
-def _log_det_factored_vjp(y_bar, y, a, factor):
-    return (_beside(y_bar, solved_factored(a, factor, identities(a))), None)
 
 
 def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, first_refused, hermitian_part, identity, of_matrices, square, square_aval
+from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, square, square_aval
 
 __all__ = [
     "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
@@ -60,18 +60,15 @@ __all__ = [
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 
-def with_rule(
-    name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any], params: tuple[str, ...] = ()
-) -> OwnPrimitive:
+def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any]) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
         name,
-        lambda value, *_, **__: value,
-        infer=lambda value, *_, **__: value,
+        lambda value, *_: value,
+        infer=lambda value, *_: value,
         vjp=vjp,
         jvp=jvp,
         lower=Call(),
-        params=params,
         batch=along(),
         keeps_mask=False,
         written=lambda operands, params, aval: operands[0],
@@ -229,11 +226,7 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
 
 
 def _reference(a: np.ndarray) -> np.ndarray:
-    try:
-        w, v = np.linalg.eigh(a)
-    except np.linalg.LinAlgError:
-        mend = "look for very large and very small elements side by side, and scale the matrix"
-        raise first_refused("eigh", a, np.linalg.eigh, "one whose eigenvalues do not converge", mend) from None
+    w, v = np.linalg.eigh(a)
     return np.concatenate([w[..., None, :].astype(a.dtype), v], axis=-2)
 
 
@@ -285,7 +278,10 @@ _pulled, _values = of_values(
 
 _eigh = of_matrices(
     "eigh",
-    _reference,
+    refusing(
+        "eigh", _reference, "one whose eigenvalues do not converge",
+        "look for very large and very small elements side by side, and scale the matrix",
+    ),
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,

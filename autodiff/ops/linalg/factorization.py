@@ -32,12 +32,12 @@ from ..slicing import part
 from ..template import public
 from .matrices import (
     adjoint,
-    first_refused,
     hermitian_part,
     identity,
     matrices,
     of_finite,
     of_matrices,
+    refusing,
     square,
     square_aval,
 )
@@ -47,14 +47,6 @@ __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
 
 
 # ---------------------------------------------------------------- Cholesky
-
-
-def _cholesky_reference(a: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        mend = "a small multiple of the identity, added, makes a matrix that is nearly so definite"
-        raise first_refused("cholesky", a, np.linalg.cholesky, "not positive definite", mend) from None
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
@@ -73,7 +65,10 @@ def _cholesky_jvp(dxs, y, a):
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
 _cholesky = of_matrices(
     "cholesky",
-    _cholesky_reference,
+    refusing(
+        "cholesky", np.linalg.cholesky, "not positive definite",
+        "a small multiple of the identity, added, makes a matrix that is nearly so definite",
+    ),
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_cholesky_jvp,
@@ -120,10 +115,6 @@ def _complement_aval(q: Aval) -> Aval:
     return q.with_shape((*batch, m, m - k))
 
 
-def _complement_of_finite(q: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :]
-
-
 def _refused(*_: object) -> NoReturn:
     raise GradientError(located(
         "the vectors that complete an orthonormal basis are any, and have no derivative",
@@ -133,7 +124,7 @@ def _refused(*_: object) -> NoReturn:
 
 _complement = of_matrices(
     "complement",
-    lambda q: of_finite(_complement_of_finite, q),
+    lambda q: of_finite(lambda q: np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :], q),
     infer=_complement_aval,
     vjp=_refused,
     jvp=_refused,
@@ -148,10 +139,6 @@ def completed(q: Tensor) -> Tensor:
 
 
 # ---------------------------------------------------------------- QR
-
-
-def _qr_reference(a: np.ndarray) -> np.ndarray:
-    return np.concatenate(np.linalg.qr(a), axis=-2)
 
 
 def _qr_aval(a: Aval) -> Aval:
@@ -178,7 +165,7 @@ def _qr_vjp(y_bar, y, a):
 
 _qr = of_matrices(
     "qr",
-    _qr_reference,
+    lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
     infer=_qr_aval,
     vjp=_qr_vjp,
     lower=Decompose("qr"),

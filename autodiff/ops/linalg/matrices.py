@@ -25,8 +25,8 @@ from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread
 from ..shaping import flipped_axes, reshaped
 
 __all__ = [
-    "adjoint", "columns_of", "first_refused", "given_hermitian", "hermitian_part", "identities", "identity", "matrices",
-    "of_finite", "of_matrices", "right_side", "square", "square_aval", "substituted", "symmetric_part",
+    "adjoint", "columns_of", "given_hermitian", "hermitian_part", "identities", "identity", "matrices", "of_finite",
+    "of_matrices", "refusing", "right_side", "square", "square_aval", "substituted", "symmetric_part",
 ]  # fmt: skip
 
 
@@ -117,18 +117,26 @@ def columns_of(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Callable[[Tenso
     return columns, lambda y: reshaped(y, y.shape[:-1]) if is_vector else y
 
 
-def first_refused(name: str, a: np.ndarray, run: Callable[[np.ndarray], Any], what: str, mend: str) -> LinAlgError:
-    """The error for the first of the matrices that `run` refuses."""
-    which = ""
-    if a.ndim > 2:
-        for index in np.ndindex(a.shape[:-2]):
-            try:
-                run(a[index])
-            except np.linalg.LinAlgError:
-                which = f" {list(index)}"
-                break
-    n = a.shape[-1]
-    return LinAlgError(f"{name}: matrix{which} of {n} rows is {what}\n  asked at {caller()}\n  {mend}")
+def refusing(
+    name: str, run: Callable[..., Any], what: str, mend: str, test: Callable[[np.ndarray], Any] | None = None
+) -> Callable[..., Any]:
+    """`run`, with an error of ours for the first of the matrices that it, or `test` of a matrix alone, refuses."""
+
+    def checked(a: np.ndarray, *others: np.ndarray) -> Any:
+        try:
+            return run(a, *others)
+        except np.linalg.LinAlgError:
+            which = ""
+            for index in np.ndindex(a.shape[:-2]) if a.ndim > 2 else ():
+                try:
+                    (test or run)(a[index])
+                except np.linalg.LinAlgError:
+                    which = f" {list(index)}"
+                    break
+            told = f"{name}: matrix{which} of {a.shape[-1]} rows is {what}"
+            raise LinAlgError(f"{told}\n  asked at {caller()}\n  {mend}") from None
+
+    return checked
 
 
 def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:

@@ -234,10 +234,6 @@ def _pinv_infer(a: Aval, *, tolerance: float) -> Aval:
     return a.with_shape((*batch, n, m))
 
 
-def _pinv_reference(a: np.ndarray, *, tolerance: float) -> np.ndarray:
-    return of_finite(lambda x: np.linalg.pinv(x, tolerance), a)
-
-
 def _pinv_vjp(y_bar, y, a, *, tolerance):
     turned, adj = adjoint(y), adjoint(y_bar)
     a_bar = negative(matmul(matmul(turned, y_bar), turned))
@@ -249,7 +245,7 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
 
 _pinv = of_matrices(
     "pinv",
-    _pinv_reference,
+    lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
     infer=_pinv_infer,
     vjp=_pinv_vjp,
     lower=Call(),

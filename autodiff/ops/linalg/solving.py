@@ -25,7 +25,7 @@ from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, added, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, first_refused, identities, of_matrices, right_side, square, square_aval, substituted
+from .matrices import adjoint, identities, of_matrices, refusing, right_side, square, square_aval, substituted
 
 __all__ = [
     "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
@@ -88,13 +88,7 @@ def _batch(op, size, xs, mapped, **params):
 # ---------------------------------------------------------------- general matrices
 
 
-def _solve_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.solve(a, b)
-    except np.linalg.LinAlgError:
-        raise first_refused("solve", a, np.linalg.inv, "singular", _MEND) from None
-
-
+_solve_reference = refusing("solve", np.linalg.solve, "singular", _MEND, test=np.linalg.inv)
 _solve = _solution("solve", _solve_reference, lambda a, b, turns: solved(adjoint(a) if turns else a, b), "solve")
 
 #: Rows up to which a factorisation costs less than to keep it: small matrices are solved in registers.
@@ -290,13 +284,7 @@ def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------- inverses
 
 
-def _inv_reference(a: np.ndarray, *, refuses: bool) -> np.ndarray:
-    if not refuses:
-        return _or_nan(np.linalg.inv, a)
-    try:
-        return np.linalg.inv(a)
-    except np.linalg.LinAlgError:
-        raise first_refused("inv", a, np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse") from None
+_refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse")
 
 
 def _inv_vjp(y_bar, y, a, *, refuses):
@@ -307,7 +295,7 @@ def _inv_vjp(y_bar, y, a, *, refuses):
 #: The result for a singular matrix, which `refuses` says is an error, is nan without it.
 _inv = of_matrices(
     "inv",
-    _inv_reference,
+    lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
