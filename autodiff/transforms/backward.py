@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import Paused
 from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, located, with_article
@@ -23,7 +22,7 @@ from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant_kind
 from ..tape.node import Kind, Leaf, Node, data_node
 from ..tape.record import Recording, state
-from ..tape.walk import by_number, history, uncommon
+from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
@@ -32,7 +31,7 @@ from .commits import check_not_released, commit_lock, passed, release, unchanged
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
-from .parts import InParts, in_parts
+from .parts import in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 
@@ -81,10 +80,8 @@ def backward(
         if ask is not None and _is_known(now, ask, retain_graph):
             return
         live = [] if create_graph else live_beside(now, nodes)
-        if ask is not None and ask.seeds == (None,):
-            (root,) = nodes
-            if _in_parts(root, live, retain_graph):
-                return
+        if ask is not None and ask.seeds == (None,) and _in_parts(nodes[0], live, retain_graph):
+            return
         if ask is None or ask.seeds == (None,):
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
         if create_graph and inputs is None:
@@ -275,30 +272,14 @@ def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
 
 
 def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
-    """Answer a long recording whose steps are alike.  False: it is none, or a `.grad` changed meanwhile."""
-    out = root.kind.out
-    if not out.requires_grad or out.aval.size != 1 or out.aval.dtype.kind != "f":
-        return False
-    found = in_parts(root, live)
+    """Answer a long recording whose steps are alike.  False: it is none."""
+    found = in_parts(root, live, not retain)
     if found is None:
         return False
-    with Paused():
-        return _commit_parts(found, retain)
-
-
-def _commit_parts(found: InParts, retain: bool) -> bool:
-    leaves: dict[Leaf, list[Node]] = {}
-    for node in sorted(found.bars, key=by_number):
-        if node.leaf is not None:
-            leaves.setdefault(node.leaf, []).append(node)
-    olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
-    evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
-    values = found.gradients(list(leaves.values()), olds)
-    due = due_after(leaves)
+    pending = [g.node for n in found if (g := n.grad) is not None and g.node.value is None]
+    evaluate(pending, ends_recording=False)
+    due = due_after(found)
     with commit_lock:
-        if not unchanged(leaves, olds):
-            return False
-        found.commit(not retain)
-        write(leaves, values, olds)
+        write(found, list(found.values()), [None] * len(found))
     run_after(due)
     return True

@@ -166,11 +166,9 @@ def _arrays(
         return found
     live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
     if starts == (None,) and not retain:
-        parts = in_parts(results[0], [*also, *live], frozenset(targets))
+        parts = in_parts(results[0], [*also, *live], False, frozenset(targets))
         if parts is not None:
-            gradients = parts.gradients([[n] for n in targets])
-            parts.commit(is_released=False)
-            return gradients
+            return [parts.get(n) for n in targets]
     bars = [(r, _seed(r) if bar is None else bar) for r, bar in seeds]
     return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
 
