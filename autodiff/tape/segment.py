@@ -190,6 +190,9 @@ class Segment:
         "repeats", "roots", "serial", "size", "times", "tracked", "waits", "width",
     )  # fmt: skip
 
+    serial: float
+    times: int
+
     def __init__(
         self, nodes: Sequence[Node], roots: Sequence[Node], rules: Rules | None, wanted: AbstractSet[Node],
         of: tuple[float, int] | None = None,
@@ -200,8 +203,9 @@ class Segment:
         wanted   what is stored in any case, if it lies within
         of       the serial of what it is several of, and how many
         """
-        self._rules, (self.serial, self.times) = rules, of or (new_number(), 1)
+        self.serial, self.times = of or (new_number(), 1)
         self.repeats = self.operations = 0.0
+        self._rules = rules
         self.pulls: dict[tuple, Pull] = {}
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ __all__ = ["in_parts"]
 def in_parts(
     root: Node, beside: Sequence[Node], is_released: bool, targets: AbstractSet[Node] = frozenset(),
     only: AbstractSet[Leaf | None] | None = None,
-) -> dict[Leaf | Node | None, np.ndarray] | None:  # fmt: skip
+) -> dict[Any, np.ndarray] | None:  # fmt: skip
     """The gradients of one number, if its recording falls into segments; None: it does not, or is not to.
 
     beside       nodes of results that are wanted in the same run
@@ -55,9 +56,9 @@ def in_parts(
     return gradients
 
 
-def _sums(bars: dict[Node, np.ndarray], targets: AbstractSet[Node]) -> dict[Leaf | Node | None, np.ndarray]:
+def _sums(bars: dict[Node, np.ndarray], targets: AbstractSet[Node]) -> dict[Any, np.ndarray]:
     """The sum of the cotangents of each leaf, of which the oldest version comes first, and of each target."""
-    sums: dict[Leaf | Node | None, np.ndarray] = {}
+    sums: dict[Any, np.ndarray] = {}
     taken: set[int] = set()
     with ignoring(all="ignore"):
         for node in sorted(bars, key=by_number):
