@@ -103,8 +103,6 @@ class Cut:
             raise Unfit
         others = [n for n in beside if n.value is None and not self._is_end(n)]
         self._frontier = sorted([root, *others], key=by_number)  # the latest last
-        #: True if the frontier holds nodes that gradients do not go through.
-        self._is_mixed = self._tracks and not all([n.kind.out.requires_grad for n in self._frontier])
         latest = None
         while self._frontier:
             if latest is not None:
@@ -153,19 +151,17 @@ class Cut:
         read = set(outer[:size])
         if not read.isdisjoint(self._gone):
             return False
-        oldest = min([node.number for node in outer[size:]])
+        oldest = min([node.number for node in outer[size : part.segment.oldest]])
         if len(frontier) > len(roots) and frontier[-len(roots) - 1].number >= oldest:
-            # Nodes that are no older may lie within: of a segment with a history only that is known, of others all.
+            # Nodes that are no older may lie within.
             stay = frontier[bisect_left(frontier, oldest, key=by_number) : -len(roots)]
-            within = set(part.past or outer[size:]).difference(roots)
-            if self._is_mixed or not within.isdisjoint(stay):
+            if not set(outer[size:]).isdisjoint(stay):
                 return False
         del frontier[-len(roots) :]
         for node in read - self._ends:
             if self._is_end(node):
                 self._ends.add(node)
                 continue
-            self._is_mixed = self._is_mixed or (self._tracks and not node.kind.out.requires_grad)
             place = bisect_left(frontier, node.number, key=by_number) if frontier else 0
             if place == len(frontier) or frontier[place] is not node:
                 frontier.insert(place, node)

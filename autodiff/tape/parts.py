@@ -125,7 +125,7 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
     found = None if ending is None else _run(roots, ending, frozenset(), None)
     if found is None:
         return False
-    keep(found[0], False)
+    keep(found[0])
     return True
 
 
@@ -142,10 +142,10 @@ def gradients_in_parts(
     return None if ending is None else _run(roots, ending, targets, rules)
 
 
-def keep(parts: Sequence[Part], is_released: bool) -> None:
-    """Keep the values that belong to nodes, and give up the history that gradients went through if it is released."""
+def keep(parts: Sequence[Part]) -> None:
+    """Keep the values that belong to nodes."""
     for part in parts:
-        part.keep(is_released)
+        part.keep()
 
 
 def _run(

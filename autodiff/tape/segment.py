@@ -40,7 +40,7 @@ import numpy as np
 from codegen.records import NamedTuple
 
 from . import machine
-from .node import Node, data_node, new_number, released
+from .node import Node, data_node, new_number
 from .plan import drops_inputs
 from .program import program_of
 from .tier import Tier, tier_of
@@ -94,29 +94,27 @@ def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> list[Node]:
 
 def learn_piece(
     roots: Sequence[Node], inside: AbstractSet[Node], values: Sequence[Node], stored: Sequence[Node],
-    outer: Sequence[Node], past: Sequence[Node],
-) -> tuple[Callable[[tuple[Node, ...]], tuple | None], Callable[[tuple, Sequence[Node], Sequence[Node], bool], None]]:
+    outer: Sequence[Node],
+) -> tuple[Callable[[tuple[Node, ...]], tuple | None], Callable[[tuple, Sequence[Node]], None]]:
     """Learn a piece: two functions of machine code.
 
     inside    its own nodes
     values    nodes whose values are read;   stored: nodes that are given values
-    outer     nodes that are asked for;   past: those whose history is given up
+    outer     nodes that are asked for
 
-    accepts(roots)    these four, each a tuple, of what ends in the roots if it is such a piece, else None
-    finish(results, stored, past, is_released)    values are kept; the history of `past` is given up if it is released
+    accepts(roots)    these three, each a tuple, of what ends in the roots if it is such a piece, else None
+    finish(results, stored)    values are kept
 
     Raises Unfit where another thread changes the piece meanwhile, or a node has room for more than an operation.
     """
     native, order = machine.asks, _met(roots, inside)
     place = {n: i for i, n in enumerate(order)}
-    at, first, others, history = [[place.get(n, -1) for n in nodes] for nodes in (values, stored, outer, past)]
-    for node in past:
-        released(node.kind)  # machine code finds it there
-    if native is None or -1 in (*at, *first, *others, *history):
+    at, first, others = [[place.get(n, -1) for n in nodes] for nodes in (values, stored, outer)]
+    if native is None or -1 in (*at, *first, *others):
         raise Unfit
     drops = list(map(drops_inputs, stored))
     bounds = [node in inside for node in order]
-    made = native.piece(roots, bounds, at, list(zip(first, drops, strict=True)), others, history)
+    made = native.piece(roots, bounds, at, list(zip(first, drops, strict=True)), others)
     if made is None:
         raise Unfit
     return partial(native.piece_of, made), partial(native.finish_piece, made)
@@ -156,14 +154,12 @@ class Pull(NamedTuple):
     code       computes those that are not passed on, if there are any
     computed   (place in `outer`, position among the results, flag)
     passed     (place in `outer`, source that is the cotangent itself, flag)
-    is_partial whether a root with a history has no cotangent
     choices    the methods that its rules chose
     """
 
     code: _Code | None
     computed: list[tuple[int, int, int]]
     passed: list[tuple[int, int, int]]
-    is_partial: bool
     choices: Any
 
 
@@ -173,6 +169,7 @@ class Segment:
     accepts     what it is recognised by (`learn_piece`); it gives of its roots, the latest first, what a `Part` holds
     finish      what keeps the results
     width       how many roots there are;   size: how many of `outer` are outside
+    oldest      where those of `outer` that read nothing of the segment's own end
     waits       (place among the sources, place in `outer`) of what earlier segments compute
     leads       (number of the root, position among forward's results) of roots that forward computes
     tracked     by place in `outer` what gradients go to, in the model
@@ -186,8 +183,8 @@ class Segment:
     """
 
     __slots__ = (
-        "_length", "_rules", "accepts", "count", "finish", "forward", "leads", "nodes", "number", "operations", "pulls",
-        "repeats", "roots", "serial", "size", "times", "tracked", "waits", "width",
+        "_length", "_rules", "accepts", "count", "finish", "forward", "leads", "nodes", "number", "oldest",
+        "operations", "pulls", "repeats", "roots", "serial", "size", "times", "tracked", "waits", "width",
     )  # fmt: skip
 
     serial: float
@@ -210,14 +207,13 @@ class Segment:
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
         pending = {n for n in (*outside, *nodes) if n.value is None}
-        past = [n for n in nodes if n.kind.out.requires_grad] if rules else []
-        outer = [n for n in outside if n in pending or (past and n.kind.out.requires_grad)]
+        outer = [n for n in outside if n in pending or (rules and n.kind.out.requires_grad)]
         place = {n: k for k, n in enumerate(outer)}
         model = _model(outside, nodes, pending)
         self.nodes, self.roots = list(model.values()), [model[n] for n in roots]
         self.width, self.size, self._length = len(roots), len(outer), len(nodes)
         self.waits = [(i, place[n]) for i, n in enumerate(outside) if n in pending]
-        self.tracked = {k: model[n] for n, k in place.items() if past and n.kind.out.requires_grad}
+        self.tracked = {k: model[n] for n, k in place.items() if rules and n.kind.out.requires_grad}
         given = [*outside, *[n for n in nodes if n not in pending]]
         self.number = {model[n]: i for i, n in enumerate(given)}
 
@@ -231,8 +227,10 @@ class Segment:
         self.number |= {n: len(given) + i for i, n in enumerate(results)}
         self.count = len(self.number)
         self.leads = [(k, stored.index(n)) for k, n in enumerate(roots) if n in stored]
-        first = [n for n in nodes if inside.isdisjoint(n.inputs)] if past else nodes
-        self.accepts, self.finish = learn_piece(roots, inside, given, stored, [*outer, *first], past)
+        outer += [n for n in nodes if inside.isdisjoint(n.inputs)]
+        self.oldest = len(outer)
+        outer += [n for n in nodes if not inside.isdisjoint(n.inputs)]
+        self.accepts, self.finish = learn_piece(roots, inside, given, stored, outer)
         if pending != {n for n in (*outside, *nodes) if n.value is None}:
             raise Unfit
         for n in results:
@@ -269,8 +267,7 @@ class Segment:
             else:
                 computed.append((k, outputs.setdefault(bar, len(outputs)), flag))
         code = self._code(list(outputs), number, self.count + len(ruled.given)) if outputs else None
-        is_partial = any([r.kind.out.requires_grad and not f for r, f in zip(self.roots, pattern, strict=False)])
-        pull = Pull(code, computed, passed, is_partial, ruled.choices)
+        pull = Pull(code, computed, passed, ruled.choices)
         pull.choices.on_change(lambda: self.pulls.pop(pattern, None))
         if len(self.pulls) >= PATTERNS:
             self.pulls.clear()
@@ -302,16 +299,14 @@ class Part:
     roots     the latest first
     values    the first sources: of what is outside, then of own nodes that were computed before
     stored    nodes that forward's results belong to;   results: these
-    outer     nodes outside that are pending or have a history; then own ones that read nothing own, or all where none
-              has a history
-    past      those whose history is given up
+    outer     nodes outside that are pending or have a history; then its own, those that read no others of it first
     """
 
-    __slots__ = ("outer", "past", "results", "roots", "segment", "stored", "values")
+    __slots__ = ("outer", "results", "roots", "segment", "stored", "values")
 
     def __init__(self, segment: Segment, roots: tuple[Node, ...], values: tuple, stored: tuple[Node, ...],
-                 outer: tuple[Node, ...], past: tuple[Node, ...]) -> None:  # fmt: skip
-        self.segment, self.roots, self.stored, self.outer, self.past = segment, roots, stored, outer, past
+                 outer: tuple[Node, ...]) -> None:  # fmt: skip
+        self.segment, self.roots, self.stored, self.outer = segment, roots, stored, outer
         self.values: Sequence[Any] = values
         self.results: tuple = ()
 
@@ -330,17 +325,12 @@ class Part:
                 values_of[self.roots[k]] = self.results[position]
 
     def pull(self, bars: Bars) -> None:
-        """Carry cotangents through it.  Of a root that has none the history is not given up."""
+        """Carry cotangents through it."""
         segment, outer = self.segment, self.outer
         given = [bars.pop(r, _NONE) for r in self.roots]
         given += [_bar_of(outer[k], bars) for k in segment.tracked]
         pattern = tuple([flag for _, flag in given])
         pull = segment.pulls.get(pattern) or segment.pull(pattern)
-        if pull.is_partial:
-            inside = set(self.past)
-            roots = [r for r, flag in zip(self.roots, pattern, strict=False) if flag]
-            mine = reached(roots, lambda node: [i for i in node.inputs if i in inside])
-            self.past = tuple([node for node in self.past if node in mine])
         sources = [*self.values, *self.results, *[bar for bar, _ in given]]
         if pull.code is not None:
             found = pull.code(sources)
@@ -350,9 +340,9 @@ class Part:
             if outer[k].leaf is None or outer[k] in bars:  # else it is the zero that was made for it: none reaches it
                 bars[outer[k]] = (sources[source], flag)
 
-    def keep(self, is_released: bool) -> None:
-        """Give nodes their values, and give up the history if it is released."""
-        self.segment.finish(self.results, self.stored, self.past, is_released)
+    def keep(self) -> None:
+        """Give nodes their values."""
+        self.segment.finish(self.results, self.stored)
 
 
 def _bar_of(node: Node, bars: Bars) -> tuple[Any, int]:

@@ -16,7 +16,7 @@ from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, located, with_article
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import end_recording
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant_kind
@@ -31,7 +31,6 @@ from .commits import check_not_released, commit_lock, passed, release, unchanged
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
-from .parts import in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 
@@ -80,8 +79,6 @@ def backward(
         if ask is not None and _is_known(now, ask, retain_graph):
             return
         live = [] if create_graph else live_beside(now, nodes)
-        if ask is not None and ask.seeds == (None,) and _in_parts(nodes[0], live, retain_graph):
-            return
         if ask is None or ask.seeds == (None,):
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
         if create_graph and inputs is None:
@@ -269,17 +266,3 @@ def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
     if type(found) is list:
         run_after(due_after(found[::2]))
     return found is not None
-
-
-def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
-    """Answer a long recording whose steps are alike.  False: it is none."""
-    found = in_parts(root, live, not retain)
-    if found is None:
-        return False
-    pending = [g.node for n in found if (g := n.grad) is not None and g.node.value is None]
-    evaluate(pending, ends_recording=False)
-    due = due_after(found)
-    with commit_lock:
-        write(found, list(found.values()), [None] * len(found))
-    run_after(due)
-    return True

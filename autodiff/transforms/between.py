@@ -25,7 +25,6 @@ from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_asks import again, ask_for, live_beside
-from .parts import in_parts
 
 __all__ = ["grad"]
 
@@ -77,14 +76,6 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         found = _at_once(ys, given, targets)
         if found is not None:
             return tree.unflatten(structure, _all_used(found, targets, allow_unused))
-    if grad_outputs is None and len(ys) == 1 and not create_graph:
-        leaves = [x.node.leaf for x in targets]
-        only = set(leaves)
-        parts = None
-        if None not in only and len(only) == len(leaves):
-            parts = in_parts(ys[0].node, live, not retain, only=only)
-        if parts is not None:
-            return tree.unflatten(structure, _as_leaves([parts[of] for of in leaves]))
     found = _walked(ys, given, targets, live, create_graph, retain, allow_unused)
     return tree.unflatten(structure, found)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
@@ -12,63 +11,56 @@ from codegen.garbage import ignoring
 
 from ..custom.keys import users_methods
 from ..dispatch import observed
-from ..tape.ask import end_recording
-from ..tape.node import Leaf, Node, data_node, leaf_kind, out_of
+from ..tape.ask import evaluate
+from ..tape.node import Node, data_node, leaf_kind, out_of
 from ..tape.parts import gradients_in_parts, keep
+from ..tape.program import data
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
-from ..tape.walk import by_number
-from .anomaly import is_watching
-from .backward_pass import recording_rules
+from .backward_pass import Group, recording_rules
 from .reverse import Cotangent, pull_back_masked
 
 __all__ = ["in_parts"]
 
 
 def in_parts(
-    root: Node, beside: Sequence[Node], is_released: bool, targets: AbstractSet[Node] = frozenset(),
-    only: AbstractSet[Leaf | None] | None = None,
-) -> dict[Any, np.ndarray] | None:  # fmt: skip
-    """The gradients of one number, if its recording falls into segments; None: it does not, or is not to.
+    root: Node, groups: Sequence[Group], beside: Sequence[Node]
+) -> list[np.ndarray | None] | None:  # fmt: skip
+    """The gradients of one number, as `solve` has them, if its recording falls into segments; else None.
 
-    beside       nodes of results that are wanted in the same run
-    is_released  the history is given up
-    targets      where gradients end, beside leaves
-    only         the leaves that have to be all that it depends on
-
-    Gives the gradient of each leaf and target that is reached, in memory of its own.  The recording is over then.
+    beside    nodes of results that are wanted in the same run
     """
     now, out = state.now, root.kind.out
-    is_number = out.requires_grad and out.aval.size == 1 and out.aval.dtype.kind == "f"
-    if now.tracing or not is_number or is_watching():
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
+    # Gradients end at targets: they may not be needed before one.
+    if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
         return None
     found = gradients_in_parts([root, *beside], now.began, targets, _rules)
     if found is None:
         return None
     parts, bars = found
-    gradients = _sums(bars, targets)
-    if only is not None and gradients.keys() != only:
-        return None
-    keep(parts, is_released)
-    now.asked += 1  # as `solve` does: a rule that goes back is found out by it
-    now.looked += 1
-    end_recording(now)
-    return gradients
+    olds = [group.old for group in groups if group.old is not None]
+    evaluate(olds, ends_recording=False)
+    keep(parts)
+    return _sums(bars, groups)
 
 
-def _sums(bars: dict[Node, np.ndarray], targets: AbstractSet[Node]) -> dict[Any, np.ndarray]:
-    """The sum of the cotangents of each leaf, of which the oldest version comes first, and of each target."""
-    sums: dict[Any, np.ndarray] = {}
+def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
+    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
     taken: set[int] = set()
-    with ignoring(all="ignore"):
-        for node in sorted(bars, key=by_number):
-            owner, bar = node if node in targets else node.leaf, bars[node]
-            if owner in sums:
-                sums[owner] = np.asarray(np.add(sums[owner], bar))
-            else:
-                sums[owner] = bar.copy() if id(bar) in taken else bar
-                taken.add(id(bar))
-    return sums
+    found: list[np.ndarray | None] = []
+    for group in groups:
+        terms = [bars[n] for n in group.nodes if n in bars]
+        if not terms:
+            found.append(None)
+            continue
+        if group.old is not None:
+            terms.append(data(group.old))
+        with ignoring(all="ignore"):
+            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
+        found.append(total.copy() if id(total) in taken else total)
+        taken.add(id(total))
+    return found
 
 
 def _rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
