@@ -2,8 +2,9 @@
 
 A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and found again by
 its hash.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether all had
-the same size.  Once they had not, new ones are run in parts, forward from the beginning, values kept at the end; and
-where that did not succeed several times in a row, it is tried less and less often.
+the same size.  Once they had not, new ones are run in parts: forward from the beginning and, where gradients are asked
+for, back from the end, arrays going from part to part; values are kept at the end.  Where that did not succeed several
+times in a row, it is tried less and less often.
 
 A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
 compiled once for this length, and then cost less.  So where lengths vary, parts are what one rents: when they have

@@ -19,7 +19,7 @@ from ..tape import machine
 from ..tape.leaves import leaf
 from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock, data
-from ..tape.walk import gradient_inputs
+from ..tape.walk import gradient_inputs, uncommon
 
 __all__ = ["check_not_released", "commit_lock", "passed", "release", "unchanged", "write"]
 
@@ -63,11 +63,10 @@ def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
 
     Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
     """
-    native = machine.asks
-    if native is not None:
-        found: list[int] = native.passed(past, tuple(targets))
-        return found
-    reached, places = set(targets), []
+    reached, ends = set(targets), {n for n in uncommon(past) if not gradient_inputs(n)}
+    if reached.issuperset(ends):  # nothing leads elsewhere
+        return [k for k, node in enumerate(past) if node not in ends]
+    places = []
     for k, node in enumerate(past):
         if not reached.isdisjoint(node.inputs if type(node) is Node else gradient_inputs(node)):
             reached.add(node)

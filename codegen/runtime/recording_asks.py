@@ -2,7 +2,7 @@
 
     asks = Asks(layout, code)
     asks.ask(...), asks.release(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
-    asks.history_of(...), asks.uncommon(...), asks.passed(...)      see `recording_walk`
+    asks.history_of(...), asks.uncommon(...)      see `recording_walk`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
@@ -54,8 +54,7 @@ __all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps"
 
 ASKS = (
     recording_answer.ask, recording_answer.release, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_walk.uncommon, recording_walk.passed,
-    recording_keys.exact_of, recording_families.family_of,
+    recording_walk.history_of, recording_walk.uncommon, recording_keys.exact_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,

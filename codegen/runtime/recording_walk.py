@@ -9,7 +9,6 @@ And lists of nodes for Python, without a hash:
 
     history_of(nodes, since)      those through which gradients flow, or all that were recorded after a number
     uncommon(past)                those of a history that Python has to look at
-    passed(past, targets)         the places of those that gradients of some targets go through
 """
 
 # mypy: ignore-errors
@@ -45,13 +44,11 @@ from .recording_objects import (
     dec,
     failed,
     inc,
-    int_of,
     leave,
     list_item,
     list_of,
     list_size,
     new_list,
-    no_memory,
     object_of,
     room,
     tuple_item,
@@ -59,7 +56,7 @@ from .recording_objects import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_list", "history_of", "passed", "root", "roots", "uncommon"]
+__all__ = ["gather", "history_list", "history_of", "root", "roots", "uncommon"]
 
 
 @native(inline=True)
@@ -285,47 +282,14 @@ def history_of(nodes: borrowed, since: u64) -> obj:
 
 @native
 def uncommon(past: borrowed) -> obj:
-    """The nodes of a list that have room for more than an operation, and those that were given up."""
+    """The nodes of a list that have room for more than an operation, that were given up, or that read nothing."""
     found = new_list(0)
     if found is None:
         return failed()
     for i in range(list_size(ptr(past))):
         n = ptr[RawNode](list_item(ptr(past), i))
-        is_one = n.type is not tape.plain_type or n.kind.released is tape.true
+        is_one = n.type is not tape.plain_type or n.kind.released is tape.true or count_of(n) == 0
         if is_one and append(found, ptr(n)) != 0:
             dec(found)
             return failed()
-    return object_of(found)
-
-
-@native
-def passed(past: borrowed, targets: borrowed) -> obj:
-    """The places in a history, a list by creation, of what gradients of a tuple of nodes go through: a list."""
-    found = new_list(0)  # before the walk: it may run any Python
-    count = list_size(ptr(past))
-    begin()
-    if found is None or not has_room(count + tuple_size(ptr(targets))):
-        no_memory()
-        dec(found)
-        return failed()
-    h = local(Hot, 1)[0]
-    load(h)
-    for i in range(tuple_size(ptr(targets))):
-        reach(h, ptr[RawNode](tuple_item(ptr(targets), i)), 0)
-    ends = local(i64, 3)
-    for k in range(count):
-        n = ptr[RawNode](list_item(ptr(past), k))
-        flow_of(n, count_of(n), ends)
-        is_passed = False
-        for i in range(ends[0], ends[1]):
-            at = input_at(n, i).mark
-            is_passed = is_passed or (at < h.count and h.met[at].node is input_at(n, i))
-        if is_passed:
-            reach(h, n, 0)
-            place = int_of(k)
-            if place is None or append(found, place) != 0:
-                dec(place)
-                dec(found)
-                return failed()
-            dec(place)
     return object_of(found)
