@@ -188,8 +188,8 @@ class Cut:
         segment.repeats = 0 if began_too_early else -math.inf
         if began_too_early or TIMES * length > LARGEST:
             return
-        for order in _ORDERS:
-            last = order(nodes)[-TIMES * length :]
+        for order in (nodes, _as_possible(nodes)):
+            last = order[-TIMES * length :]
             kinds = [n.kind for n in last]
             if kinds == kinds[:length] * TIMES and self._fits(last):
                 self._make(last, (segment.serial, segment.times * TIMES))
@@ -249,12 +249,11 @@ def _put_first(known: list[Segment], segment: Segment) -> None:
 # ---------------------------------------------------------------- where to cut
 
 
-def _as_created(created: Sequence[Node]) -> Sequence[Node]:
-    return created
-
-
 def _as_possible(created: Sequence[Node]) -> list[Node]:
-    """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one."""
+    """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one.
+
+    In this order, too, no node stands before what it reads.
+    """
     place: dict[Node, tuple[float, int]] = {}
     for node in created:
         latest, farthest = -1.0, 0
@@ -266,10 +265,6 @@ def _as_possible(created: Sequence[Node]) -> list[Node]:
     return sorted(created, key=place.__getitem__)
 
 
-#: In which a recording is cut.  In each of these orders no node stands before what it reads.
-_ORDERS = (_as_created, _as_possible)
-
-
 def _top_segment(
     created: Sequence[Node], fits: Callable[[Sequence[Node]], bool], is_rest: bool
 ) -> Sequence[Node]:
@@ -279,8 +274,7 @@ def _top_segment(
     is_rest   what came later was cut already: what does not repeat is then the beginning, and one segment
     """
     found: list[tuple[int, Sequence[Node]]] = []
-    for order in _ORDERS:
-        nodes = order(created)
+    for nodes in (created, _as_possible(created)):
         start, cost = _best([n.kind for n in nodes]) if len(nodes) >= SHORTEST else (-1, 0)
         if start < 0:
             if not is_rest:

@@ -146,7 +146,7 @@ def gradients_in_parts(
 def keep(parts: Sequence[Part]) -> None:
     """Keep the values that belong to nodes."""
     for part in parts:
-        part.keep()
+        part.segment.finish(part.results, part.stored)
 
 
 def _run(

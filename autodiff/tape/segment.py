@@ -340,10 +340,6 @@ class Part:
             if outer[k].leaf is None or outer[k] in bars:  # else it is the zero that was made for it: none reaches it
                 bars[outer[k]] = (sources[source], flag)
 
-    def keep(self) -> None:
-        """Give nodes their values."""
-        self.segment.finish(self.results, self.stored)
-
 
 def _bar_of(node: Node, bars: Bars) -> tuple[Any, int]:
     """The cotangent that something outside has; of a leaf that has none yet it is zero.

@@ -97,7 +97,7 @@ def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
 
 
 def uncommon(past: list[Node]) -> list[Node]:
-    """The nodes of a history with room for more (leaves, calls, those with hooks), that are released, or read nothing."""
+    """The nodes of a history with room for more (leaves, calls, those with hooks), released ones, and sources."""
     native = machine.asks
     if native is not None:
         found: list[Node] = native.uncommon(past)
