@@ -81,8 +81,7 @@ def _updates() -> None:
 @_switch("recordings in parts")
 def _recordings_in_parts() -> None:
     """A loop of any length is one graph."""
-    for user in ("autodiff.tape.parts", "autodiff.transforms.parts"):
-        _replace(user, "ending_of", lambda *given: None)
+    _replace("autodiff.tape.parts", "ending_of", lambda *given: None)
 
 
 @_switch("known sizes")

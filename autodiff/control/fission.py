@@ -29,7 +29,7 @@ from ..tape.node import Node, RichNode
 from ..tape.record import IDENTITY, SAME, is_cut
 from ..tape.walk import reached
 from ..tensor import Tensor, handle
-from .body import Body, again, between, clone, inside_calls, interned, is_float, recomputed
+from .body import Body, again, between, inside_calls, interned, is_float, recomputed
 from .trace import applied
 
 __all__ = ["in_parts"]
@@ -37,9 +37,9 @@ __all__ = ["in_parts"]
 #: A product of all steps may take so many times the memory of the elements it is computed from.
 _MOST = 8
 
-#: Moves that a sum over steps may be taken before; those that leave the elements of a vector, or of anything, in order.
+#: Moves that a sum over steps may be taken before; those that leave the elements of a vector in order.
 _MOVES = frozenset(("transpose", "reshape", "neg", "identity"))
-_OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozenset(("reshape", "identity"))
+_OF_VECTORS = frozenset(("transpose", "reshape", "identity"))
 
 
 class SummedTerm(NamedTuple):
@@ -62,7 +62,7 @@ class Split(NamedTuple):
     once, early   what is computed once, and for all steps before the loop: bodies of (elements, hidden)
     rest          of the loop: (states, elements, early values, hidden, values of `once`) -> (states, results, stacked)
     states        numbers of the states that stay            elements, hidden    numbers of those the rest reads
-    sums          for each state that is a sum of products: its terms
+    sums          the terms of each state that is a sum of products
     stacked       values that the loop stacks for them
     early_nodes   what `early` gives, as nodes of the whole body
     """
@@ -96,16 +96,12 @@ def in_parts(
     values = dict(zip([*body.arguments[len(states) :], *split.early_nodes], [*scanned, *early], strict=True))
     for node, t in zip([*body.results[len(states) :], *split.stacked], given, strict=True):
         values[node] = t
-        base = _stripped(node, moves=_RESHAPES)[1]
-        values.setdefault(base, reshape(t, (length, *base.kind.out.aval.shape)))
-    stay = dict(zip(split.states, last, strict=True))
-    found = []
-    for k, first in enumerate(states):
-        total = stay.get(k, first)
-        for term in split.sums.get(k, ()):
-            total = add(total, _total(term, values[term.left], values[term.right]))
-        found.append(total)
-    return found, given[: len(body.results) - len(states)]
+    found = dict(zip(split.states, last, strict=True))
+    for k, terms in split.sums.items():
+        found[k] = states[k]
+        for term in terms:
+            found[k] = add(found[k], _total(term, values[term.left], values[term.right]))
+    return [found[k] for k in range(len(states))], given[: len(body.results) - len(states)]
 
 
 def _total(term: SummedTerm, left: Tensor, right: Tensor) -> Tensor:
@@ -199,36 +195,26 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
 
 def _split(looked: Looked) -> Split | None:
     body, sums = looked.body, _sums_of(looked)
-    states = [k for k in range(looked.carried) if k not in sums or sums[k][1]]
-    results, made = [], []
-    for k in states:
-        total = body.results[k]
-        if k in sums:
-            total = looked.states[k]
-            for other in sums[k][1]:
-                total = clone(body.results[k], (total, other))  # the last of its sum: it adds
-                made.append(total)
-        results.append(total)
-    results += body.results[looked.carried :]
-    values = {n for terms, _ in sums.values() for term in terms for n in (term.left, term.right)}
-    early, once = _early(looked, [*results, *values])
+    states = [k for k in range(looked.carried) if k not in sums]
     given = body.results[looked.carried :]
-    there = {*early, *given, *[_stripped(n, moves=_RESHAPES)[1] for n in given]}
-    stacked = [n for n in (*looked.states, *body.order) if n in values and n not in there]
+    results = [*[body.results[k] for k in states], *given]
+    values = {n for terms in sums.values() for term in terms for n in (term.left, term.right)}
+    early, once = _early(looked, [*results, *values])
     if not sums and not early and not once:
         return None
+    stacked = [n for n in (*looked.states, *body.order) if n in values.difference(early, given)]
     results += stacked
     first = [looked.states[k] for k in states]
     starts = {*first, *looked.elements, *early, *body.hidden, *once}
     read = between(results, starts)
-    order = [n for n in (*body.order, *made) if n in read and n not in starts]
+    order = [n for n in body.order if n in read and n not in starts]
     elements = [k for k, n in enumerate(looked.elements) if n in read]
     hidden = [k for k, n in enumerate(body.hidden) if n in read]
     arguments = [*first, *[looked.elements[k] for k in elements], *early]
     rest = interned(arguments, [*[body.hidden[k] for k in hidden], *once], results, order)
     return Split(
-        _computing(looked, [], once), _computing(looked, looked.elements, early), rest, states, elements, hidden,
-        {k: terms for k, (terms, _) in sums.items()}, stacked, early,
+        _computing(looked, [], once), _computing(looked, looked.elements, early), rest, states, elements, hidden, sums,
+        stacked, early,
     )  # fmt: skip
 
 
@@ -248,19 +234,16 @@ def _size_of(*nodes: Node) -> float:
     return fsum([n.kind.out.aval.nbytes for n in nodes])
 
 
-def _sums_of(looked: Looked) -> dict[int, tuple[list[SummedTerm], list[Node]]]:
-    """The states to which each step adds products, and nobody reads meanwhile.
-
-    For each the terms that are added up after the loop, and the nodes that stay in it.
-    """
+def _sums_of(looked: Looked) -> dict[int, list[SummedTerm]]:
+    """The terms of those states to which each step adds products, and nothing else, and nobody reads meanwhile."""
     if MODE.get().tracks and any(map(is_cut, looked.body.order)):
         return {}  # gradients would flow through what is summed after the loop
-    found: dict[int, tuple[list[SummedTerm], list[Node]]] = {}
+    found: dict[int, list[SummedTerm]] = {}
     for k, state in enumerate(looked.states):
-        terms = {t: _product(looked, t) for t in _terms(looked, state, looked.body.results[k])}
-        after = [term for term in terms.values() if term is not None]
-        if after:
-            found[k] = after, [t for t, term in terms.items() if term is None]
+        terms = [_product(looked, t) for t in _terms(looked, state, looked.body.results[k])]
+        products = [term for term in terms if term is not None]
+        if products and len(products) == len(terms):
+            found[k] = products
     return found
 
 
@@ -282,7 +265,7 @@ def _terms(looked: Looked, state: Node, result: Node) -> list[Node]:
             stack.extend(node.inputs)
         else:
             terms.append(node)
-    return terms[::-1] if is_there and len(set(terms)) == len(terms) else []
+    return terms[::-1] if is_there else []
 
 
 def _stripped(node: Node, moves: Collection[str] = _MOVES) -> tuple[tuple[Node, ...], Node]:

@@ -99,7 +99,7 @@ def _evaluate(
     if is_over:
         live = [n for n in live_small(now) if n not in roots]
         _begin_another(now)
-    if not now.tracing and values_in_parts([*roots, *live], start, _evaluate_beside):
+    if not now.tracing and values_in_parts([*roots, *live], start):
         return
     with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
         plan, order = _planned(ask, live, tracks, why)
@@ -171,10 +171,6 @@ EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]
 def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:
     """The answer to a recording in which others stand for its nodes."""
     return Answer(draw([new[r] for r in roots], {new[n]: i for n, i in number.items()}))
-
-
-def _evaluate_beside(nodes: Sequence[Node]) -> None:
-    evaluate((*nodes, *state.now.waiting()), ends_recording=False)
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

@@ -29,23 +29,24 @@ creation each sum stands where it could have been done, and is cut with the rest
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
+from itertools import pairwise
 
 from codegen.ir import OPS
-from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
 from ..session import owned
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
-from .segment import Segment, Unfit
+from .segment import Part, Rules, Segment, Unfit
 from .tier import prices
 from .walk import by_number
 
-__all__ = ["LARGEST", "SHORTEST", "Cut", "FoundPart", "cut", "segments"]
+__all__ = ["LARGEST", "SHORTEST", "Cut", "segments"]
 
 #: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
 REPEATS, SHORTEST = 4, 48
@@ -55,6 +56,9 @@ LARGEST = 400
 MOST = 4000
 #: Kinds that are tried, from the one that occurs least often.
 KINDS = 24
+#: The most operations in segments that differ: so many, and such a share of the recording.  Of 1,000 random operations
+#: of five kinds it is three tenths, with the best kind to cut at.
+DISTINCT = 16, 0.25
 #: Segments that are tried, of those that end in a node of one kind: a list of every length that is put together makes
 #: another one.
 TRIED = 64
@@ -72,148 +76,102 @@ NEW = {4: 0.5, 8: 0.25}
 segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
 
 
-class FoundPart(NamedTuple):
-    """A segment that was recognised: its roots, latest first, and what it holds.
-
-    values    of nodes that are read;   stored: nodes that are given values
-    outer     nodes that are asked for;   past: those whose history is given up
-    """
-
-    segment: Segment
-    roots: tuple[Node, ...]
-    values: tuple
-    stored: tuple[Node, ...]
-    outer: tuple[Node, ...]
-    past: tuple[Node, ...]
-
-
-class Cut(NamedTuple):
-    """A recording that was cut.
+class Cut:
+    """A recording that is cut: its latest nodes are the frontier, while parts are taken off it.
 
     parts     the latest first
-    new       how many of them are new segments
+    new       how many of their segments are new
     pending   leaves and targets at its ends whose values are wanted, and pending
     """
 
-    parts: list[FoundPart]
-    new: int
-    pending: list[Node]
+    def __init__(self, roots: Sequence[Node], targets: AbstractSet[Node], rules: Rules | None) -> None:
+        """Cut what some nodes need.  Raises Unfit; no node has changed then.
 
-
-def cut(
-    root: Node,
-    beside: Sequence[Node],
-    tracks: bool,
-    targets: AbstractSet[Node],
-    complete: Callable[[Segment, Sequence[Node], Sequence[Node], frozenset[Node]], None],
-) -> Cut:
-    """The parts of what a node and others beside it need.  Raises Unfit; no node has changed then.
-
-    root       what gradients are asked of, or a pending value
-    beside     others that are wanted with it: new segments store them, if they lie within them
-    tracks     whether gradients go through the history, to its leaves and to `targets`
-    complete   complete(segment, nodes, roots, past): make the code of a new one
-    """
-    return _Remaining(tracks, targets, complete, frozenset(beside)).of(root, beside)
-
-
-class _Remaining:
-    """The rest of a recording, whose latest nodes are the frontier, while parts are taken off it."""
-
-    def __init__(
-        self, tracks: bool, targets: AbstractSet[Node], complete: Callable, wanted: AbstractSet[Node]
-    ) -> None:
-        self.tracks, self.targets, self.complete, self.wanted = tracks, targets, complete, wanted
-        self.frontier: list[Node] = []  # by number: the latest last
-        self.ends: set[Node] = set()  # leaves and targets that were met
-        self.gone: set[Node] = set()  # roots of what was taken off
+        roots      what gradients are asked of, or a pending value; then others that are wanted with it
+        targets    where gradients end, beside leaves
+        rules      those of gradients that go through the history; None: none do
+        """
+        self.parts: list[Part] = []
         self.pending: dict[Node, None] = {}
-        self.new = self.made = self.taken = 0  # segments, their nodes; nodes that were taken off
-        self.is_mixed = False  # whether the frontier holds what gradients do not go through
-
-    def of(self, root: Node, beside: Sequence[Node]) -> Cut:
+        self.new = 0
+        self._targets, self._rules, self._tracks, self._wanted = targets, rules, rules is not None, frozenset(roots[1:])
+        self._ends: set[Node] = set()  # leaves and targets that were met
+        self._gone: set[Node] = set()  # roots of what was taken off
+        self._made = self._taken = 0  # nodes of new segments, and of what was taken off
+        root, *beside = dict.fromkeys(roots)
         if self._is_end(root):
             raise Unfit
-        others = [n for n in dict.fromkeys(beside) if n is not root and n.value is None and not self._is_end(n)]
-        self.frontier = sorted([root, *others], key=by_number)
-        self.is_mixed = self.tracks and not all([n.kind.out.requires_grad for n in self.frontier])
-        parts: list[FoundPart] = []
+        others = [n for n in beside if n.value is None and not self._is_end(n)]
+        self._frontier = sorted([root, *others], key=by_number)  # the latest last
         latest = None
-        while self.frontier:
+        while self._frontier:
             if latest is not None:
                 self._grow(latest)
             part = self._known()
             if part is None:
-                if any([self.new >= count and self.made > share * self.taken for count, share in NEW.items()]):
+                if any([self.new >= count and self._made > share * self._taken for count, share in NEW.items()]):
                     raise Unfit
-                nodes = _top_segment(self._open(), self._ends, is_rest=bool(parts))
-                self._make(nodes)
+                self._make(_top_segment(self._open(), self._fits, is_rest=bool(self.parts)))
                 part = self._known()
                 if part is None:
                     raise Unfit
-            parts.append(part)
+            self.parts.append(part)
             segment = part.segment
-            self.taken += len(segment)
+            self._taken += len(segment)
             if segment is latest:
                 segment.repeats += 1
             latest = segment
-        return Cut(parts, self.new, list(self.pending))
 
     def _top(self) -> tuple[Kind, bool]:
         """The key of segments that may end here."""
-        return self.frontier[-1].kind, self.tracks
+        return self._frontier[-1].kind, self._tracks
 
-    def _known(self) -> FoundPart | None:
+    def _known(self) -> Part | None:
         """The part at the end that a known segment recognises; it is taken off."""
+        frontier = self._frontier
         known: list[Segment] = segments.get(self._top(), [])
         for k, segment in enumerate(known):
-            part = self._recognised(segment)
-            if part is not None:
+            width = segment.width
+            if width > len(frontier):
+                continue
+            roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
+            found = segment.accepts(roots)
+            if found is None:
+                continue
+            part = Part(segment, roots, *found)
+            if self._takes(part):
                 if k:
                     _put_first(known, segment)
                 return part
         return None
 
-    def _recognised(self, segment: Segment) -> FoundPart | None:
-        frontier, width = self.frontier, segment.width
-        if width > len(frontier):
-            return None
-        roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-        found = segment.accepts(roots)
-        if found is None:
-            return None
-        part = FoundPart(segment, roots, *found)
-        return part if self._takes(part) else None
-
-    def _takes(self, part: FoundPart) -> bool:
+    def _takes(self, part: Part) -> bool:
         """Take a part off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
-        frontier, outer, roots, size = self.frontier, part.outer, part.roots, part.segment.size
+        frontier, outer, roots, size = self._frontier, part.outer, part.roots, part.segment.size
         read = set(outer[:size])
-        if not read.isdisjoint(self.gone):
+        if not read.isdisjoint(self._gone):
             return False
-        oldest = min([node.number for node in outer[size:]])
+        oldest = min([node.number for node in outer[size : part.segment.oldest]])
         if len(frontier) > len(roots) and frontier[-len(roots) - 1].number >= oldest:
-            # Nodes that are no older may lie within: of a segment with a history only that is known, of others all.
+            # Nodes that are no older may lie within.
             stay = frontier[bisect_left(frontier, oldest, key=by_number) : -len(roots)]
-            within = set(part.past or outer[size:]).difference(roots)
-            if self.is_mixed or not within.isdisjoint(stay):
+            if not set(outer[size:]).isdisjoint(stay):
                 return False
         del frontier[-len(roots) :]
-        for node in read - self.ends:
+        for node in read - self._ends:
             if self._is_end(node):
-                self.ends.add(node)
+                self._ends.add(node)
                 continue
-            self.is_mixed = self.is_mixed or (self.tracks and not node.kind.out.requires_grad)
             place = bisect_left(frontier, node.number, key=by_number) if frontier else 0
             if place == len(frontier) or frontier[place] is not node:
                 frontier.insert(place, node)
-        self.gone.update(roots)
+        self._gone.update(roots)
         return True
 
     def _is_end(self, node: Node) -> bool:
         """True if gradients end here: a leaf, or a target."""
         leaf = node.leaf
-        if leaf is None and node not in self.targets:
+        if leaf is None and node not in self._targets:
             return False
         if node.value is None:
             self.pending[node] = None
@@ -223,80 +181,79 @@ class _Remaining:
 
     def _grow(self, segment: Segment) -> None:
         """Make one segment of several, if calling each of them has cost as much as compiling that will."""
-        if not segment.may_grow or segment.repeats * OVERHEAD_S < prices.of(TIMES * segment.operations):
+        if segment.repeats * OVERHEAD_S < prices.of(TIMES * segment.operations):
             return
-        nodes = self._open()
-        segment.may_grow = len(nodes) < TIMES * len(segment)  # this one began too early to tell
-        longer = _longer_segment(nodes, len(segment), self._ends)
-        if longer is not None:
-            self._make(longer, segment)
+        nodes, length = self._open(), len(segment)
+        began_too_early = len(nodes) < TIMES * length
+        segment.repeats = 0 if began_too_early else -math.inf
+        if began_too_early or TIMES * length > LARGEST:
+            return
+        for order in (nodes, _as_possible(nodes)):
+            last = order[-TIMES * length :]
+            kinds = [n.kind for n in last]
+            if kinds == kinds[:length] * TIMES and self._fits(last):
+                self._make(last, (segment.serial, segment.times * TIMES))
+                return
 
-    def _make(self, nodes: Sequence[Node], of: Segment | None = None) -> None:
-        """Make the segment of the nodes that the frontier ends in; of several of another one."""
+    def _make(self, nodes: Sequence[Node], of: tuple[float, int] | None = None) -> None:
+        """Make the segment of the nodes that the frontier ends in.   of: see `Segment`"""
         inside = set(nodes)
-        roots = [n for n in reversed(self.frontier) if n in inside]
-        past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
-        segment = Segment(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES), self.wanted)
-        self.complete(segment, nodes, roots, past)
+        roots = [n for n in reversed(self._frontier) if n in inside]
+        segment = Segment(nodes, roots, self._rules, self._wanted, of)
         self.new += 1
-        self.made += len(segment)
+        self._made += len(segment)
         top = self._top()
         known: list[Segment] = segments.get(top, [])
         _put_first(known, segment)
         segments.put(top, known, len(known))
 
-    def _ends(self, nodes: Sequence[Node]) -> bool:
+    def _fits(self, nodes: Sequence[Node]) -> bool:
         """True if the nodes of the frontier that are among these are the latest of it."""
         inside = set(nodes)
-        width = sum([node in inside for node in self.frontier])
-        return width > 0 and all([node in inside for node in self.frontier[-width:]])
+        width = sum([node in inside for node in self._frontier])
+        return width > 0 and all([node in inside for node in self._frontier[-width:]])
 
     def _open(self) -> list[Node]:
         """The latest of what is to be computed or gone through for the frontier, as it was recorded."""
-        heap = [(-node.number, k, node) for k, node in enumerate(reversed(self.frontier))]
-        seen = set(self.frontier)
+        heap = [(-node.number, k, node) for k, node in enumerate(reversed(self._frontier))]
+        seen = set(self._frontier)
         found: list[Node] = []
         while heap and len(found) < MOST:
             node = heappop(heap)[2]
             self._refuse_unfit(node)
             found.append(node)
             for i in node.inputs:
-                if i not in seen and self._goes_on(i):
+                if i not in seen and (i.value is None or self._goes_through(i)) and not self._is_end(i):
                     seen.add(i)
                     heappush(heap, (-i.number, len(seen), i))
         return found[::-1]
 
-    def _goes_on(self, node: Node) -> bool:
-        if node.value is None:
-            return not self._is_end(node)
-        return self.tracks and node.kind.out.requires_grad and not self._is_end(node)
+    def _goes_through(self, node: Node) -> bool:
+        return self._tracks and node.kind.out.requires_grad
 
     def _refuse_unfit(self, node: Node) -> None:
         kind = node.kind
         op = kind.op
-        if type(node) is not Node or kind.released:
-            raise Unfit
-        if op not in ALIASES and op is not CONSTANT and (op.has_regions or OPS.get(op.name) is not op):
-            raise Unfit
-        if self.tracks and kind.out.requires_grad and op.pull is None:
+        is_ours = op in ALIASES or op is CONSTANT or (OPS.get(op.name) is op and not op.has_regions)
+        has_rule = op.pull is not None or not self._goes_through(node)
+        if type(node) is not Node or kind.released or not (is_ours and has_rule):
             raise Unfit
 
 
 def _put_first(known: list[Segment], segment: Segment) -> None:
     """Put one first, but behind those that are several in one; the last goes when there are too many."""
     kept = [segment, *[s for s in known if s is not segment][: TRIED - 1]]
-    known[:] = sorted(kept, key=lambda s: not s.is_long)
+    known[:] = sorted(kept, key=lambda s: s.times == 1)
 
 
 # ---------------------------------------------------------------- where to cut
 
 
-def _as_created(created: Sequence[Node]) -> Sequence[Node]:
-    return created
-
-
 def _as_possible(created: Sequence[Node]) -> list[Node]:
-    """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one."""
+    """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one.
+
+    In this order, too, no node stands before what it reads.
+    """
     place: dict[Node, tuple[float, int]] = {}
     for node in created:
         latest, farthest = -1.0, 0
@@ -308,10 +265,6 @@ def _as_possible(created: Sequence[Node]) -> list[Node]:
     return sorted(created, key=place.__getitem__)
 
 
-#: In which a recording is cut.  In each of these orders no node stands before what it reads.
-_ORDERS = (_as_created, _as_possible)
-
-
 def _top_segment(
     created: Sequence[Node], fits: Callable[[Sequence[Node]], bool], is_rest: bool
 ) -> Sequence[Node]:
@@ -321,8 +274,7 @@ def _top_segment(
     is_rest   what came later was cut already: what does not repeat is then the beginning, and one segment
     """
     found: list[tuple[int, Sequence[Node]]] = []
-    for order in _ORDERS:
-        nodes = order(created)
+    for nodes in (created, _as_possible(created)):
         start, cost = _best([n.kind for n in nodes]) if len(nodes) >= SHORTEST else (-1, 0)
         if start < 0:
             if not is_rest:
@@ -334,21 +286,6 @@ def _top_segment(
     if not found:
         raise Unfit
     return min(found, key=lambda pair: pair[0])[1]
-
-
-def _longer_segment(
-    created: Sequence[Node], length: int, fits: Callable[[Sequence[Node]], bool]
-) -> Sequence[Node] | None:
-    """Segments of one length, as many as are made one, that end a recording and are alike; None: they are not."""
-    start = len(created) - TIMES * length
-    if start < 0 or TIMES * length > LARGEST:
-        return None
-    for order in _ORDERS:
-        last = order(created)[start:]
-        kinds = [n.kind for n in last]
-        if kinds == kinds[:length] * TIMES and fits(last):
-            return last
-    return None
 
 
 def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
@@ -369,8 +306,9 @@ def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
 def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> int | None:
     """The cost of cutting at these places: operations in segments that differ, and the number of segments.
 
-    None when less than half of the recording is in segments that are alike.
+    None where too many are in segments that differ.
     """
-    found = [tuple(kinds[a:b]) for a, b in zip(places, [*places[1:], len(kinds)], strict=True)]
+    found = [tuple(kinds[a:b]) for a, b in pairwise([*places, len(kinds)])]
     distinct = sum([len(s) for s in set(found)]) + places[0]
-    return None if 2 * distinct > len(kinds) else distinct + len(found)
+    least, share = DISTINCT
+    return distinct + len(found) if distinct <= least + share * len(kinds) else None

@@ -2,8 +2,9 @@
 
 A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and found again by
 its hash.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether all had
-the same size.  Once they had not, new ones are run in parts, forward from the beginning, values kept at the end; and
-where that did not succeed several times in a row, it is tried less and less often.
+the same size.  Once they had not, new ones are run in parts: forward from the beginning and, where gradients are asked
+for, back from the end, arrays going from part to part; values are kept at the end.  Where that did not succeed several
+times in a row, it is tried less and less often.
 
 A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
 compiled once for this length, and then cost less.  So where lengths vary, parts are what one rents: when they have
@@ -14,23 +15,28 @@ would soon have paid for it, the whole is compiled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+import numpy as np
+
+from codegen.garbage import Paused
 from codegen.ir import OutOfRange
 
 from ..config import config
 from ..session import namespace, tiers
 from . import machine
-from .cut import LARGEST, SHORTEST, Cut, FoundPart, cut
+from .cut import LARGEST, SHORTEST, Cut
 from .misses import note
 from .node import Node
 from .plan import COUNTS, located_at, settle, source
-from .segment import Segment, Unfit
+from .record import asking, state
+from .segment import Bars, Part, Rules, Unfit
 from .tier import Account, lately, prices
 from .walk import reached
 
-__all__ = ["Ending", "commit", "computed", "ending_of", "note_parts", "values_in_parts", "whole_of"]
+__all__ = ["gradients_in_parts", "keep", "values_in_parts"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
@@ -107,127 +113,105 @@ def _size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> 
     return len(reached(roots, followed, largest))
 
 
-def computed(found: Cut, compute: Callable[[Sequence[Node]], None]) -> list[tuple[Sequence[Any], tuple]]:
-    """The sources of each part, and what its forward gives; nothing of that is kept in nodes yet.
-
-    compute    compute(nodes): evaluate leaves that are pending
-
-    Raises Unfit when another thread has computed some of it meanwhile.
-    """
-    parts = found.parts
-    values_of: dict[Node, Any] = _values_of(found.pending, compute)
-    done: list[tuple[Sequence[Any], tuple]] = []
-    try:
-        for part in reversed(parts):
-            segment, roots, values, _, outer, _ = part
-            if segment.waits:
-                values = list(values)
-                for at, k in segment.waits:
-                    if outer[k] not in values_of:
-                        raise Unfit
-                    values[at] = values_of[outer[k]]
-            results: tuple = ()
-            forward = segment.forward
-            if forward is not None:
-                results = forward(values)
-                for k, position in segment.leads:
-                    values_of[roots[k]] = results[position]
-            done.append((values, results))
-    except OutOfRange as error:
-        raise located_at(error, [r for part in parts for r in part.roots]) from None
-    COUNTS.runs += 1
-    done.reverse()
-    return done
-
-
-def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> dict[Node, Any]:
-    """The values of pending leaves, and of targets: they have them from now on."""
-    for node in ends:
-        origin = source(node)
-        if origin is not node and origin.value is not None:
-            settle(node, origin.value)
-    pending = [node for node in ends if node.value is None]
-    if pending:
-        compute(pending)
-    return {node: node.value for node in ends}
-
-
-def values_in_parts(roots: Sequence[Node], start: float, compute: Callable[[Sequence[Node]], None]) -> bool:
+def values_in_parts(roots: Sequence[Node], start: float) -> bool:
     """Compute pending nodes, if their recording falls into segments; False: it does not, or is not to.
 
     roots     what is asked for, then others that are wanted with it
     start     the number that the recording began with
-    compute   compute(nodes): evaluate leaves that are pending
     """
     # Of a list of values the first is asked for before the others.
     measured = roots if 0 <= roots[0].number - start < SHORTEST else roots[:1]
     length = max([root.number for root in measured]) - start
     ending = None if roots[0].leaf is not None else ending_of(measured, False, length)
-    if ending is None:
+    found = None if ending is None else _run(roots, ending, frozenset(), None)
+    if found is None:
         return False
-    since = prices.now()
-    try:
-        found = cut(roots[0], roots[1:], False, frozenset(), Segment.complete)
-        whole = whole_of((), found.parts)
-        if whole is None:
-            return False
-        done = computed(found, compute)
-    except Unfit:
-        ending.failed()
-        return False
-    ending.succeeded()
-    commit(found.parts, done, False)
-    whole.seconds += prices.now() - since
-    note_parts("value", found.new)
+    keep(found[0])
     return True
 
 
-def note_parts(what: str, new: int) -> None:
-    """Count a recording that was run in parts, of which so many segments were new."""
-    if not new:
-        COUNTS.hits += 1
-    else:
+def gradients_in_parts(
+    roots: Sequence[Node], start: float, targets: AbstractSet[Node], rules: Rules
+) -> tuple[Sequence[Part], dict[Node, Any]] | None:  # fmt: skip
+    """The parts of a recording, and the cotangents of the leaves and targets it ends in; None: as above.
+
+    roots     a result, then nodes whose values are wanted in the same run;  start: as above
+    targets   where gradients end, beside leaves
+    rules     those of segments
+    """
+    ending = ending_of(roots[:1], True, roots[0].number - start)
+    return None if ending is None else _run(roots, ending, targets, rules)
+
+
+def keep(parts: Sequence[Part]) -> None:
+    """Keep the values that belong to nodes."""
+    for part in parts:
+        part.segment.finish(part.results, part.stored)
+
+
+def _run(
+    roots: Sequence[Node], ending: Ending, targets: AbstractSet[Node], rules: Rules | None
+) -> tuple[Sequence[Part], dict[Node, Any]] | None:  # fmt: skip
+    """Cut a recording, go through its parts, and with rules back again; nothing is kept in nodes yet."""
+    since = prices.now()
+    bars: Bars = {}
+    with Paused():
+        try:
+            cut = Cut(roots, targets, rules)
+            whole = _whole_of((rules is not None, len(targets)), cut.parts)
+            if whole is None:
+                return None
+            _compute(cut)
+            if rules is not None:
+                out = roots[0].kind.out
+                bars[roots[0]] = np.ones(out.shape, out.aval.dtype), 1
+                for part in cut.parts:
+                    part.pull(bars)
+        except Unfit:
+            ending.failed()
+            return None
+    ending.succeeded()
+    whole.seconds += prices.now() - since
+    if cut.new:
         COUNTS.misses += 1
-        note(what, f"{new} segment{'s' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
+        which = "1 segment of a loop was new" if cut.new == 1 else f"{cut.new} segments of a loop were new"
+        note("value" if rules is None else "backward", which)
+    else:
+        COUNTS.hits += 1
+    return cut.parts, {node: bar for node, (bar, _) in bars.items()}
 
 
-def commit(
-    parts: Sequence[FoundPart], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
-) -> None:
-    """Keep the values that belong to nodes, and mark the history as given up."""
-    for (segment, _, _, stored, _, past), (_, results) in zip(parts, done, strict=True):
-        segment.finish(results, stored, past, is_released)
+def _compute(cut: Cut) -> None:
+    """Compute the results of each part.  Raises Unfit when another thread has computed some of it meanwhile."""
+    for node in cut.pending:
+        origin = source(node)
+        if origin is not node and origin.value is not None:
+            settle(node, origin.value)
+    pending = [node for node in cut.pending if node.value is None]
+    if pending:
+        asking.evaluate((*pending, *state.now.waiting()), ends_recording=False)
+    values_of = {node: node.value for node in cut.pending}
+    try:
+        for part in reversed(cut.parts):
+            part.compute(values_of)
+    except OutOfRange as error:
+        raise located_at(error, [r for part in cut.parts for r in part.roots]) from None
+    COUNTS.runs += 1
 
 
-# ---------------------------------------------------------------- in parts, or whole
-
-
-def whole_of(purpose: tuple, parts: Sequence[FoundPart]) -> Account | None:
+def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
-    key = ("in parts", purpose, *_numbers(parts))
+    # The same where several segments are taken as one.
+    key = ("in parts", *purpose, *[p.segment.serial for p in parts for _ in range(p.segment.times)])
     whole: Account | None = tiers.get(key)
     if whole is None:
-        whole = Account(sum([p.segment.operations for p in parts]))
-        tiers.put(key, whole, len(key))
+        whole = Account(int(sum([p.segment.operations for p in parts])))
+        tiers.put(key, whole, len(parts))
     if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
         whole.seconds = math.inf  # from now on
         return None
     lately.ran_in_parts.append(whole)
     whole.runs += 1
     return whole
-
-
-def _numbers(parts: Sequence[FoundPart]) -> list[float]:
-    """Numbers of the parts, and how often each comes in a row: the same where several are taken as one."""
-    found: list[float] = []
-    latest = None
-    for part in parts:
-        segment, times = part.segment, part.segment.times
-        if segment.serial == latest:
-            found[-1] += times
-        else:
-            latest = segment.serial
-            found += (latest, times)
-    return found

@@ -97,8 +97,12 @@ def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
 
 
 def uncommon(past: list[Node]) -> list[Node]:
-    """The nodes of a history that have room for more: leaves, calls, those with hooks; and those that were released."""
-    return [n for n in past if type(n) is not Node or n.kind.released]
+    """The nodes of a history with room for more (leaves, calls, those with hooks), released ones, and sources."""
+    native = machine.asks
+    if native is not None:
+        found: list[Node] = native.uncommon(past)
+        return found
+    return [n for n in past if type(n) is not Node or n.kind.released or not n.inputs]
 
 
 def largest(nodes: list[Node]) -> int:

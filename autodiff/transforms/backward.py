@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import Paused
 from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, located, with_article
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import end_recording
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant_kind
 from ..tape.node import Kind, Leaf, Node, data_node
 from ..tape.record import Recording, state
-from ..tape.walk import by_number, history, uncommon
+from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .anomaly import is_watching
@@ -32,7 +31,6 @@ from .commits import check_not_released, commit_lock, passed, release, unchanged
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
-from .parts import InParts, in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 
@@ -81,10 +79,6 @@ def backward(
         if ask is not None and _is_known(now, ask, retain_graph):
             return
         live = [] if create_graph else live_beside(now, nodes)
-        if ask is not None and ask.seeds == (None,):
-            (root,) = nodes
-            if _in_parts(root, live, retain_graph):
-                return
         if ask is None or ask.seeds == (None,):
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
         if create_graph and inputs is None:
@@ -272,33 +266,3 @@ def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
     if type(found) is list:
         run_after(due_after(found[::2]))
     return found is not None
-
-
-def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
-    """Answer a long recording whose steps are alike.  False: it is none, or a `.grad` changed meanwhile."""
-    out = root.kind.out
-    if not out.requires_grad or out.aval.size != 1 or out.aval.dtype.kind != "f":
-        return False
-    found = in_parts(root, live)
-    if found is None:
-        return False
-    with Paused():
-        return _commit_parts(found, retain)
-
-
-def _commit_parts(found: InParts, retain: bool) -> bool:
-    leaves: dict[Leaf, list[Node]] = {}
-    for node in sorted(found.bars, key=by_number):
-        if node.leaf is not None:
-            leaves.setdefault(node.leaf, []).append(node)
-    olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
-    evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
-    values = found.gradients(list(leaves.values()), olds)
-    due = due_after(leaves)
-    with commit_lock:
-        if not unchanged(leaves, olds):
-            return False
-        found.commit(not retain)
-        write(leaves, values, olds)
-    run_after(due)
-    return True

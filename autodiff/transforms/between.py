@@ -19,14 +19,12 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor
-from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
 from .backward_pass import RECORDED, VERSIONS, Group, emit, pull_back_at_once, with_history
 from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_asks import again, ask_for, live_beside
-from .parts import in_parts
 
 __all__ = ["grad"]
 
@@ -78,10 +76,6 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         found = _at_once(ys, given, targets)
         if found is not None:
             return tree.unflatten(structure, _all_used(found, targets, allow_unused))
-    if grad_outputs is None and len(ys) == 1 and not create_graph:
-        arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
-        if arrays is not None:
-            return tree.unflatten(structure, _as_leaves(arrays))
     found = _walked(ys, given, targets, live, create_graph, retain, allow_unused)
     return tree.unflatten(structure, found)
 
@@ -144,29 +138,6 @@ def _at_once(
     bars = [seed_for(t, g).node for t, g in zip(ys, given, strict=True)]
     found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
     return None if found is None else with_history(found[2], found[1])
-
-
-def _in_parts(
-    y: Node, leaves: Sequence[Node], live: Sequence[Node], retain: bool
-) -> list[np.ndarray] | None:
-    """The gradients for leaves, all that y depends on, if its recording falls into segments; None: it does not."""
-    wanted = {n.leaf: place for place, n in enumerate(leaves)}
-    if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
-        return None
-    parts = in_parts(y, live)
-    if parts is None:
-        return None
-    groups: list[list[Node]] = [[] for _ in leaves]
-    for node in parts.bars:
-        if node.leaf not in wanted:
-            return None
-        groups[wanted[node.leaf]].append(node)
-    found = parts.gradients(groups)
-    arrays = [g for g in found if g is not None]
-    if len(arrays) < len(found):
-        return None
-    parts.commit(is_released=not retain)
-    return arrays
 
 
 def _versions(targets: Sequence[Tensor], rare: Sequence[Node]) -> list[tuple[Node, ...]]:

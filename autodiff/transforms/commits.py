@@ -15,10 +15,11 @@ from codegen.garbage import ignoring, set_in_context
 from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import add
+from ..tape import machine
 from ..tape.leaves import leaf
 from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock, data
-from ..tape.walk import gradient_inputs
+from ..tape.walk import gradient_inputs, uncommon
 
 __all__ = ["check_not_released", "commit_lock", "passed", "release", "unchanged", "write"]
 
@@ -57,14 +58,17 @@ def write(
         set_in_context(MODE, mode)
 
 
-def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
+def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
     """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
 
     Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
     """
-    reached, places = set(targets), []
+    reached, ends = set(targets), {n for n in uncommon(past) if not gradient_inputs(n)}
+    if reached.issuperset(ends):  # nothing leads elsewhere
+        return [k for k, node in enumerate(past) if node not in ends]
+    places = []
     for k, node in enumerate(past):
-        if any([i in reached for i in gradient_inputs(node)]):
+        if not reached.isdisjoint(node.inputs if type(node) is Node else gradient_inputs(node)):
             reached.add(node)
             places.append(k)
     return places
@@ -82,8 +86,13 @@ def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
         ))
 
 
-def release(past: Sequence[Node]) -> None:
+def release(past: list[Node]) -> None:
     """Mark a history as given up; what it kept for gradients is freed."""
+    native = machine.asks
+    if native is not None:
+        while (kind := native.release(past)) is not None:
+            released(kind)
+        return
     for node in past:
         if node.leaf is None:
             kind = node.kind

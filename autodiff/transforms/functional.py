@@ -32,7 +32,6 @@ from .arguments import Arguments, fitting, is_plain, name_of, plain, plain_resul
 from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
 from .gradient import solve
 from .gradient_asks import again, live_beside
-from .parts import in_parts
 
 __all__ = ["gradient_of", "gradients_with_history", "value_and_grad", "vjp"]
 
@@ -165,12 +164,6 @@ def _arrays(
     if found is not None:
         return found
     live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
-    if starts == (None,) and not retain:
-        parts = in_parts(results[0], [*also, *live], frozenset(targets))
-        if parts is not None:
-            gradients = parts.gradients([[n] for n in targets])
-            parts.commit(is_released=False)
-            return gradients
     bars = [(r, _seed(r) if bar is None else bar) for r, bar in seeds]
     return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
 

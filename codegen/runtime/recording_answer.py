@@ -2,6 +2,7 @@
 
     ask(...)               the key of an ask is looked up; where there is an answer, its plan is run
     answer_value(...)      the same for one pending value, as the recorder calls it
+    release(past)          a history is given up
 
 `recording_keys` has the walk and the key, `recording_run` runs the plan.
 """
@@ -11,11 +12,12 @@
 
 from __future__ import annotations
 
-from ..native import borrowed, local, native, obj, ptr, u64, unlikely
+from ..native import borrowed, i64, local, native, obj, ptr, u64, unlikely
 from .recording_entries import walk
 from .recording_hash import Digest
 from .recording_keys import VALUE, key_object, list_of_found, walked
 from .recording_objects import (
+    FEW,
     bytes_at,
     clear_error,
     dec,
@@ -25,15 +27,18 @@ from .recording_objects import (
     inc,
     int_of,
     int_value,
+    leave,
     list_item,
+    list_size,
     object_of,
+    room,
     set_list,
     tuple_item,
 )
-from .recording_run import AnswerBlock, run
-from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, tape
+from .recording_run import AnswerBlock, give_up, run
+from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, is_plain_or_no_leaf, tape
 
-__all__ = ["answer_value", "ask"]
+__all__ = ["answer_value", "ask", "release"]
 
 
 @native
@@ -109,3 +114,27 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
     if known is None:
         return borrowed(tape.none)
     return run(known, d, VALUE, ptr(now), False, None)
+
+
+@native
+def release(past: borrowed) -> obj:
+    """Give up a list of nodes, but for leaves.  Gives None; first a kind that has none yet for what was given up."""
+    nearby = local(ptr, 4 * FEW)
+    held = room(nearby, 4 * FEW, list_size(ptr(past)))
+    if held is None:
+        return failed()
+    missing = ptr(None)
+    count = i64(0)
+    for i in range(list_size(ptr(past))):
+        n = ptr[RawNode](list_item(ptr(past), i))
+        if is_plain_or_no_leaf(n):
+            held[count] = ptr(n)
+            count += 1
+            if n.kind.freed is None or ptr(n.kind.freed) is tape.none:
+                missing = ptr(n.kind)
+    if missing is None:
+        give_up(held, count)
+        missing = tape.none
+    leave(held, nearby)
+    inc(missing)
+    return object_of(missing)

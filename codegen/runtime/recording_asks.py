@@ -1,8 +1,8 @@
 """Known recordings in machine code: what sets up `recording_answer` for the classes of a recorder (`record`).
 
     asks = Asks(layout, code)
-    asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
-    asks.history_of(...)                  see `recording_walk`
+    asks.ask(...), asks.release(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
+    asks.history_of(...), asks.uncommon(...)      see `recording_walk`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
@@ -53,8 +53,8 @@ from .ufunc_loops import use_loops
 __all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps", "has_known_slots"]
 
 ASKS = (
-    recording_answer.ask, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_keys.exact_of, recording_families.family_of,
+    recording_answer.ask, recording_answer.release, recording_keys.key_of, recording_structs.remember,
+    recording_walk.history_of, recording_walk.uncommon, recording_keys.exact_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
@@ -241,19 +241,19 @@ class Asks:
 
     def piece(
         self, roots: Sequence[Any], bounds: Sequence[bool], values: Sequence[int], stored: Sequence[tuple[int, bool]],
-        outer: Sequence[int], past: Sequence[int],
+        outer: Sequence[int],
     ) -> Self | None:  # fmt: skip
         """A piece of a recording, which is learnt from its roots; None where it is another one meanwhile.
 
         bounds    of each node, in the order in which they are met: True for one of its own
         values    the places of nodes whose values are read;  stored: place, and whether inputs are dropped
-        outer, past    places of others that are asked for
+        outer     the places of others that are asked for
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
         table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
-        places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer, *past)]
+        places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer)]
         arrays = [(ctypes.c_int64 * len(numbers))(*numbers) for numbers in (places, table)]
-        counts = [len(values), len(stored), len(outer), len(past)]
+        counts = [len(values), len(stored), len(outer)]
         numbers = [0, 0, len(roots), len(bounds), ctypes.addressof(words), *counts, *map(ctypes.addressof, arrays)]
         assert len(numbers) == len(recording_piece.PIECE_WORDS)
         block = (ctypes.c_int64 * len(numbers))(*numbers)

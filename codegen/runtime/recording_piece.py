@@ -2,7 +2,7 @@
 
     learn_piece     walk over a piece and keep its hash
     piece_of        the same walk: where the hash is the same, what the piece reads and holds
-    finish_piece    its nodes keep their values, and its history is given up
+    finish_piece    its nodes keep their values
 
 A piece is what is reached from its roots, as far as it goes: its words say of each node, in the order in which they are
 met, if it is one of its own, whose inputs are met then.  So nothing is put in order, and numbers do not matter: other
@@ -18,13 +18,13 @@ from ..native import Struct, borrowed, i64, likely, local, native, obj, ptr, u32
 from .recording_entries import Hot, begin, has_room, load, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import FEW, bytes_at, failed, inc, leave, object_of, room, tuple_item, tuple_of, tuple_size
-from .recording_run import give_up, settle
+from .recording_run import settle
 from .recording_structs import RawNode, count_of, input_at, tape
 
 __all__ = ["PIECE_WORDS", "finish_piece", "learn_piece", "piece_of"]
 
 #: The words of a piece (`PieceBlock`).
-PIECE_WORDS = ("low", "high", "roots", "count", "words", "values", "stored", "outer", "past", "places", "stored_table")
+PIECE_WORDS = ("low", "high", "roots", "count", "words", "values", "stored", "outer", "places", "stored_table")
 
 
 class PieceBlock(Struct):
@@ -33,7 +33,7 @@ class PieceBlock(Struct):
     low, high      its hash
     roots, count   how many roots it has, and nodes in all
     words          per node: the hash so far, but for the lowest bit, which is 1 for one of its own
-    values, stored, outer, past    of how many nodes the values are read, and so on
+    values, stored, outer    of how many nodes the values are read, and so on
     places         of all these, in this order
     stored_table   as `recording_run.settle` has it
     """
@@ -46,7 +46,6 @@ class PieceBlock(Struct):
     values: i64
     stored: i64
     outer: i64
-    past: i64
     places: ptr[i64]
     stored_table: ptr[i64]
 
@@ -143,24 +142,22 @@ def learn_piece(piece: borrowed, roots: borrowed) -> bool:
 
 @native
 def tuples_of(p: ptr[PieceBlock], held: ptr[ptr]) -> ptr:
-    """A tuple of four: values, stored nodes, outer nodes, the history.  The counts of all come along."""
-    parts = local(ptr, 4)
+    """A tuple of three: values, stored nodes, outer nodes.  The counts of all come along."""
+    parts = local(ptr, 3)
     parts[0] = tuple_of(held, p.values)
     stored = held + p.values
     parts[1] = tuple_of(stored, p.stored)
-    outer = stored + p.stored
-    parts[2] = tuple_of(outer, p.outer)
-    parts[3] = tuple_of(outer + p.outer, p.past)
-    return tuple_of(parts, 4)
+    parts[2] = tuple_of(stored + p.stored, p.outer)
+    return tuple_of(parts, 3)
 
 
 @native
 def piece_of(piece: borrowed, roots: borrowed) -> obj:
-    """(values, stored nodes, outer nodes, history) of what the roots end if it is the piece; else None."""
+    """(values, stored nodes, outer nodes) of what the roots end if it is the piece; else None."""
     p = piece_at(ptr(piece))
     if not is_alike(p, ptr(roots), False):
         return borrowed(tape.none)
-    total = p.values + p.stored + p.outer + p.past
+    total = p.values + p.stored + p.outer
     nearby = local(ptr, 4 * FEW)
     held = room(nearby, 4 * FEW, total)
     if held is None:
@@ -179,22 +176,15 @@ def piece_of(piece: borrowed, roots: borrowed) -> obj:
 
 
 @native
-def finish_piece(
-    piece: borrowed, results: borrowed, stored: borrowed, past: borrowed, is_released: bool
-) -> obj:
-    """Give the stored nodes their values, and give the history up if it is released.  Gives None."""
+def finish_piece(piece: borrowed, results: borrowed, stored: borrowed) -> obj:
+    """Give the stored nodes their values.  Gives None."""
     p = piece_at(ptr(piece))
-    n_past = tuple_size(ptr(past)) if is_released else i64(0)
-    total = p.stored if p.stored > n_past else n_past
     nearby = local(ptr, 4 * FEW)
-    held = room(nearby, 4 * FEW, total)
+    held = room(nearby, 4 * FEW, p.stored)
     if held is None:
         return failed()
     for i in range(p.stored):
         held[i] = tuple_item(ptr(stored), i)
     settle(held, p.stored, p.stored_table, ptr(results))
-    for i in range(n_past):
-        held[i] = tuple_item(ptr(past), i)
-    give_up(held, n_past)
     leave(held, nearby)
     return borrowed(tape.none)

@@ -5,9 +5,10 @@
     gather()               all that the roots need, with the history of those that are `PAST`
     number(digest, ...)    the hash of all this, and its order (`recording_hash`)
 
-And a list of nodes for Python, without a hash:
+And lists of nodes for Python, without a hash:
 
     history_of(nodes, since)      those through which gradients flow, or all that were recorded after a number
+    uncommon(past)                those of a history that Python has to look at
 """
 
 # mypy: ignore-errors
@@ -38,10 +39,16 @@ from .recording_entries import (
 )
 from .recording_objects import (
     FEW,
+    append,
     clear_error,
+    dec,
+    failed,
     inc,
     leave,
+    list_item,
     list_of,
+    list_size,
+    new_list,
     object_of,
     room,
     tuple_item,
@@ -49,7 +56,7 @@ from .recording_objects import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_list", "history_of", "root", "roots"]
+__all__ = ["gather", "history_list", "history_of", "root", "roots", "uncommon"]
 
 
 @native(inline=True)
@@ -271,3 +278,18 @@ def history_of(nodes: borrowed, since: u64) -> obj:
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
     return object_of(history_list(ptr(nodes), since))
+
+
+@native
+def uncommon(past: borrowed) -> obj:
+    """The nodes of a list that have room for more than an operation, that were given up, or that read nothing."""
+    found = new_list(0)
+    if found is None:
+        return failed()
+    for i in range(list_size(ptr(past))):
+        n = ptr[RawNode](list_item(ptr(past), i))
+        is_one = n.type is not tape.plain_type or n.kind.released is tape.true or count_of(n) == 0
+        if is_one and append(found, ptr(n)) != 0:
+            dec(found)
+            return failed()
+    return object_of(found)

@@ -68,8 +68,8 @@ def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apar
         stacked(length)
     made, taken = [], len(taken_apart)
     with pytest.MonkeyPatch.context() as patch:
-        make = cut._Remaining._make
-        patch.setattr(cut._Remaining, "_make", lambda self, *what: (made.append(what), make(self, *what)))
+        make = cut.Cut._make
+        patch.setattr(cut.Cut, "_make", lambda self, *what: (made.append(what), make(self, *what)))
         for length in lengths:
             stacked(length)
     assert not made
@@ -80,7 +80,7 @@ def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apar
 def test_what_never_falls_into_segments_is_tried_less_and_less_often(monkeypatch):
     """Sums of different functions, in an order that never repeats."""
     tried = []
-    monkeypatch.setattr(parts, "cut", lambda *what: tried.append(1) or cut.cut(*what))
+    monkeypatch.setattr(parts, "Cut", lambda *what: tried.append(1) or cut.Cut(*what))
     x = ad.tensor(np.linspace(0.1, 1.0, 5))
     functions = [ad.sin, ad.cos, ad.tanh, ad.exp, ad.sqrt, ad.log1p, ad.arctan, ad.abs]
     rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 from test_native_keys import MISSES, Program
 
 import autodiff as ad
-from autodiff.tape.node import Node, released
+from autodiff.tape.node import Node
 from autodiff.tape.plan import settle
 from autodiff.tape.segment import learn_piece
 from autodiff.tape.walk import by_number, needed
@@ -54,23 +54,12 @@ class Piece:
         self.accepts, self.finish = learn_piece(roots, inside, *nodes)
 
     def accepts_in_python(self, roots):
-        """Values, stored and outer nodes, and the history of what the roots end, if it is the piece; else None."""
+        """Values, stored and outer nodes of what the roots end, if it is the piece; else None."""
         found = described(roots, self.bounds)
         if found is None or found[0] != self.parts:
             return None
         values, *others = [tuple([found[1][i] for i in places]) for places in self.places]
         return tuple([n.value for n in values]), *others
-
-
-def finish_in_python(results, stored, past):
-    """Keep values, and give the history up."""
-    for node, value in zip(stored, results, strict=True):
-        settle(node, value)
-    for node in past:
-        if not node.kind.released:
-            node.kind = released(node.kind)
-        if node.value is not None:
-            node.inputs = ()
 
 
 def recorded(program):
@@ -94,12 +83,11 @@ def piece_of(nodes, rng):
     outside = list(dict.fromkeys([i for n in inside for i in n.inputs if i not in inside]))
     stored = [n for n in inside if n.value is None and rng.random() < 0.5]
     values = [*outside, *[n for n in inside if n.value is not None]]
-    past = [n for n in inside if n.kind.out.requires_grad]
-    return Piece([nodes[k] for k in roots], set(inside), values, stored, outside, past), roots
+    return Piece([nodes[k] for k in roots], set(inside), values, stored, [*outside, *inside]), roots
 
 
 def state_of(nodes):
-    return [(n.kind.released, n.value is None, len(n.inputs)) for n in nodes]
+    return [(n.value is None, len(n.inputs)) for n in nodes]
 
 
 def compare(seeds):
@@ -126,9 +114,10 @@ def compare(seeds):
         alike = recorded(first)
         alike = [alike[k] for k in places]
         other = piece.accepts_in_python(alike)
-        piece.finish(results, found[1], found[3], True)
-        finish_in_python(results, other[1], other[3])
-        assert state_of([*found[1], *found[3]]) == state_of([*other[1], *other[3]])
+        piece.finish(results, found[1])
+        for node, value in zip(other[1], results, strict=True):
+            settle(node, value)
+        assert state_of(found[2]) == state_of(other[2])
         assert [id(n.value) for n in found[1]] == [id(n.value) for n in other[1]]
     return counts
 
@@ -154,7 +143,7 @@ def test_a_node_that_has_room_for_more_is_in_no_piece(native):
     y, z = made(False), made(True)
     nodes = needed([y.node], frozenset([y.node]))
     inside = {n for n in nodes if n.inputs}
-    piece = Piece((y.node,), inside, (), (), (), ())
+    piece = Piece((y.node,), inside, (), (), ())
     assert piece.accepts((y.node,)) is not None
     assert piece.accepts((z.node,)) is None and piece.accepts_in_python((z.node,)) is None
 

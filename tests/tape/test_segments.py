@@ -75,6 +75,16 @@ def test_gradients_of_functions_and_of_tensors_are_found_in_parts_too(taken_apar
     assert len(taken_apart) == 6
 
 
+def test_a_result_that_is_no_number_has_no_gradient_in_parts_either():
+    w = ad.tensor([0.3, 0.4], requires_grad=True)
+    for steps in (30, 41, 33):
+        y = w
+        for _ in range(steps):
+            y = ad.sin(y) * 1.01 + w
+        with pytest.raises(ad.GradientError, match="not a scalar"):
+            ad.grad(y, [w])
+
+
 def test_a_gradient_for_one_of_two_leaves_releases_what_leads_to_it_only(taken_apart):
     w, x = (ad.tensor(np.full((2, 2), 0.3), requires_grad=True) for _ in range(2))
     side = (x * x).sum()
