@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 from ..native import f32, f64, i64, local, native, ptr, vector, void
-from .fourier_numbers import LANES
+from .fourier import LANES
 
 __all__ = ["FLOATS", "pass_of"]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import Struct, extern, fn, i32, i64, lane_bits, local, native, ptr, shuffle, u64, vector, void
-from .fourier_numbers import LANES
+from .fourier import LANES
 from .fourier_passes import FLOATS
 
 __all__ = ["Pass", "Rows", "TransformPlan", "rows_of"]
