@@ -15,6 +15,7 @@ import numpy as np
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
+from ..lowering import LANES
 from ..records import record
 from . import memory, numpy_loops, objects
 from .cost import transformed
@@ -29,12 +30,9 @@ else:
     fourier_rows = later("codegen.runtime.fourier_rows")
 
 __all__ = [
-    "LANES", "RADICES", "FourierStep", "factors", "fourier_of", "halves", "is_native", "parts", "radices", "roots",
+    "RADICES", "FourierStep", "factors", "fourier_of", "halves", "is_native", "parts", "radices", "roots",
     "turns",
 ]  # fmt: skip
-
-#: The number of transforms that are done side by side.
-LANES = 8
 
 #: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
 #: registers.
@@ -69,7 +67,7 @@ class FourierStep:
     owned: object
 
 
-class _Plan:
+class _WordsOfPlan:
     """The words of a `fourier_rows.TransformPlan` for rows of n complex numbers, `inner` apart."""
 
     __slots__ = ("_dtype", "_owned", "words")
@@ -158,7 +156,7 @@ def fourier_of(node: Node) -> FourierStep:
         is_short = rows > _FEW and 4 * LANES * size * n <= _BLOCK_BYTES
         is_long = inner == 1 and not is_short and parts(n) is not None
         is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
-        plan = _Plan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
+        plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
         name, owned, words = dtype_name(dtype), plan, plan.words
         text = lambda _: objects.native_module().text([fourier_rows.rows_of(name)])  # noqa: E731
         code = objects.named({"fourier": f"transforms of rows of {name}"}, text)["fourier"]

@@ -18,7 +18,7 @@ def placed(array):
     return Pointer([f64(x) for x in np.asarray(array).reshape(-1).tolist()], 0, f64)
 
 
-class PlainPlan(fourier._Plan):
+class PlainPlan(fourier._WordsOfPlan):
     """A plan whose addresses are numbers of what is kept, for plain Python."""
 
     def _placed(self, array):
