@@ -155,10 +155,6 @@ _can_enter: list[bool] = []  # once it is known
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; true if they can."""
     if not _can_enter:
-        _can_enter.append(_installed())
+        _can_enter.append(entered.install(Compiled, "site", (MODE, Mode, "careful"), _called,
+                                          (Tensor, "node", Node, "value"), config.transforming))
     return _can_enter[0]
-
-
-def _installed() -> bool:
-    return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, (Tensor, "node", Node, "value"),
-                           config.transforming)

@@ -27,7 +27,7 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Fourier",
+    "DENSE_ROWS", "LANES", "Call", "Contract", "Decompose", "Dense", "Fourier",
     "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
@@ -143,6 +143,10 @@ class Decompose(Call):
 class Order(Call):
     """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
     equal ones as they stand; nan is above all.  Machine code does it."""
+
+
+#: The rows of a Fourier transform that are done side by side.
+LANES = 8
 
 
 @record(frozen=True)

@@ -142,7 +142,7 @@ _HELD: list[np.ndarray] = []
 
 
 class _InUfuncs(dict[np.dtype, Any]):
-    """What a program is in ufuncs, by dtype."""
+    """A program in ufuncs, by dtype."""
 
     def __init__(self, program: Callable[..., Any]) -> None:
         super().__init__()

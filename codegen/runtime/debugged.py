@@ -9,7 +9,6 @@ Such a library is a file like any other, so nobody has to be told of it: `break 
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import os
 import shutil
@@ -69,7 +68,11 @@ def _linker() -> str | None:
     return shutil.which("ld") or shutil.which("ld.lld")
 
 
-@functools.cache
+_folders: dict[int, str] = {}
+
+
 def _folder(process: int) -> str:
     """The folder of a process, which a forked child does not share."""
-    return tempfile.mkdtemp(prefix=f"autodiff-{process}-")
+    if process not in _folders:
+        _folders[process] = tempfile.mkdtemp(prefix=f"autodiff-{process}-")
+    return _folders[process]

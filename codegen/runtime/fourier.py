@@ -1,8 +1,8 @@
-"""Fourier transforms: native steps, and their plans.
+"""Fourier transforms: native steps, their plans, and the tables that they read.
 
-Rows whose extents have no factors but those of `fourier_numbers.RADICES` are transformed some side by side, or one by
-one where they are few, or long (`fourier_rows`); both by passes (`fourier_passes`) that read tables of roots
-(`fourier_numbers`).  All others are done by NumPy's own loops (`numpy_loops`).
+Rows whose extents have no factors but those of `RADICES` are transformed some side by side, or one by one where they
+are few, or long (`fourier_rows`); both by passes (`fourier_passes`) that read tables of roots, as exact as they can be,
+in pairs of a real part and an imaginary one.  All others are done by NumPy's own loops (`numpy_loops`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
+from ..lowering import LANES
 from ..records import record
-from . import fourier_numbers, memory, numpy_loops, objects
+from . import memory, numpy_loops, objects
 from .cost import transformed
 from .engine import MachineCode
-from .fourier_numbers import LANES, parts, radices
 from .launcher import Share
+from .numpy_loops import ALL
 
 if TYPE_CHECKING:
     from . import fourier_passes, fourier_rows
@@ -28,7 +29,20 @@ else:
     fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-__all__ = ["FourierStep", "fourier_of", "is_native"]
+__all__ = [
+    "RADICES", "FourierStep", "factors", "fourier_of", "halves", "is_native", "parts", "radices", "roots",
+    "turns",
+]  # fmt: skip
+
+#: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
+#: registers.
+RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
+
+#: The number of angles that are cheaper than their combination.
+_FEW_ANGLES = 1024
+#: The number of angles that are looked at together: their memory, 150 bytes each, is little beside the numbers of a
+#: long row. NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
+_AT_ONCE = 1 << 16
 
 #: From so many operations on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -53,7 +67,7 @@ class FourierStep:
     owned: object
 
 
-class _Plan:
+class _WordsOfPlan:
     """The words of a `fourier_rows.TransformPlan` for rows of n complex numbers, `inner` apart."""
 
     __slots__ = ("_dtype", "_owned", "words")
@@ -61,13 +75,13 @@ class _Plan:
     def __init__(self, n: int, inner: int, kind: str, dtype: np.dtype, is_inverse: int, *, is_long: bool) -> None:
         self._owned: list[object] = []
         self._dtype = dtype
-        halves = self._placed(fourier_numbers.halves(n, dtype)) if kind != "complex" else 0
+        halves_at = self._placed(halves(n, dtype)) if kind != "complex" else 0
         counts = [n + (kind == "whole"), n + (kind == "half")]
         if is_long:
             columns, rows = parts(n) or (n, 1)
-            turns = self._placed(fourier_numbers.turns(rows, columns, dtype))
+            turns_at = self._placed(turns(rows, columns, dtype))
             columnwise = [rows, 2 * columns, 2, 0]
-            first = [*columnwise, is_inverse, *columnwise, 0, rows, columns, 0, self._passes(rows), 0, turns]
+            first = [*columnwise, is_inverse, *columnwise, 0, rows, columns, 0, self._passes(rows), 0, turns_at]
             second = [columns, 2, 2 * columns, 0, 0, columns, 2 * rows, 2, 0, is_inverse]
             second += [columns, rows, 0, self._passes(columns), 0, 0]
         else:
@@ -76,9 +90,9 @@ class _Plan:
             first = []
             for count, near in zip(counts, nears, strict=True):
                 first += [count, 2 * inner, near, 2 * inner * count, is_inverse]
-            first += [n, inner if inner > 1 else fourier_numbers.ALL, _KINDS.index(kind), self._passes(n), halves, 0]
+            first += [n, inner if inner > 1 else ALL, _KINDS.index(kind), self._passes(n), halves_at, 0]
             second = [0] * 16
-        last = [4 * LANES * (columns + 1), n if is_long else 0, _KINDS.index(kind), halves, *[2 * c for c in counts]]
+        last = [4 * LANES * (columns + 1), n if is_long else 0, _KINDS.index(kind), halves_at, *[2 * c for c in counts]]
         self.words = np.array([*first, *second, *last], np.int64)
 
     def _placed(self, array: np.ndarray) -> int:
@@ -91,11 +105,14 @@ class _Plan:
             m, made = n // (s * radix), {"fourier_pass": f"pass {radix} of {name}"}
             text = lambda _, radix=radix: objects.native_module().text([fourier_passes.pass_of(name, radix)])  # noqa: E731
             code = objects.named(made, text)["fourier_pass"]
-            table = self._placed(fourier_numbers.factors(radix, m, self._dtype))
+            table = self._placed(factors(radix, m, self._dtype))
             words += [code.address("fourier_pass"), m, s, table]
             self._owned.append(code)
             s *= radix
         return self._placed(np.array([*words, 0], np.int64))
+
+
+# ------------------------------------------------------------ steps
 
 
 def is_native(node: Node) -> bool:
@@ -139,7 +156,7 @@ def fourier_of(node: Node) -> FourierStep:
         is_short = rows > _FEW and 4 * LANES * size * n <= _BLOCK_BYTES
         is_long = inner == 1 and not is_short and parts(n) is not None
         is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
-        plan = _Plan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
+        plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
         name, owned, words = dtype_name(dtype), plan, plan.words
         text = lambda _: objects.native_module().text([fourier_rows.rows_of(name)])  # noqa: E731
         code = objects.named({"fourier": f"transforms of rows of {name}"}, text)["fourier"]
@@ -154,3 +171,85 @@ def fourier_of(node: Node) -> FourierStep:
             chunk = -(-chunk // LANES) * LANES
         return FourierStep(code, extents, Share(rows, chunk), owned)
     return FourierStep(code, (*extents, 0, rows), None, owned)
+
+
+# ------------------------------------------------------------ extents
+
+
+def radices(n: int) -> tuple[int, ...] | None:
+    """The passes of a transform of n numbers; None where no passes do it."""
+    found = []
+    for radix in RADICES:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    return tuple(found) if n == 1 else None
+
+
+def parts(n: int) -> tuple[int, int] | None:
+    """(columns, rows) of a row of n, which has small factors alone, as alike as can be; None where they are too few."""
+    divisors, most, rest, factor = {1}, math.isqrt(n), n, 2
+    while rest > 1:
+        while rest % factor:
+            factor += 1
+        rest //= factor
+        divisors |= {d * factor for d in divisors if d * factor <= most}
+    found = max(divisors)
+    return (n // found, found) if found >= LANES else None
+
+
+# ------------------------------------------------------------ tables
+
+
+def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
+    """Numbers that a pass reads: of an odd radix the roots of its butterfly, then w^(p k) for p = 1, 2, .."""
+    p, k = np.ogrid[1:m, 1:radix]
+    turned = roots(p * k, m * radix, dtype)
+    if radix % 2 == 0:
+        return turned
+    k, j = np.ogrid[1 : radix // 2 + 1, 1 : radix // 2 + 1]
+    return np.concatenate([roots(k * j % radix, radix, dtype).reshape(-1), turned.reshape(-1)])
+
+
+def halves(n: int, dtype: np.dtype) -> np.ndarray:
+    """-i exp(-2πi k / 2n) for k = 0 .. n / 2: a quarter turn further."""
+    return roots(2 * np.arange(n // 2 + 1) + n, 4 * n, dtype)
+
+
+def turns(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
+    k, j = np.ogrid[:rows, :columns]
+    return np.ascontiguousarray(np.moveaxis(roots(j * k, rows * columns, dtype), -1, 0))
+
+
+# ------------------------------------------------------------ roots
+
+
+def roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2πi j / n), in pairs: of many angles, as products of those of two parts of j."""
+    found = np.empty((*np.shape(j), 2), dtype)
+    flat, pairs = j.reshape(-1), found.reshape(-1, 2)
+    is_short = flat.size <= _FEW_ANGLES
+    near = _exact_roots(flat if is_short else np.arange(_FEW_ANGLES), n)
+    for k in range(0, flat.size, _AT_ONCE):
+        coarse, fine = np.divmod(flat[k : k + _AT_ONCE], _FEW_ANGLES)
+        first = int(coarse.min())
+        far = () if is_short else _exact_roots(np.arange(first, int(coarse.max()) + 1) * _FEW_ANGLES, n)
+        w = near if is_short else far[coarse - first] * near[fine]
+        pairs[k : k + _AT_ONCE, 0], pairs[k : k + _AT_ONCE, 1] = w.real, w.imag
+    return found
+
+
+def _exact_roots(j: np.ndarray, n: int) -> np.ndarray:
+    """The angle is taken from the nearest quarter of a turn, so that its cosine and sine are as exact as they can be.
+
+    π is the sum of two doubles, so that it has all digits of a longer float.
+    """
+    quarters = (4 * j + n // 2) // n
+    pi = np.longdouble(math.pi) + np.longdouble(1.2246467991473532e-16)
+    angle = (4 * j - quarters * n) * (pi / (2 * np.longdouble(n)))
+    c, s = np.cos(angle), np.sin(angle)
+    q = quarters & 3
+    found = np.empty(j.shape, np.clongdouble)
+    found.real, found.imag = np.choose(q, [c, -s, -c, s]), np.choose(q, [-s, -c, s, c])
+    return found

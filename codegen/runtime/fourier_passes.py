@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 
+from ..lowering import LANES
 from ..native import f32, f64, i64, local, native, ptr, vector, void
-from .fourier_numbers import LANES
 
 __all__ = ["FLOATS", "pass_of"]
 

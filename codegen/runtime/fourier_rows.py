@@ -19,11 +19,11 @@ Rows that hold nan or infinities give REFUSED: where they end up depends on the 
 from __future__ import annotations
 
 from ..kernel.nest import Status
+from ..lowering import LANES
 from ..native import Struct, extern, fn, i32, i64, lane_bits, local, native, ptr, shuffle, u64, vector, void
-from .fourier_numbers import LANES
 from .fourier_passes import FLOATS
 
-__all__ = ["Pass", "Rows", "TransformPlan", "rows_of"]
+__all__ = ["BlockRows", "Pass", "TransformPlan", "rows_of"]
 
 #: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
 COMPLEX, HALF, WHOLE = range(3)
@@ -57,7 +57,7 @@ class Side(Struct):
     swap: i64
 
 
-class Rows(Struct):
+class BlockRows(Struct):
     """Transforms of rows of n complex numbers, undivided.
 
     halves    -i exp(-2πi k / 2n) for k <= n / 2
@@ -82,8 +82,8 @@ class TransformPlan(Struct):
     row      from one matrix to the next: of what is given, and of what is taken
     """
 
-    first: Rows
-    second: Rows
+    first: BlockRows
+    second: BlockRows
     room: i64
     count: i64
     kind: i64
@@ -271,7 +271,7 @@ def side_by_side(number):
         return r // inner * side.far + r % inner * side.near
 
     @native(inline=False)
-    def some(x: ptr[number], y: ptr[number], rows: ptr[Rows], room: ptr[number], begin: i64, end: i64) -> bool:
+    def some(x: ptr[number], y: ptr[number], rows: ptr[BlockRows], room: ptr[number], begin: i64, end: i64) -> bool:
         """The rows in [begin, end).  Of fewer than a block some are done twice."""
         xs = local(ptr[number], LANES)
         ys = local(ptr[number], LANES)

@@ -86,7 +86,7 @@ _ADDED = {
 
 
 class Library:
-    """What is done with LLVM.  Functions that make something raise RuntimeError, saying what is wrong."""
+    """The uses of LLVM.  A function that makes something raises RuntimeError, saying what is wrong."""
 
     def __init__(self) -> None:
         held_over_fork(_LibrarysLock())

@@ -21,7 +21,6 @@ from ..modes import FLUSHING, modes
 from ..records import record
 from . import memory, objects
 from .engine import MachineCode
-from .fourier_numbers import ALL
 from .ufunc_loops import loop_of
 
 if TYPE_CHECKING:
@@ -29,12 +28,15 @@ if TYPE_CHECKING:
 else:
     loop_calls = later("codegen.runtime.loop_calls")
 
-__all__ = ["LoopStep", "decomposition_of", "has_transform", "is_native", "transform_of"]
+__all__ = ["ALL", "LoopStep", "decomposition_of", "has_transform", "is_native", "transform_of"]
 
 #: The ufuncs that each decomposition calls; before NumPy 2.1 some were two, of tall matrices and of wide ones.
 _UFUNCS = {"eigh": ("eigh_lo",), "qr": ("qr_r_raw", "qr_reduced"), "svd": ("svd_s",)}
 
 _TYPES = {"eigh_lo": "d->dd", "qr_r_raw": "d->d", "qr_reduced": "dd->d", "svd_s": "d->ddd"}
+
+#: The rows that lie one behind the other, where all do.
+ALL = 1 << 40
 
 #: The part of the memory that an operand of a loop lies in.
 _GIVEN, _FOUND, _SCRATCH = range(3)

@@ -328,7 +328,7 @@ def order_of(dtype, features):
 
     @native(inline=False)
     def some(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, count: u64) -> void:
-        """So many rows, at most as many as lanes, one behind the other."""
+        """Order some rows, at most as many as lanes, one behind the other."""
         scales = local(i64, 2 * lanes)
         for k in range(count):
             prepare(x + u64(k) * n, out + u64(k) * n, n, flip, scales + 2 * k)
@@ -342,7 +342,7 @@ def order_of(dtype, features):
 
     @native(inline=False)
     def columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
-        """So many columns beside each other, which are copied."""
+        """Order some columns beside each other, which are copied."""
         found = memory + n
         rows = ptr[E](found + n * lanes)
         for i in range(n):

@@ -5,7 +5,7 @@ import pytest
 from fourier_numbers import is_near, numbers
 
 import autodiff as ad
-from codegen.runtime import fourier, fourier_numbers
+from codegen.runtime import fourier
 
 
 def test_the_longest_columns_are_left_to_numpy(monkeypatch):
@@ -18,7 +18,7 @@ def test_the_longest_columns_are_left_to_numpy(monkeypatch):
 def test_factors_are_the_nearest_doubles(n):
     mpmath = pytest.importorskip("mpmath")
     j = np.unique([0, 1, n // 8, n // 4, n // 3, n // 2, n - 1, *np.random.default_rng(n).integers(0, n, 50)])
-    found = fourier_numbers.roots(j, n, np.dtype(np.float64))
+    found = fourier.roots(j, n, np.dtype(np.float64))
     with mpmath.workdps(40):
         for k, pair in zip(j.tolist(), found, strict=True):
             root = mpmath.exp(-2j * mpmath.pi * k / n)
@@ -28,7 +28,7 @@ def test_factors_are_the_nearest_doubles(n):
 
 def test_factors_of_long_rows_are_made_part_by_part(monkeypatch):
     j = np.arange(2, 20_002, 2).reshape(2, -1)
-    together = fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64))
-    monkeypatch.setattr(fourier_numbers, "_AT_ONCE", 1_500)
-    np.testing.assert_allclose(fourier_numbers.roots(j, 1 << 15, np.dtype(np.float64)), together, rtol=0, atol=2e-16)
+    together = fourier.roots(j, 1 << 15, np.dtype(np.float64))
+    monkeypatch.setattr(fourier, "_AT_ONCE", 1_500)
+    np.testing.assert_allclose(fourier.roots(j, 1 << 15, np.dtype(np.float64)), together, rtol=0, atol=2e-16)
     np.testing.assert_allclose(together @ [1, 1j], np.exp(-2j * np.pi * j / (1 << 15)), rtol=0, atol=2e-15)

@@ -7,7 +7,7 @@ import pytest
 
 from codegen.native import f64, i64
 from codegen.native.structs import Pointer
-from codegen.runtime import fourier, fourier_numbers
+from codegen.runtime import fourier
 from codegen.runtime.fourier_passes import pass_of
 from codegen.runtime.fourier_rows import Pass, TransformPlan, rows_of
 
@@ -18,7 +18,7 @@ def placed(array):
     return Pointer([f64(x) for x in np.asarray(array).reshape(-1).tolist()], 0, f64)
 
 
-class PlainPlan(fourier._Plan):
+class PlainPlan(fourier._WordsOfPlan):
     """A plan whose addresses are numbers of what is kept, for plain Python."""
 
     def _placed(self, array):
@@ -27,11 +27,11 @@ class PlainPlan(fourier._Plan):
 
     def _passes(self, n):
         found, s = [], 1
-        for radix in fourier_numbers.radices(n):
+        for radix in fourier.radices(n):
             each = Pass()
             m = n // (s * radix)
             each.run, each.m, each.s = pass_of("f64", radix), m, s
-            each.factors = placed(fourier_numbers.factors(radix, m, DOUBLE))
+            each.factors = placed(fourier.factors(radix, m, DOUBLE))
             found.append(each)
             s *= radix
         self._owned.append(Pointer([*found, Pass()], 0, Pass))
