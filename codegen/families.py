@@ -90,7 +90,8 @@ class _Family:
             return None
         extents = range(sum(len(i.aval.shape) for i in graph.inputs))  # of inputs: they come first among the numbers
         unknowns = fitted([*self.samples, numbers], [*extents, *taken.lengths])
-        if unknowns is not None and (_has_short_rows(graph, unknowns) or self.is_known(unknowns)):
+        is_known = self.general is not None and self.general.unknowns == unknowns
+        if is_known or (unknowns is not None and _has_short_rows(graph, unknowns)):
             return None
         self.samples.append(numbers)
         if unknowns is None:
@@ -101,10 +102,6 @@ class _Family:
             return None
         self.general = general
         return general.at(numbers, graph)
-
-    def is_known(self, unknowns: Unknowns) -> bool:
-        """True if the program for any such numbers is there."""
-        return self.general is not None and self.general.unknowns == unknowns
 
 
 def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:

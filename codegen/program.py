@@ -2,7 +2,7 @@
 
 `passes` turn a graph into fusion groups, `kernel` turns groups into functions, `storage` gives
 every stored value a buffer; the result is this.  `runtime` makes an executable of it.
-The same program prints as MLIR (its kernels, and one func.func that calls them in order).
+Its kernels print as MLIR.
 """
 
 from __future__ import annotations

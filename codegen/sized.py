@@ -59,7 +59,7 @@ def _has_symbols(value: Any) -> bool:
 
 
 def text_of(graph: Graph) -> tuple:
-    """Equal for graphs whose numbers follow from symbols by the same formulas."""
+    """A text that is equal for graphs whose numbers follow from symbols by the same formulas."""
     place = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
     nodes = [
         (n.op.name, repr(n.params), repr(n.aval.shape), n.aval.dtype, *[place[i] for i in n.inputs]) for n in place

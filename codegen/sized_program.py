@@ -100,7 +100,9 @@ def _sized(kernel: Kernel, pieces: Sequence[KernelPiece]) -> list[KernelPiece]:
 
 
 def _filled(value: Any, sized: SizedProgram, numbers: dict[int, int], works: dict[int, Any]) -> Any:
-    """A value with these numbers for its symbols, by their ids; `works`: the records so made, by the ids of the first.
+    """A value with these numbers for its symbols.
+
+    numbers   by the ids of symbols        works   the records that were made, by the ids of those with symbols
     """
     if id(value) not in sized.symbolic:
         return value

@@ -270,7 +270,7 @@ class Pieces(NamedTuple):
         return found
 
     def loaded(self, kernels: KernelTable) -> Pieces:
-        """The same with machine code."""
+        """These pieces with their machine code."""
         functions = [part.function for found in self.parts.values() for part in found]
         native = kernels.load([*functions, *[nest.emitted for nest in self.nests.values()]])
         native.update({number: native[id(nest.emitted)] for number, nest in self.nests.items()})
