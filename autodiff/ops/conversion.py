@@ -21,7 +21,7 @@ from codegen.symbols import Symbol, SymbolicFloat
 from ..containers import registration
 from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.method import types_of_call
-from ..errors import DispatchError, DTypeError, caller, check_not_masked, located
+from ..errors import DispatchError, DTypeError, caller, check_not_masked, located, with_article
 from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
@@ -100,7 +100,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         x = foreign_array(x, where, what)
     if x is None:
         raise DispatchError(located(
-            f"{where}{what} is {_described(given)}, not a tensor",
+            f"{where}{what} is {'None' if given is None else with_article(type(given).__name__)}, not a tensor",
             "tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or "
             f"__dlpack__{_method_for(type(given))}",
         ))
@@ -151,11 +151,6 @@ def numpys(x: Any) -> Any:
         return x
     array = foreign_array(x)
     return x if array is None else array
-
-
-def _described(x: Any) -> str:
-    name = "None" if x is None else type(x).__name__
-    return name if x is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
@@ -213,11 +208,14 @@ def _no_tensor(x: AbstractTensor) -> str:
     name, operation, types = type(x).__name__, *_operation_called()
     method = _method_for(type(x))
     if not method:
+        is_argument = imported("autodiff.dispatch.called").is_below(
+            "autodiff.transforms.arguments", "autodiff.argument_leaves"
+        )
         return (
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
             f"  add one:  @ad.dense.method({name})"
-            + (f"\n  or let transformations see its parts:  {registration(x)}" if _is_argument() else "")
+            + (f"\n  or let transformations see its parts:  {registration(x)}" if is_argument else "")
         )
     return (
         f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
@@ -245,11 +243,6 @@ def _operation_called() -> tuple[Any, str]:
                for x in given]  # fmt: skip
     types = _NUMBER.sub("ad.Number", types_of_call(function, classes))
     return function, _OF_RANK.sub(lambda found: _RANKS.get(found[1], f"ad.Tensor[..., {found[1]}]"), types)
-
-
-def _is_argument() -> bool:
-    """True if a transformation, or `jit`, is being given its arguments."""
-    return imported("autodiff.dispatch.called").is_below("autodiff.transforms.arguments", "autodiff.argument_leaves")
 
 
 CONVERSIONS.append(as_tensor)

@@ -44,20 +44,17 @@ def _places(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def lower_part(x: Tensor, k: int = 0) -> Tensor:
     """`tril` of a tensor."""
-    row, column = _places(x, k)
-    return where(greater_equal(row, column), x, zero_of(x.dtype))
+    return where(greater_equal(*_places(x, k)), x, zero_of(x.dtype))
 
 
 def upper_part(x: Tensor, k: int = 0) -> Tensor:
     """`triu` of a tensor."""
-    row, column = _places(x, k)
-    return where(less_equal(row, column), x, zero_of(x.dtype))
+    return where(less_equal(*_places(x, k)), x, zero_of(x.dtype))
 
 
 def halved_lower(x: Tensor) -> Tensor:
     """The lower triangles, their diagonals halved: what, added to its transpose, gives a symmetric x."""
-    row, column = _places(x, 0)
-    return lower_part(where(equal(row, column), multiply(x, 0.5), x))
+    return lower_part(where(equal(*_places(x, 0)), multiply(x, 0.5), x))
 
 
 @public(1)

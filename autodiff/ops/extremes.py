@@ -257,13 +257,6 @@ argmin = _public_place(_argmin, "smallest", """>>> ad.argmin([[1.0, 5.0, 5.0], [
 # ---------------------------------------------------------------- running extremes
 
 
-def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
-    """The sums from the beginning of its plateau to each element."""
-    n = goes_on.shape[axis]
-    follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
-    return recurrence(b, follows, axis, reverse=False)
-
-
 def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
     plateaus = runs(name, numpy)
 
@@ -274,7 +267,10 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
         found = record(plateaus, (x,), (axis,))
         goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
         attained = subtract(found, multiply(goes_on, 2.0))
-        share = divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
+        n = x.shape[axis]
+        follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
+        so_far = recurrence(attained, follows, axis, reverse=False)  # from the beginning of its plateau to each
+        share = divide(1.0, maximum(so_far, 1.0))
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
     return primitive(

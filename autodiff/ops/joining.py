@@ -259,7 +259,8 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     along = axis_of("split", axis, x.aval)
     n = x.shape[along]
     if isinstance(indices_or_sections, (tuple, list)):
-        cuts = [_clamped(integer(i, "split", "a place"), n) for i in indices_or_sections]
+        places = [integer(i, "split", "a place") for i in indices_or_sections]
+        cuts = [max(0, place + n) if place < 0 else min(place, n) for place in places]
         bounds = list(zip([0, *cuts], [*cuts, n], strict=True))
     else:
         count = integer(indices_or_sections, "split", "the number of parts")
@@ -272,10 +273,6 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
         check_parts("split", count)
         bounds = [(i * size, (i + 1) * size) for i in range(count)]
     return [of_its_own(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
-
-
-def _clamped(place: int, n: int) -> int:
-    return max(0, place + n) if place < 0 else min(place, n)
 
 
 joining.nested = nested

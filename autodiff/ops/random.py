@@ -189,10 +189,6 @@ def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Te
     return public(1, name=name, doc=doc)(body)
 
 
-def _laplace_of(u: Tensor) -> Tensor:
-    return where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u))))
-
-
 normal = _shaped(
     "normal", "Normal numbers of mean 0 and variance 1.", _signed,
     lambda u: multiply(erfinv(u), number_of(_ROOT, u.dtype)),
@@ -213,7 +209,8 @@ gumbel = _shaped(
     i64[3] [1 1 1]""",
 )
 laplace = _shaped(
-    "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed, _laplace_of,
+    "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed,
+    lambda u: where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u)))),
     """>>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
     True""",
 )
@@ -299,7 +296,10 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
 def _chosen(key: Any, n: int, extents: tuple[int, ...], replace: bool, weights: Tensor | None) -> Tensor:
     """The numbers of the elements that are chosen."""
     if not replace:
-        order = _order(key, n) if weights is None else _weighted_order(key, weights)
+        if weights is None:
+            order = _order(key, n)
+        else:  # as drawn one after the other: the largest of log p + Gumbel's numbers come first
+            order = argsort(add(log(weights), gumbel(key, weights.shape, weights.dtype)), descending=True)
         return reshape(part(order, 0, 0, math.prod(extents)), extents)
     if weights is None:
         return randint(key, extents, 0, n)
@@ -307,8 +307,3 @@ def _chosen(key: Any, n: int, extents: tuple[int, ...], replace: bool, weights: 
     u = multiply(uniform(key, (*extents, 1), weights.dtype), part(upto, 0, n - 1, n))
     passed = sum_(cast_to(greater_equal(u, upto), I64), axis=-1)
     return minimum(passed, n - 1)
-
-
-def _weighted_order(key: Any, weights: Tensor) -> Tensor:
-    """All elements as drawn one after the other: the largest of log p + Gumbel's numbers come first."""
-    return argsort(add(log(weights), gumbel(key, weights.shape, weights.dtype)), descending=True)

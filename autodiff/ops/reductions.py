@@ -192,10 +192,10 @@ def stop_gradient(t):
     >>> ad.grad(lambda x: x * ad.stop_gradient(x))(ad.tensor(3.0))
     f64[] 3.0
     """
-    return tree.map(_stopped, t)
 
+    def stopped(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
 
-def _stopped(x: Any) -> Any:
-    if not isinstance(x, Tensor):
-        return x
-    return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
+    return tree.map(stopped, t)
