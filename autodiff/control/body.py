@@ -9,11 +9,13 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from codegen import ir
+from codegen.lowering import Move
 
 from ..mode import MODE
 from ..ops import zeros_like
@@ -38,6 +40,9 @@ _bodies = namespace("body")
 
 #: A function that makes a node of a body anew: (its number in `order`, new inputs) -> new node.
 Recorded = Callable[[int, list[Node]], Node] | None
+
+#: Their rules read no value of theirs, so a sum stands for its terms.
+_SUMS = frozenset(("add", "sub", "neg", "reshape"))
 
 #: Functions whose calls are computed again in a backward pass: nothing in them is kept.
 RECOMPUTED: set[Any] = set()
@@ -323,16 +328,29 @@ def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
 
 
 def _kept(body: Body) -> tuple[int, ...]:
-    """Products, solves, loops and calls of the host, whose values nobody has yet.
+    """Products, solves, loops and calls of the host, whose values nobody has yet; of sums of products the sum.
 
     Reductions are not: they are computed again along with what is elementwise.
     """
     fresh: set[Node] = {*body.results, *recomputed(body.order)}
-    ops = [node.kind.op for node in body.order]
-    return tuple([
-        k for k, (node, op) in enumerate(zip(body.order, ops, strict=True))
-        if node not in fresh and op.heavy and (op.pull is None or not op.keeps_mask)
-    ])
+    readers = Counter([i for node in body.order for i in node.inputs] + body.results)
+    plain: set[Node] = {*body.arguments, *body.hidden}
+    kept: set[Node] = set()
+    for node in body.order:
+        op = node.kind.op
+        if isinstance(op.lower, Move) and plain.issuperset(node.inputs):
+            plain.add(node)
+        elif node in fresh:
+            continue
+        elif op.heavy and (op.pull is None or not op.keeps_mask):
+            kept.add(node)
+        elif op.name in _SUMS:
+            terms = kept.intersection(node.inputs)
+            size = sum([t.kind.out.aval.nbytes for t in terms])
+            others = [i for i in node.inputs if i not in terms]
+            if node.kind.out.aval.nbytes <= size and plain.issuperset(others) and all(readers[t] == 1 for t in terms):
+                kept = kept - terms | {node}
+    return tuple([k for k, node in enumerate(body.order) if node in kept])
 
 
 def recomputed(order: Sequence[Node]) -> set[Node]:

@@ -10,10 +10,12 @@ import pytest
 from test_native_keys import MISSES, Program
 
 import autodiff as ad
+from autodiff.tape import machine
 from autodiff.tape.node import Node
 from autodiff.tape.plan import settle
 from autodiff.tape.segment import learn_piece
-from autodiff.tape.walk import by_number, needed
+from autodiff.tape.walk import by_number, gradient_inputs, history, needed, uncommon
+from autodiff.transforms.commits import passed, release
 
 
 def described(roots, bounds):
@@ -147,3 +149,31 @@ def test_a_node_that_has_room_for_more_is_in_no_piece(native):
     assert piece.accepts((y.node,)) is not None
     assert piece.accepts((z.node,)) is None and piece.accepts_in_python((z.node,)) is None
 
+
+
+def left_of(seed):
+    """What is told of the history of a program, and left of it once it is given up."""
+    past = history([Program(seed, MISSES[seed % len(MISSES)]).result.node])
+    rare = [past.index(n) for n in uncommon(past)]
+    release(past)
+    return rare, [(n.kind.released, len(n.inputs)) for n in past]
+
+
+def test_a_history_is_given_up_as_it_is_without_machine_code(native, monkeypatch):
+    found = [left_of(seed) for seed in range(20)]
+    monkeypatch.setattr(machine, "asks", None)
+    assert [left_of(seed) for seed in range(20)] == found
+    assert any([any([is_released for is_released, _ in left]) for _, left in found])
+
+
+def test_gradients_go_through_what_leads_to_their_targets(native):
+    for seed in range(20):
+        past = history([Program(seed, "nothing").result.node])
+        leaves = [n for n in past if n.leaf is not None]
+        for targets in (leaves, leaves[:1], [*leaves[1:], *past[-2:]]):
+            reached = set(targets)
+            for node in past:
+                if not reached.isdisjoint(gradient_inputs(node)):
+                    reached.add(node)
+            through = [k for k, n in enumerate(past) if not reached.isdisjoint(gradient_inputs(n))]
+            assert passed(past, targets) == through
