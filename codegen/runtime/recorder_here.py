@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from ..native import Struct, extern, i64, local, native, ptr, static
-from .recording_objects import clear_error, context_value, dec
+from . import recording_objects as py
 from .recording_structs import RawMode, RawRecording, tape
 
 __all__ = ["recorder_here", "recording_here", "recording_now", "recording_operations", "thread_state"]
@@ -45,12 +45,12 @@ def recording_here() -> ptr[RawRecording]:
 def mode_here() -> ptr[RawMode]:
     """The mode of this context; null where that is not known."""
     found = local(ptr, 1)
-    if context_value(tape.mode, None, found) < 0:
-        clear_error()  # Python meets it again
+    if py.context_value(tape.mode, None, found) < 0:
+        py.clear_error()  # Python meets it again
         return None
     if found[0] is None:
         return None
-    dec(found[0])  # one of few: it stays
+    py.dec(found[0])  # one of few: it stays
     return ptr[RawMode](found[0])
 
 

@@ -11,11 +11,10 @@
 from __future__ import annotations
 
 from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, unlikely
-from .object_heads import RawArray, class_of
+from . import recording_objects as py
 from .record_table import MOST_KNOWN
 from .recorder_arrays import UNKNOWN, is_writeable, kind_of_array, lender_of, own_copy, set_writeable, size_of
 from .recorder_nodes import LATEST, kind_of, new_node, node_of, number_of
-from .recording_objects import call_one, dec, float_value, inc, int_value, object_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
@@ -33,7 +32,7 @@ float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
 error_set = extern("PyErr_Occurred", ptr, runs_python=False)
 number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
 #: `recorder_arrays.lent_view`, null with an exception.
-lent_view = extern("lent_view", ptr, ptr[RawArray], ptr)
+lent_view = extern("lent_view", ptr, ptr[py.RawArray], ptr)
 
 
 @native(inline=True)
@@ -52,14 +51,14 @@ def is_number(cls: ptr) -> bool:
 def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
     """The key of an operand in a table: the out of a handle, the class of a number, the kind that the leaf of an array
     gets; or NOT_NOW, OLD, UNKNOWN.  Its node, null for a number or an array, goes to `found`."""
-    cls = class_of(x)
+    cls = py.class_of(x)
     if is_number(cls):
         found[0] = None
         return cls
     n = node_of(x)
     found[0] = n
     if unlikely(n is None):
-        return ptr(kind_of_array(ptr[RawArray](x)))
+        return ptr(kind_of_array(ptr[py.RawArray](x)))
     kind = kind_of(n)
     if kind is None:
         return None
@@ -75,12 +74,12 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
     for i in range(count):
         if key_of(xs[i], now, found) is ptr(OLD):
             n = ptr(found[0])
-            inc(n)
-            answer = call_one(tape.force, n)
-            dec(n)
+            py.inc(n)
+            answer = py.call_one(tape.force, n)
+            py.dec(n)
             if answer is None:
                 return False
-            dec(answer)
+            py.dec(answer)
     return True
 
 
@@ -90,31 +89,31 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
 @native
 def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
     """The leaf of a number, which is made a float unless the program keeps it; null with an exception."""
-    cls = class_of(x)
+    cls = py.class_of(x)
     value = x
     if cls is tape.float_type or keeps:
-        inc(x)
+        py.inc(x)
     else:
-        number = int_as_float(x) if cls is tape.int_type else float_value(x)
+        number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
         if error_set() is not None:
             return None
         value = float_of(number)
         if value is None:
             return None
     made = new_node(kind, value)
-    dec(value)
+    py.dec(value)
     return made
 
 
 @native
-def leaf_value(a: ptr[RawArray], now: ptr[RawRecording]) -> ptr:
+def leaf_value(a: ptr[py.RawArray], now: ptr[RawRecording]) -> ptr:
     """The value of the leaf of an array: a copy; where the recording lends, a large array that owns its memory is lent
     (`recorder_arrays`) or, if nobody can write to it, the value itself.  Null with an exception."""
-    may_lend = now.lends is tape.true and size_of(a) > int_value(tape.few)
+    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
     if not may_lend or a.flags & OWN_MEMORY != OWN_MEMORY:
         made = own_copy(a)
         if made is not None:
-            set_writeable(ptr[RawArray](made), False)
+            set_writeable(ptr[py.RawArray](made), False)
         return made
     if not is_writeable(a):
         # By a loan, or by the user.
@@ -122,26 +121,26 @@ def leaf_value(a: ptr[RawArray], now: ptr[RawRecording]) -> ptr:
         if key is None:
             return None
         lender = lender_of(key)
-        dec(key)
+        py.dec(key)
         if lender is None:
-            inc(ptr(a))
+            py.inc(ptr(a))
             return ptr(a)
     return lent_view(a, now.lent)
 
 
 @native
-def array_node(a: ptr[RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
+def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
     """The leaf of an array of this kind; null with an exception."""
     value = leaf_value(a, now)
     if value is None:
         return None
     made = new_node(kind, value)
-    dec(value)
+    py.dec(value)
     return made
 
 
 @native
-def are_places(a: ptr[RawArray], extent: i64) -> bool:
+def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
     """True if the elements of an array of integers are known to be places of an axis of this extent, or not known."""
     count = size_of(a)
     if u64(count) > MOST_KNOWN:
@@ -157,4 +156,4 @@ def are_places(a: ptr[RawArray], extent: i64) -> bool:
 @native
 def hold(a: borrowed, kind: borrowed, now: borrowed) -> obj:
     """hold(array, kind, recording): the leaf of an array, called by Python."""
-    return object_of(ptr(array_node(ptr[RawArray](a), ptr[RawKind](kind), ptr[RawRecording](now))))
+    return py.object_of(ptr(array_node(ptr[py.RawArray](a), ptr[RawKind](kind), ptr[RawRecording](now))))

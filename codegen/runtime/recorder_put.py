@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, u64, unlikely
-from .object_heads import RawArray, RawSelf, class_of
+from . import recording_objects as py
 from .record_table import (
     FIRST_BOUND,
     FIRST_STATIC,
@@ -28,7 +28,6 @@ from .record_table import (
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_steps, node_of, number_of
 from .recorder_operands import are_places, array_node, is_masked, number_node
-from .recording_objects import append, call_two, dec, inc, let_go, list_item, list_size, referent
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
 __all__ = [
@@ -46,10 +45,10 @@ set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
 @native
 def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a function of Python's for what it does.  -1 with an exception."""
-    answer = call_two(function, first, second)
+    answer = py.call_two(function, first, second)
     if answer is None:
         return -1
-    dec(answer)
+    py.dec(answer)
     return 0
 
 
@@ -60,11 +59,11 @@ def leave_out_gone(small: ptr) -> i32:
     What a program makes of small results is mostly gone when it makes the next, and each that stays in the list counts
     as new for the collector of cycles.
     """
-    end = list_size(small)
+    end = py.list_size(small)
     least = end - LOOKED_BACK
     while end > 0 and end > least:
         end -= 1
-        if referent(list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
+        if py.referent(py.list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
             return -1
     return 0
 
@@ -72,15 +71,15 @@ def leave_out_gone(small: ptr) -> i32:
 @native
 def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
-    if now.small is not None and class_of(now.small) is tape.list_type:
+    if now.small is not None and py.class_of(now.small) is tape.list_type:
         if leave_out_gone(now.small) < 0:
             return -1
-        if list_size(now.small) < int_or(now.limit, 0):
+        if py.list_size(now.small) < int_or(now.limit, 0):
             reference = new_reference(ptr(y), None)
             if reference is None:
                 return -1
-            status = append(now.small, reference)  # it may be another list by now
-            dec(reference)
+            status = py.append(now.small, reference)  # it may be another list by now
+            py.dec(reference)
             return status
     return done_with_two(tape.note_small, ptr(now), ptr(y))
 
@@ -137,11 +136,11 @@ def hold_operands(
 
     Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then nothing is held.
     """
-    inc(owner)
+    py.inc(owner)
     arrays = i64(0)
     for i in range(count):
         # All that are there, before memory is asked for: what runs then may leave a handle with another node.
-        inc(ptr(nodes[i]))  # null, for a number or an array, is fine
+        py.inc(ptr(nodes[i]))  # null, for a number or an array, is fine
         arrays += i64(nodes[i] is None)
     found = i64(1)
     if unlikely(arrays > 0):
@@ -150,8 +149,8 @@ def hold_operands(
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
             found = 0
     if found <= 0:
-        let_go(ptr[ptr](nodes), count)
-        dec(owner)
+        py.let_go(ptr[ptr](nodes), count)
+        py.dec(owner)
     return found
 
 
@@ -159,8 +158,8 @@ def hold_operands(
 def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
     """Make the leaves of operands that are arrays.  1, or -1 with an exception."""
     for i in range(count):
-        if nodes[i] is None and class_of(xs[i]) is tape.array_type:
-            nodes[i] = array_node(ptr[RawArray](xs[i]), ptr[RawKind](keys[i]), now)
+        if nodes[i] is None and py.class_of(xs[i]) is tape.array_type:
+            nodes[i] = array_node(ptr[py.RawArray](xs[i]), ptr[RawKind](keys[i]), now)
             if nodes[i] is None:
                 return -1
     return 1
@@ -173,7 +172,7 @@ def is_within(index: ptr[RawNode], extent: i64) -> bool:
         return False
     if index.value is tape.none:
         return True
-    return class_of(index.value) is tape.array_type and are_places(ptr[RawArray](index.value), extent)
+    return py.class_of(index.value) is tape.array_type and are_places(ptr[py.RawArray](index.value), extent)
 
 
 @native
@@ -197,18 +196,18 @@ def named(
     y = new_handle(program.cls)
     if y is None:
         return None
-    inc(ptr(n))
+    py.inc(ptr(n))
     y.node = n
     masked = tape.false
     if unlikely(now.body is not tape.zero) and is_inside_masked(xs, count):
         masked = tape.true
-    inc(masked)
+    py.inc(masked)
     y.masked = masked
     if program.is_small != 0 and note(now, y) < 0:
-        dec(ptr(y))
+        py.dec(ptr(y))
         return None
     if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
-        dec(ptr(y))
+        py.dec(ptr(y))
         return None
     return y
 
@@ -220,7 +219,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     if inputs is None:
         return False
     status = done_with_two(tape.look_at, ptr(now), inputs)
-    dec(inputs)
+    py.dec(inputs)
     return status == 0
 
 
@@ -246,8 +245,8 @@ def put_down(
         is_good = held == operands + program.count
     if likely(is_good):
         y = named(nodes[held - 1], program, now, xs, operands)
-    let_go(ptr[ptr](nodes), held)
-    dec(owner)
+    py.let_go(ptr[ptr](nodes), held)
+    py.dec(owner)
     return y
 
 
@@ -255,13 +254,13 @@ def put_down(
 def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[RawSelf](own).payload)
+    program = ptr[ProgramWords](ptr[py.RawSelf](own).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None
     xs = arguments + 1
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
-        inc(ptr(nodes[i]))
-    inc(own)
+        py.inc(ptr(nodes[i]))
+    py.inc(own)
     return ptr(put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1))

@@ -12,26 +12,12 @@
 from __future__ import annotations
 
 from ..native import borrowed, local, native, obj, ptr, u64, unlikely
+from . import recording_objects as py
 from .recording_entries import walk
 from .recording_hash import Digest
 from .recording_keys import VALUE, key_object, list_of_found, walked
-from .recording_objects import (
-    bytes_at,
-    clear_error,
-    dec,
-    dict_item,
-    exchange,
-    failed,
-    inc,
-    int_of,
-    int_value,
-    list_item,
-    object_of,
-    set_list,
-    tuple_item,
-)
 from .recording_run import AnswerBlock, run
-from .recording_structs import CLOCK, RawNode, RawObject, RawRecording, tape
+from .recording_structs import CLOCK, RawNode, RawRecording, tape
 
 __all__ = ["answer_value", "ask"]
 
@@ -39,21 +25,21 @@ __all__ = ["answer_value", "ask"]
 @native
 def looked_up(key: ptr) -> ptr:
     """The valid answer that is known for a key, as `run` takes it; null for none."""
-    entry = dict_item(tape.plans.entries, key)
+    entry = py.dict_item(tape.plans.entries, key)
     if entry is None:
         return None
-    found = list_item(entry, 0)
-    is_sized = ptr[RawObject](found).type is tape.tuple_type
-    answer = tuple_item(found, 0) if is_sized else found
-    if ptr[RawObject](answer).type is not tape.answer_type:
+    found = py.list_item(entry, 0)
+    is_sized = ptr[py.RawObject](found).type is tape.tuple_type
+    answer = py.tuple_item(found, 0) if is_sized else found
+    if ptr[py.RawObject](answer).type is not tape.answer_type:
         return None
-    if list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
-        clock = int_of(int_value(tape.plans.clock) + 1)
+    if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
+        clock = py.int_of(py.int_value(tape.plans.clock) + 1)
         if clock is not None:
-            inc(clock)
-            exchange(ptr[ptr](tape.plans) + CLOCK, clock)
-            set_list(entry, 1, clock)
-    return found if ptr[AnswerBlock](bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
+            py.inc(clock)
+            py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
+            py.set_list(entry, 1, clock)
+    return found if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
 
 
 @native
@@ -74,20 +60,20 @@ def ask(
     if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
     if ptr(given) is not tape.none:
-        told = bytes_at(tuple_item(ptr(given), 1))
-        a = ptr[AnswerBlock](bytes_at(tuple_item(ptr(given), 0))[0])
+        told = py.bytes_at(py.tuple_item(ptr(given), 1))
+        a = ptr[AnswerBlock](py.bytes_at(py.tuple_item(ptr(given), 0))[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
             return borrowed(tape.none)
         return run(ptr(given), d, purpose, ptr(now), is_released, None)
     key = key_object(d)
     if key is None:
-        return failed()
+        return py.failed()
     known = looked_up(key)
     if unlikely(walk.n_calls > 0):
         if known is None:
-            return object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
+            return py.object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
         return run(known, d, purpose, ptr(now), is_released, key)
-    dec(key)
+    py.dec(key)
     if known is None:
         return borrowed(tape.none)
     return run(known, d, purpose, ptr(now), is_released, None)
@@ -103,9 +89,9 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
         key = key_object(d)
         if key is not None:
             known = looked_up(key)
-            dec(key)
+            py.dec(key)
         else:
-            clear_error()
+            py.clear_error()
     if known is None:
         return borrowed(tape.none)
     return run(known, d, VALUE, ptr(now), False, None)

@@ -30,12 +30,12 @@ from ..ir import OutOfRange
 from ..native import BuiltinLibrary, Struct
 from . import (
     engine,
-    object_heads,
     recording_answer,
     recording_families,
     recording_gradients,
     recording_interpret,
     recording_keys,
+    recording_objects,
     recording_piece,
     recording_program,
     recording_reverse,
@@ -110,8 +110,8 @@ def has_known_slots(layout: RecordLayout) -> bool:
         (raw.RawCounts, type(layout.objects["counts"])),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
-    heads: list[tuple[type[Struct], str]] = [(object_heads.RawArray, name) for name in names]
-    heads += [(object_heads.RawTuple, "size"), (object_heads.RawSelf, "payload")]
+    heads: list[tuple[type[Struct], str]] = [(recording_objects.RawArray, name) for name in names]
+    heads += [(recording_objects.RawTuple, "size"), (recording_objects.RawSelf, "payload")]
     are_known = [OFFSETS[name.upper()] == cls.fields()[name].offset for cls, name in heads]
     return all(are_known) and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)

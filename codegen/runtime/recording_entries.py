@@ -17,8 +17,7 @@ Numbers are odd words, or objects where a node was put between two others; those
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
-from .object_heads import RawObject
-from .recording_objects import float_value, inc, int_value, resized, set_bytes
+from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
 __all__ = [
@@ -145,7 +144,7 @@ def grow() -> void:
     n = walk.capacity * 2 if walk.capacity != 0 else u64(1024)
     tables = ptr[ptr](walk)
     for word, size in TABLES:
-        larger = resized(tables[word], n * size + 256)
+        larger = py.resized(tables[word], n * size + 256)
         if larger is None:
             walk.is_full = True
             return
@@ -263,7 +262,7 @@ def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
     """Hold the nodes of so many entries."""
     for i in range(count):
         held[i] = ptr(walk.met[entries[i]].node)
-        inc(held[i])
+        py.inc(held[i])
 
 
 @native(inline=False)
@@ -271,10 +270,10 @@ def number_word(n: ptr[RawNode]) -> u64:
     """Twice a node's number, and one."""
     if n.number & 1 != 0:
         return n.number
-    thing = ptr[RawObject](n.number)
+    thing = ptr[py.RawObject](n.number)
     if thing.type is tape.int_type:
-        return u64(2 * int_value(ptr(thing)) + 1)
-    return u64(i64(2.0 * float_value(ptr(thing)))) + 1
+        return u64(2 * py.int_value(ptr(thing)) + 1)
+    return u64(i64(2.0 * py.float_value(ptr(thing)))) + 1
 
 
 @native(inline=True)
@@ -330,7 +329,7 @@ def put_in_order() -> u64:
         if unlikely(width > 4 * walk.own + 64):
             width = 4 * walk.own + 64
         first = walk.most - 2 * (width - 1)
-        set_bytes(ptr(walk.window), 0, width * 4)
+        py.set_bytes(ptr(walk.window), 0, width * 4)
     n_dated = u64(0)
     met = walk.met
     window = walk.window

@@ -10,26 +10,10 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 from __future__ import annotations
 
 from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u32, u64
-from .object_heads import RawObject
+from . import recording_objects as py
 from .recording_entries import OWN, PAST, PENDING, WIDE, Met, walk
 from .recording_hash import Digest, copy, mix, state, wires_of
 from .recording_keys import key_object, list_of_found, mix_asked, walked
-from .recording_objects import (
-    FEW,
-    clear_error,
-    failed,
-    float_value,
-    inc,
-    int_of,
-    int_value,
-    leave,
-    list_of_three,
-    object_of,
-    room,
-    tuple_item,
-    tuple_of,
-    tuple_size,
-)
 from .recording_structs import RawKind, RawOut, RawRich, is_filled, is_plain_or_no_leaf, tape
 
 __all__ = ["family_of"]
@@ -56,19 +40,19 @@ def is_given(e: ptr[Met]) -> bool:
 @native
 def mix_value(d: ptr[Digest], value: ptr) -> bool:
     """Add a parameter without its whole numbers.  False where it is of a type that has no hash."""
-    cls = ptr[RawObject](value).type
+    cls = ptr[py.RawObject](value).type
     if cls is tape.tuple_type:
-        mix(d, u64(tuple_size(value)), 0x79)
+        mix(d, u64(py.tuple_size(value)), 0x79)
         is_hashed = True
-        for i in range(tuple_size(value)):
-            is_hashed = is_hashed and mix_value(d, tuple_item(value, i))
+        for i in range(py.tuple_size(value)):
+            is_hashed = is_hashed and mix_value(d, py.tuple_item(value, i))
         return is_hashed
     if cls is tape.int_type:
         mix(d, 0x83, 0x8B)
     elif value is tape.none or cls is tape.bool_type:
         mix(d, u64(value), 0x89)
     elif cls is tape.float_type:
-        mix(d, bit_cast(u64, float_value(value) + 0.0), 0x97)
+        mix(d, bit_cast(u64, py.float_value(value) + 0.0), 0x97)
     elif cls is tape.str_type:
         mix(d, u64(hash_of(value)), 0xA1)
     else:
@@ -86,21 +70,21 @@ def is_count(value: f64) -> bool:
 @native
 def mix_constant(d: ptr[Digest], params: ptr) -> bool:
     """Add the value and dtype of a constant: a float that is a whole number may be the count of a mean."""
-    value = tuple_item(params, 0)
-    cls = ptr[RawObject](value).type
+    value = py.tuple_item(params, 0)
+    cls = ptr[py.RawObject](value).type
     if cls is tape.float_type:
-        number = float_value(value)
+        number = py.float_value(value)
         mix(d, u64(0) if is_count(number) else bit_cast(u64, number), u64(is_count(number)))
     elif cls is tape.int_type:
-        mix(d, u64(int_value(value)), 0xB3)
+        mix(d, u64(py.int_value(value)), 0xB3)
         if occurred() is not None:
-            clear_error()  # it is too large
+            py.clear_error()  # it is too large
             return False
     elif cls is tape.bool_type:
         mix(d, u64(value), 0x89)
     else:
         return False
-    return mix_value(d, tuple_item(params, 1))
+    return mix_value(d, py.tuple_item(params, 1))
 
 
 @native(inline=True)
@@ -121,8 +105,8 @@ def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
 @native(inline=True)
 def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
     """Add a kind without its numbers, beside its operation.  False where a parameter has no hash."""
-    mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(tuple_size(kind.params)))
-    if tuple_size(kind.params) == 0:
+    mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(py.tuple_size(kind.params)))
+    if py.tuple_size(kind.params) == 0:
         return True
     return mix_constant(d, kind.params) if kind.op is tape.constant_op else mix_value(d, kind.params)
 
@@ -177,12 +161,12 @@ def mix_families(d: ptr[Digest]) -> bool:
 @native
 def take_numbers(value: ptr, to: ptr[ptr], count: i64) -> i64:
     """Hold the numbers of a parameter from place `count` on; only count them where `to` is null."""
-    if ptr[RawObject](value).type is tape.tuple_type:
-        for i in range(tuple_size(value)):
-            count = take_numbers(tuple_item(value, i), to, count)
-    elif ptr[RawObject](value).type is tape.int_type:
+    if ptr[py.RawObject](value).type is tape.tuple_type:
+        for i in range(py.tuple_size(value)):
+            count = take_numbers(py.tuple_item(value, i), to, count)
+    elif ptr[py.RawObject](value).type is tape.int_type:
         if to is not None:
-            inc(value)
+            py.inc(value)
             to[count] = value
         count += 1
     return count
@@ -196,11 +180,11 @@ def take_numbers_of(e: ptr[Met], to: ptr[ptr], count: i64) -> i64:
         return take_numbers(kind.out.shape, to, count)
     if kind.op is not tape.constant_op:
         return take_numbers(kind.params, to, count)
-    value = tuple_item(kind.params, 0)
-    if ptr[RawObject](value).type is not tape.float_type or not is_count(float_value(value)):
+    value = py.tuple_item(kind.params, 0)
+    if ptr[py.RawObject](value).type is not tape.float_type or not is_count(py.float_value(value)):
         return count
     if to is not None:
-        to[count] = int_of(i64(float_value(value)))
+        to[count] = py.int_of(i64(py.float_value(value)))
     return count + 1
 
 
@@ -224,10 +208,10 @@ def described(d: ptr[Digest], f: ptr[Digest]) -> obj:
     count = i64(0)
     for i in range(d.count):
         count = take_numbers_of(walk.met[walk.order[i]], None, count)
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, count)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, count)
     if held is None:
-        return failed()
+        return py.failed()
     count = 0
     for i in range(d.count):
         count = take_numbers_of(walk.met[walk.order[i]], held, count)
@@ -235,9 +219,9 @@ def described(d: ptr[Digest], f: ptr[Digest]) -> obj:
     family = key_object(f)
     # Other Python may run amid this: nothing of the walk is read afterwards.
     found = list_of_found(walk.queue, without_freed(), key, d.count)
-    whole = list_of_three(family, tuple_of(held, count), found)
-    leave(held, nearby)
-    return object_of(whole)
+    whole = py.list_of_three(family, py.tuple_of(held, count), found)
+    py.leave(held, nearby)
+    return py.object_of(whole)
 
 
 @native

@@ -13,6 +13,7 @@ is looked at from outside is told by its references, less those that pending rea
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
+from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
     KEPT,
@@ -28,7 +29,6 @@ from .recording_entries import (
     put_in_order,
     walk,
 )
-from .recording_objects import set_bytes
 from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
 
 __all__ = [
@@ -84,7 +84,7 @@ def make_room_for_versions() -> void:
         while size < 2 * walk.n_versions:
             size *= 2
         walk.identity_mask = size - 1
-        set_bytes(ptr(walk.identities), 0, size * 16)
+        py.set_bytes(ptr(walk.identities), 0, size * 16)
 
 
 @native(inline=True)

@@ -15,33 +15,9 @@ room for more have None: Python says what they are.
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u32, u64, void
-from .object_heads import RawObject
+from . import recording_objects as py
 from .recording_entries import KEPT, PAST, PENDING, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
-from .recording_objects import (
-    FEW,
-    allocated,
-    bytes_at,
-    dec,
-    failed,
-    free,
-    inc,
-    int_of,
-    is_subtype,
-    leave,
-    list_item,
-    list_of,
-    list_of_three,
-    list_size,
-    new_bytes,
-    no_memory,
-    object_of,
-    referent,
-    room,
-    tuple_item,
-    tuple_of,
-    tuple_size,
-)
 from .recording_structs import RawHandle, RawNode, RawRich, count_of, input_at, is_plain_or_no_leaf, old_of, tape
 from .recording_walk import gather, root, roots
 
@@ -66,8 +42,8 @@ def place_of(n: ptr) -> u64:
 def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: ptr) -> void:
     """Add to the hash which nodes are asked for, by their places."""
     if purpose != VALUE:
-        for i in range(tuple_size(results)):
-            mix(d, place_of(tuple_item(results, i)), place_of(tuple_item(seeds, i)))
+        for i in range(py.tuple_size(results)):
+            mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
     if purpose == BACKWARD:
         for i in range(walk.n_leaves):
             e = walk.met[walk.leaves[i]]
@@ -76,14 +52,14 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
                 place_given(d, old.mark)
             mix(d, u64(e.place), place_of(ptr(old)) if old is not None else u64(0))
     else:
-        for i in range(tuple_size(targets)):
-            n = ptr[RawNode](tuple_item(targets, i))
+        for i in range(py.tuple_size(targets)):
+            n = ptr[RawNode](py.tuple_item(targets, i))
             version = i64(-1)
             if purpose != NODES and not is_plain_or_no_leaf(n):
                 version = known_identity(ptr[RawRich](n).leaf)
             mix(d, place_of(ptr(n)), u64(version + 1))
     hashed = purpose if purpose != SOME else u64(TENSORS)
-    mix(d, d.count, hashed | u64(tuple_size(targets)) << 8)
+    mix(d, d.count, hashed | u64(py.tuple_size(targets)) << 8)
 
 
 @native(inline=False)
@@ -104,9 +80,9 @@ def walked(
     roots(results, u32(PAST) if purpose != VALUE else u32(0))
     roots(seeds, READ)
     roots(also, 0)
-    for i in range(list_size(small) if small is not tape.none else i64(0)):
-        handle = referent(list_item(small, i))
-        if handle is not tape.none and is_subtype(ptr[RawObject](handle).type, tape.handle_type) != 0:
+    for i in range(py.list_size(small) if small is not tape.none else i64(0)):
+        handle = py.referent(py.list_item(small, i))
+        if handle is not tape.none and py.is_subtype(ptr[py.RawObject](handle).type, tape.handle_type) != 0:
             n = ptr[RawHandle](handle).node
             if n.value is tape.none:
                 root(n, 0)
@@ -117,7 +93,7 @@ def walked(
             leaf = ptr[RawRich](walk.met[walk.leaves[i]].node).leaf
             old = old_of(leaf)
             if old is not None:
-                if is_subtype(leaf.grad.head.type, tape.handle_type) == 0:
+                if py.is_subtype(leaf.grad.head.type, tape.handle_type) == 0:
                     return False
                 root(old, READ)
         gather()
@@ -134,7 +110,7 @@ def walked(
 @native
 def key_object(d: ptr[Digest]) -> ptr:
     """The hash as bytes, a new reference; null with an exception."""
-    return new_bytes(ptr(d), 16)
+    return py.new_bytes(ptr(d), 16)
 
 
 @native
@@ -145,27 +121,27 @@ def list_of_found(entries: ptr[u32], count: u64, key: ptr, order: u64) -> ptr:
 
     The count of the key comes along.  Null with an exception.
     """
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, i64(order + count))
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, i64(order + count))
     if held is None:
-        dec(key)
+        py.dec(key)
         return None
     hold(held, walk.order, order)
     hold(held + order, entries, count)
-    states = new_bytes(None, i64(order))
+    states = py.new_bytes(None, i64(order))
     if states is not None:
-        said = ptr[u8](bytes_at(states))
+        said = ptr[u8](py.bytes_at(states))
         for i in range(order):
             flags = walk.met[walk.order[i]].flags
             said[i] = u8(flags & PENDING != 0) | u8(flags & KEPT != 0) << 1
     # Lists are made now: that may run any Python.
     parts = local(ptr, 4)
     parts[0] = key
-    parts[1] = list_of(held, i64(order))
-    parts[2] = list_of(held + order, i64(count))
+    parts[1] = py.list_of(held, i64(order))
+    parts[2] = py.list_of(held + order, i64(count))
     parts[3] = states
-    leave(held, nearby)
-    return list_of(parts, 4)
+    py.leave(held, nearby)
+    return py.list_of(parts, 4)
 
 
 @native
@@ -182,8 +158,8 @@ def key_of(
         return borrowed(tape.none)
     key = key_object(d)
     if key is None:
-        return failed()
-    return object_of(list_of_found(walk.calls, walk.n_calls, key, d.count))
+        return py.failed()
+    return py.object_of(list_of_found(walk.calls, walk.n_calls, key, d.count))
 
 
 class ExactParts(Struct):
@@ -222,8 +198,8 @@ def note_parts(p: ptr[ExactParts]) -> void:
                 n_wires += 1
         else:
             p.things[i] = None
-        inc(ptr(n))
-        inc(p.things[i])
+        py.inc(ptr(n))
+        py.inc(p.things[i])
     p.starts[p.count] = n_wires
 
 
@@ -232,24 +208,24 @@ def part_of(p: ptr[ExactParts], i: i64) -> ptr:
     """The part of a node, a new reference, the count of its thing coming along; null with an exception."""
     thing = p.things[i]
     if thing is None:
-        inc(tape.none)
+        py.inc(tape.none)
         return tape.none
     if p.states[i] & 4 != 0:
         return thing
     start = i64(p.starts[i])
     wires = i64(p.starts[i + 1]) - start
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, wires + 2)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, wires + 2)
     if held is None:
-        dec(thing)
+        py.dec(thing)
         return None
     held[0] = thing
     held[1] = tape.true if p.states[i] & 1 != 0 else tape.false
-    inc(held[1])
+    py.inc(held[1])
     for k in range(wires):
-        held[k + 2] = int_of(i64(p.wires[start + k]))
-    made = tuple_of(held, wires + 2)
-    leave(held, nearby)
+        held[k + 2] = py.int_of(i64(p.wires[start + k]))
+    made = py.tuple_of(held, wires + 2)
+    py.leave(held, nearby)
     return made
 
 
@@ -268,10 +244,10 @@ def exact_of(
     n_wires = u64(0)
     for i in range(d.count):
         n_wires += u64(count_of(walk.met[walk.order[i]].node))
-    memory = allocated(16 * d.count + 4 * (d.count + 1) + 4 * n_wires + d.count)
+    memory = py.allocated(16 * d.count + 4 * (d.count + 1) + 4 * n_wires + d.count)
     if memory is None:
-        no_memory()
-        return failed()
+        py.no_memory()
+        return py.failed()
     p = local(ExactParts, 1)[0]
     p.count = i64(d.count)
     p.nodes = ptr[ptr](memory)
@@ -283,8 +259,8 @@ def exact_of(
     # Objects are made from here on, which may run any Python: nothing of the walk is read any more.
     for i in range(p.count):
         p.things[i] = part_of(p, i)
-    nodes = list_of(p.nodes, p.count)
-    parts = list_of(p.things, p.count)
-    made = list_of_three(nodes, parts, new_bytes(ptr(p.states), p.count))
-    free(memory)
-    return object_of(made)
+    nodes = py.list_of(p.nodes, p.count)
+    parts = py.list_of(p.things, p.count)
+    made = py.list_of_three(nodes, parts, py.new_bytes(ptr(p.states), p.count))
+    py.free(memory)
+    return py.object_of(made)
