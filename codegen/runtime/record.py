@@ -22,10 +22,8 @@ from . import (
     engine,
     objects,
     recorder_arrays,
-    recorder_here,
     recorder_life,
     recorder_nodes,
-    recorder_operands,
     recorder_put,
     recorder_reads,
     recorder_subscripts,
@@ -60,11 +58,11 @@ __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
 _BUILTINS = (
     *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_arrays.give_back,
-    recorder_arrays.keep, recorder_operands.hold,
+    recorder_arrays.keep, recorder_put.hold,
 )  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
-    recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
+    recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
     recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,

@@ -23,12 +23,11 @@ from __future__ import annotations
 from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, static, status, u32, u64, void
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
-from .recorder_here import recording_now
-from .recorder_nodes import new_leaf
+from .recorder_nodes import new_leaf, recording_now
 from .recording_structs import RawKind, RawLender, tape
 
 __all__ = [
-    "POOLED", "UNKNOWN", "copy_leaf", "gave_back", "give_back", "is_writeable", "keep", "kind_of_array", "learn_leaf",
+    "UNKNOWN", "copy_leaf", "gave_back", "give_back", "is_writeable", "keep", "kind_of_array", "learn_leaf",
     "lender_of", "lent_view", "loan_ended", "new_view", "own_copy", "set_writeable", "size_of",
 ]  # fmt: skip
 

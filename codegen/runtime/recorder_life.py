@@ -20,14 +20,10 @@ from __future__ import annotations
 
 from ..native import Struct, extern, fn, i32, i64, native, overlay, ptr, static, u64, unlikely, void
 from . import recording_objects as py
-from .recorder_here import thread_state
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
 
-__all__ = [
-    "DEEPEST", "KEPT", "handle_dealloc", "new_handle", "new_plain", "new_rich", "node_clear", "node_dealloc",
-    "node_traverse", "rich_dealloc",
-]  # fmt: skip
+__all__ = ["new_handle", "new_plain", "new_rich", "node_clear", "node_dealloc", "node_traverse", "rich_dealloc"]
 
 #: The number of each that is kept, some 100 bytes an object: 200 steps of a small policy have 6,400 nodes.  Those above
 #: it count as new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
@@ -203,7 +199,7 @@ def free_rich(n: ptr[RawNode]) -> void:
 @native
 def free_in_turn(thing: ptr) -> void:
     """Free a node and all that only it has: a few one amid the other, and what these let go of from the list."""
-    thread = thread_state()
+    thread = py.thread_state()
     depth = dying.depth if dying.thread is thread else i64(0)
     if depth >= DEEPEST:
         ptr[Freed](thing).behind = dying.first

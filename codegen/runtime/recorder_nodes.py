@@ -11,6 +11,12 @@ drops them.
     new_node, new_leaf      a node without inputs; a handle on one
     new_step, new_steps     a node of a program; all of them
     node_of, kind_of                  of a handle
+
+The recording in which they are made, of this thread:
+
+    recording_here()          if that is known
+    recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
+    recording_operations(tracks)    also in a trace that only wants the nodes of operations
 """
 
 # mypy: ignore-errors
@@ -18,15 +24,16 @@ drops them.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, native, ptr, static, u64, unlikely
+from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64, unlikely
 from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
-from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_of, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawMode, RawNode, RawRecording, count_of, int_or, tape
 
 __all__ = [
-    "LATEST", "TYPES", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "kind_of", "new_leaf",
-    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "set_inputs", "set_number",
+    "LATEST", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "is_masked", "kind_of", "new_leaf",
+    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "recorder_here", "recording_here",
+    "recording_now", "recording_operations", "set_inputs", "set_number",
 ]  # fmt: skip
 
 #: Classes of handles are found in a table of this many places.
@@ -83,6 +90,12 @@ def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
     if n.kind is None or py.class_of(ptr(n.kind)) is not tape.kind_type:
         return None
     return n.kind
+
+
+@native(inline=True)
+def is_masked(x: ptr, n: ptr[RawNode]) -> bool:
+    """True for a handle that is masked; `n` is the node of an operand."""
+    return n is not None and ptr[RawHandle](x).masked is tape.true
 
 
 # ------------------------------------------------------------------ new nodes
@@ -253,3 +266,66 @@ def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
     clear_number(n)
     n.number = word
     return 0
+
+
+# ------------------------------------------------------------------ the recording of this thread
+
+thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
+
+
+class ThreadRecording(Struct):
+    """The thread that records natively, by its number, and where it does."""
+
+    thread: i64
+    recording: ptr[RawRecording]
+
+
+here = static(ThreadRecording)
+
+
+@native
+def recorder_here() -> ptr[ThreadRecording]:
+    return here
+
+
+@native(inline=True)
+def recording_here() -> ptr[RawRecording]:
+    """The recording of this thread; null where that is not known."""
+    return here.recording if thread_number(py.thread_state()) == here.thread else None
+
+
+@native(inline=True)
+def mode_here() -> ptr[RawMode]:
+    """The mode of this context; null where that is not known."""
+    found = local(ptr, 1)
+    if py.context_value(tape.mode, None, found) < 0:
+        py.clear_error()  # Python meets it again
+        return None
+    if found[0] is None:
+        return None
+    py.dec(found[0])  # one of few: it stays
+    return ptr[RawMode](found[0])
+
+
+@native(inline=True)
+def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
+    now = recording_here()
+    if now is None or now.literal is not tape.false or now.captures is not tape.none:
+        return None
+    mode = mode_here()
+    if mode is None or (mode.watching if is_light else mode.careful) is not tape.false:
+        return None
+    tracks[0] = mode.tracks
+    return now
+
+
+@native(inline=True)
+def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
+    """The recording of this thread, if machine code may now; null in circumstances.  Grad mode goes to `tracks`."""
+    return recording_in_mode(tracks, False)
+
+
+@native(inline=True)
+def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
+    """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
+    return recording_in_mode(tracks, True)

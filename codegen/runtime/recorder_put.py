@@ -3,6 +3,7 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
+    hold, array_node, number_node    leaves of operands that are arrays, or numbers
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -11,13 +12,14 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, u64, unlikely
+from ..native import Struct, array, borrowed, extern, f64, i32, i64, likely, local, native, obj, ptr, u64, unlikely
 from . import recording_objects as py
 from .record_table import (
     FIRST_BOUND,
     FIRST_STATIC,
     KEYED,
     MOST_BOUNDS,
+    MOST_KNOWN,
     MOST_NODES,
     MOST_OPERANDS,
     MOST_STATICS,
@@ -25,15 +27,12 @@ from .record_table import (
     N_STATICS,
     PROGRAM_WORDS,
 )
+from .recorder_arrays import is_writeable, lender_of, own_copy, set_writeable, size_of
 from .recorder_life import new_handle
-from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_steps, node_of, number_of
-from .recorder_operands import are_places, array_node, is_masked, number_node
+from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = [
-    "LOOKED_BACK", "ProgramWords", "done_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
-    "set_slice",
-]  # fmt: skip
+__all__ = ["ProgramWords", "done_with_two", "hold", "hold_operands", "note", "put_down", "put_program"]
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
@@ -122,6 +121,94 @@ def _word(name: str) -> int:
 
 assert _word("n_keyed") == KEYED and _word("n_statics") == N_STATICS and _word("statics") == FIRST_STATIC
 assert _word("n_bounds") == N_BOUNDS and _word("bounds") == FIRST_BOUND and _word("first_step") == PROGRAM_WORDS
+
+# ------------------------------------------------------------------ leaves of operands
+
+#: NumPy's C_CONTIGUOUS, OWNDATA and ALIGNED.
+OWN_MEMORY = 0x1 | 0x4 | 0x100
+
+int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
+float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
+error_set = extern("PyErr_Occurred", ptr, runs_python=False)
+number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
+#: `recorder_arrays.lent_view`, null with an exception.
+lent_view = extern("lent_view", ptr, ptr[py.RawArray], ptr)
+
+
+@native
+def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
+    """The leaf of a number, which is made a float unless the program keeps it; null with an exception."""
+    cls = py.class_of(x)
+    value = x
+    if cls is tape.float_type or keeps:
+        py.inc(x)
+    else:
+        number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
+        if error_set() is not None:
+            return None
+        value = float_of(number)
+        if value is None:
+            return None
+    made = new_node(kind, value)
+    py.dec(value)
+    return made
+
+
+@native
+def leaf_value(a: ptr[py.RawArray], now: ptr[RawRecording]) -> ptr:
+    """The value of the leaf of an array: a copy; where the recording lends, a large array that owns its memory is lent
+    (`recorder_arrays`) or, if nobody can write to it, the value itself.  Null with an exception."""
+    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
+    if not may_lend or a.flags & OWN_MEMORY != OWN_MEMORY:
+        made = own_copy(a)
+        if made is not None:
+            set_writeable(ptr[py.RawArray](made), False)
+        return made
+    if not is_writeable(a):
+        # By a loan, or by the user.
+        key = number_of_address(ptr(a))
+        if key is None:
+            return None
+        lender = lender_of(key)
+        py.dec(key)
+        if lender is None:
+            py.inc(ptr(a))
+            return ptr(a)
+    return lent_view(a, now.lent)
+
+
+@native
+def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
+    """The leaf of an array of this kind; null with an exception."""
+    value = leaf_value(a, now)
+    if value is None:
+        return None
+    made = new_node(kind, value)
+    py.dec(value)
+    return made
+
+
+@native
+def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
+    """True if the elements of an array of integers are known to be places of an axis of this extent, or not known."""
+    count = size_of(a)
+    if u64(count) > MOST_KNOWN:
+        return True  # a kernel looks at them all
+    is_long = a.descr is tape.int64_descr
+    for i in range(count):
+        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
+        if value < -extent or value >= extent:
+            return False
+    return True
+
+
+@native
+def hold(a: borrowed, kind: borrowed, now: borrowed) -> obj:
+    """hold(array, kind, recording): the leaf of an array, called by Python."""
+    return py.object_of(ptr(array_node(ptr[py.RawArray](a), ptr[RawKind](kind), ptr[RawRecording](now))))
+
+
+# ------------------------------------------------------------------ programs
 
 Nodes = ptr[ptr[RawNode]]
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 from ..native import extern, i32, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
-from .recorder_here import recording_here, recording_now
 from .recorder_life import new_handle
-from .recorder_nodes import bad_argument, is_captured, kind_of, node_of
+from .recorder_nodes import bad_argument, is_captured, kind_of, node_of, recording_here, recording_now
 from .recorder_sites import DETACH, answer_of, sites
 from .recorder_tables import is_miss, recorded
 from .recording_run import count_up

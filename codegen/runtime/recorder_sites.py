@@ -26,8 +26,8 @@ from .recording_structs import RawFunction, tape
 
 __all__ = [
     "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
-    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site",
-    "call_site", "named_sites", "sites",
+    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site", "call_site",
+    "named_sites", "sites",
 ]  # fmt: skip
 
 #: The number of entry points of each sort.

@@ -17,12 +17,10 @@ from __future__ import annotations
 from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
-from .recorder_here import recording_now, recording_operations
-from .recorder_nodes import is_captured, new_node
-from .recorder_operands import is_masked, key_of
+from .recorder_nodes import is_captured, is_masked, new_node, recording_now, recording_operations
 from .recorder_put import StaticArgument, hold_operands, note, put_down
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, program_for
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
 
 __all__ = ["assign", "subscript"]

@@ -20,15 +20,12 @@ from __future__ import annotations
 from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
 from . import recording_objects as py
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
-from .recorder_here import recording_operations
-from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
+from .recorder_arrays import UNKNOWN, kind_of_array
+from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
 from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
-from .recording_structs import RawNode, tape
+from .recording_structs import RawNode, RawRecording, int_or, tape
 
-__all__ = [
-    "CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "is_same_static", "program_for", "recorded",
-    "static_bits",
-]  # fmt: skip
+__all__ = ["CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "key_of", "program_for", "recorded"]
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32], runs_python=False)
 
@@ -94,6 +91,52 @@ def is_same_static(x: ptr, y: ptr) -> bool:
     while same < count and is_same_atom(py.tuple_item(x, same), py.tuple_item(y, same)):
         same += 1
     return same == count
+
+
+#: In place of a key: what is not recorded now; what is pending from an earlier recording.  UNKNOWN is the third.
+NOT_NOW, OLD = 0, 1
+
+
+@native(inline=True)
+def is_number(cls: ptr) -> bool:
+    is_python = cls is tape.float_type or cls is tape.int_type
+    return is_python or cls is tape.float64_type or cls is tape.float32_type
+
+
+@native
+def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
+    """The key of an operand in a table: the out of a handle, the class of a number, the kind that the leaf of an array
+    gets; or NOT_NOW, OLD, UNKNOWN.  Its node, null for a number or an array, goes to `found`."""
+    cls = py.class_of(x)
+    if is_number(cls):
+        found[0] = None
+        return cls
+    n = node_of(x)
+    found[0] = n
+    if unlikely(n is None):
+        return ptr(kind_of_array(ptr[py.RawArray](x)))
+    kind = kind_of(n)
+    if kind is None:
+        return None
+    if n.value is tape.none and number_of(n) < int_or(now.start, LATEST):
+        return ptr(OLD)
+    return ptr(kind.out)
+
+
+@native(inline=False)
+def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
+    """Evaluate the operands that are pending from an earlier recording.  False with an exception."""
+    found = local(ptr[RawNode], 1)
+    for i in range(count):
+        if key_of(xs[i], now, found) is ptr(OLD):
+            n = ptr(found[0])
+            py.inc(n)
+            answer = py.call_one(tape.force, n)
+            py.dec(n)
+            if answer is None:
+                return False
+            py.dec(answer)
+    return True
 
 
 #: In place of a program or a handle, as UNKNOWN is.

@@ -16,13 +16,11 @@ from typing import Any
 
 from ..native import i32, local, native, ptr
 from . import recording_objects as py
-from .recorder_here import recording_now
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
-from .recorder_nodes import is_captured, next_number
-from .recorder_operands import key_of
+from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
 from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
-from .recorder_tables import is_miss
+from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
 
 __all__ = ["IN_PLACE"]

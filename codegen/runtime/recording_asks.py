@@ -50,7 +50,7 @@ from .record_layout import RecordLayout
 from .slots import offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps", "has_known_slots"]
+__all__ = ["ASKS", "Asks", "has_known_slots"]
 
 ASKS = (
     recording_answer.ask, recording_keys.key_of, recording_structs.remember,

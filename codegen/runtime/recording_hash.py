@@ -31,10 +31,7 @@ from .recording_entries import (
 )
 from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
 
-__all__ = [
-    "Digest", "copy", "identity_of", "known_identity", "make_room_for_versions", "mix", "number", "place_given",
-    "start", "state", "take_place", "wires_of",
-]  # fmt: skip
+__all__ = ["Digest", "copy", "known_identity", "mix", "number", "place_given", "start", "state", "wires_of"]
 
 
 class Digest(Struct):

@@ -21,9 +21,9 @@ __all__ = [
     "FEW", "HEAD", "RawArray", "RawDescr", "RawObject", "RawSelf", "RawTuple", "allocated", "append", "attribute",
     "bytes_at", "call", "call_method", "call_one", "call_two", "class_of", "clear_error", "context_value", "dec",
     "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_in", "int_of", "int_value",
-    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes", "new_list",
-    "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes", "set_list",
-    "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
+    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes",
+    "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes",
+    "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
 
 
@@ -119,6 +119,7 @@ no_memory = extern("PyErr_NoMemory", ptr, runs_python=False)
 allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
+thread_state = extern("PyThreadState_Get", ptr, runs_python=False)
 set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
 
 

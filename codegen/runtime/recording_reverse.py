@@ -21,8 +21,7 @@ from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = [
-    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on",
-    "note_open", "open_all", "take_up",
+    "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on", "note_open", "open_all", "take_up",
 ]  # fmt: skip
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step

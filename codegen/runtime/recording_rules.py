@@ -25,8 +25,8 @@ from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIRST_INPUT", "FIXED", "LOOK", "MASKED_BIT", "MOST_INPUTS", "TRACKS", "begin_pass", "begun", "bytes_of_array",
-    "go_forth", "is_operation", "is_simple", "note_used", "push_on", "rule_of",
+    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "begun", "bytes_of_array", "go_forth", "is_operation", "is_simple",
+    "note_used", "push_on", "rule_of",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
