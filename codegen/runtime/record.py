@@ -33,7 +33,6 @@ from . import (
 )
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
-from .record_layout import SET_HANDLER, VIEW, RecordLayout, is_as_known
 from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import (
     ASSIGN,
@@ -51,7 +50,7 @@ from .recorder_sites import (
     SUBSCRIPT,
     UNARY,
 )
-from .recording_asks import ASKS, Asks, has_known_slots
+from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
@@ -242,4 +241,4 @@ def set_up(layout: RecordLayout) -> Recorder | None:
     Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.
     """
     code = _made()
-    return Recorder(layout, code) if code and has_known_slots(layout) and is_as_known(layout) else None
+    return Recorder(layout, code) if code and is_as_known(layout) else None

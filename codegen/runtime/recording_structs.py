@@ -201,7 +201,7 @@ class Tape(Struct):
     run_as_name       of what gives a kind its `runs`
     aliases           operations that give their input
     mode              the ContextVar of the mode
-    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
+    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `RecordLayout`
     lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
     answers           True if asks are answered natively
     """
