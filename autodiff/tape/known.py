@@ -32,7 +32,7 @@ __all__ = [
     "answered", "compare", "forget", "known", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
-#: The purposes of asks, as `codegen.runtime.recording_keys` says it.
+#: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"

@@ -28,8 +28,8 @@ from . import (
     recorder_reads,
     recorder_subscripts,
     recorder_updates,
-    recording_answer,
     recording_interpret,
+    recording_keys,
 )
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
@@ -64,7 +64,7 @@ _EXPORTS = (
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
+    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_keys.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 

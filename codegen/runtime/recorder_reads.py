@@ -45,7 +45,7 @@ MOST_ARGUMENTS = 7
 GRAD = word_of(RawLeaf, "grad")
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recorder_arrays.gave_back`, -1 with an exception; `recording_answer.answer_value`, null with one.
+#: `recorder_arrays.gave_back`, -1 with an exception; `recording_keys.answer_value`, null with one.
 gave_back = extern("gave_back", i32, ptr)
 answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
 

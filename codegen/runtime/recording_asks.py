@@ -2,7 +2,7 @@
 
     is_as_known(layout)                   False where a self-check does not confirm how these look
     asks = Asks(layout, code)
-    asks.ask(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
+    asks.ask(...), asks.key_of(...)       see `recording_keys`
     asks.history_of(...)                  see `recording_walk`
     asks.family_of(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
@@ -32,7 +32,6 @@ from ..native import BuiltinLibrary, Struct
 from ..records import record
 from . import (
     engine,
-    recording_answer,
     recording_families,
     recording_gradients,
     recording_interpret,
@@ -70,7 +69,7 @@ class RecordLayout:
 
 
 ASKS = (
-    recording_answer.ask, recording_keys.key_of, recording_structs.remember,
+    recording_keys.ask, recording_keys.key_of, recording_structs.remember,
     recording_walk.history_of, recording_keys.exact_of, recording_families.family_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,

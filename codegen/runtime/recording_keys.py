@@ -1,6 +1,8 @@
-"""The key of an ask: a hash of the recording and of what is asked of it, and the tables that are looked up by it.
+"""The key of an ask, a hash of the recording and of what is asked of it; an ask whose key is known is answered.
 
     walked(...)            the walk for an ask, with the hash
+    ask(...)               the key is looked up; where there is an answer, its plan is run (`recording_run`)
+    answer_value(...)      the same for one pending value, as the recorder calls it
     key_of(...)            the key as bytes, with the nodes in canonical order and the calls whose keys belong to it
     exact_of(...)          [nodes in canonical order, parts, states] of an ask: the parts of its exact key, of which see
                            `walk.structure` in `autodiff.tape`
@@ -14,19 +16,33 @@ room for more have None: Python says what they are.
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u32, u64, void
+from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u32, u64, unlikely, void
 from . import recording_objects as py
 from .recording_entries import KEPT, PAST, PENDING, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
-from .recording_structs import RawHandle, RawNode, RawRich, count_of, input_at, is_plain_or_no_leaf, old_of, tape
+from .recording_run import AnswerBlock, run
+from .recording_structs import (
+    BACKWARD,
+    CLOCK,
+    NODES,
+    SOME,
+    TENSORS,
+    VALUE,
+    RawHandle,
+    RawNode,
+    RawRecording,
+    RawRich,
+    count_of,
+    input_at,
+    is_plain_or_no_leaf,
+    old_of,
+    tape,
+)
 from .recording_walk import gather, root, roots
 
-__all__ = ["BACKWARD", "TENSORS", "VALUE", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked"]
-
-
-#: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
-#: gradients of tensors of which some may not be reached.
-VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
+__all__ = [
+    "answer_value", "ask", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked",
+]  # fmt: skip
 
 
 @native(inline=True)
@@ -264,3 +280,81 @@ def exact_of(
     made = py.list_of_three(nodes, parts, py.new_bytes(ptr(p.states), p.count))
     py.free(memory)
     return py.object_of(made)
+
+
+# ------------------------------------------------------------------ asks that are known
+
+
+@native
+def looked_up(key: ptr) -> ptr:
+    """The valid answer that is known for a key, as `run` takes it; null for none."""
+    entry = py.dict_item(tape.plans.entries, key)
+    if entry is None:
+        return None
+    found = py.list_item(entry, 0)
+    is_sized = ptr[py.RawObject](found).type is tape.tuple_type
+    answer = py.tuple_item(found, 0) if is_sized else found
+    if ptr[py.RawObject](answer).type is not tape.answer_type:
+        return None
+    if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
+        clock = py.int_of(py.int_value(tape.plans.clock) + 1)
+        if clock is not None:
+            py.inc(clock)
+            py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
+            py.set_list(entry, 1, clock)
+    return found if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
+
+
+@native
+def ask(
+    purpose: u64, now: borrowed, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed,
+    tracks: bool, is_released: bool, given: borrowed,
+) -> obj:
+    """Answer an ask if it is known.
+
+    now      the recording that ends with it; None: none does
+    given    None; or what Python has looked up: see `run`
+
+    Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
+    [key, [], calls] where keys of calls belong to the key; None where it is not known.
+    """
+    d = local(Digest, 1)[0]
+    walk.held = 0
+    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
+        return borrowed(tape.none)
+    if ptr(given) is not tape.none:
+        told = py.bytes_at(py.tuple_item(ptr(given), 1))
+        a = ptr[AnswerBlock](py.bytes_at(py.tuple_item(ptr(given), 0))[0])
+        if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
+            return borrowed(tape.none)
+        return run(ptr(given), d, purpose, ptr(now), is_released, None)
+    key = key_object(d)
+    if key is None:
+        return py.failed()
+    known = looked_up(key)
+    if unlikely(walk.n_calls > 0):
+        if known is None:
+            return py.object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
+        return run(known, d, purpose, ptr(now), is_released, key)
+    py.dec(key)
+    if known is None:
+        return borrowed(tape.none)
+    return run(known, d, purpose, ptr(now), is_released, None)
+
+
+@native
+def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> obj:
+    """Compute a pending value if that is known: True or None."""
+    d = local(Digest, 1)[0]
+    known = ptr(None)
+    walk.held = 0
+    if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
+        key = key_object(d)
+        if key is not None:
+            known = looked_up(key)
+            py.dec(key)
+        else:
+            py.clear_error()
+    if known is None:
+        return borrowed(tape.none)
+    return run(known, d, VALUE, ptr(now), False, None)

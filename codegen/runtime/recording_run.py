@@ -19,9 +19,9 @@ from . import recording_objects as py
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, hold, walk
 from .recording_hash import Digest
-from .recording_keys import BACKWARD, TENSORS, VALUE
 from .recording_structs import (
     ASKED,
+    BACKWARD,
     BEGAN,
     HITS,
     LIMIT,
@@ -30,6 +30,8 @@ from .recording_structs import (
     RUNS,
     SMALL,
     START,
+    TENSORS,
+    VALUE,
     RawHandle,
     RawKind,
     RawLeaf,

@@ -17,10 +17,10 @@ from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u6
 from . import recording_objects as py
 
 __all__ = [
-    "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawCounts",
-    "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawMode", "RawNode", "RawOut", "RawRecording",
-    "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of", "input_at", "int_or", "is_filled",
-    "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
+    "ASKED", "BACKWARD", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "NODES", "RULES", "RUNS", "SMALL",
+    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender",
+    "RawMode", "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs",
+    "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
 ]  # fmt: skip
 
 
@@ -188,6 +188,11 @@ ASKED, BEGAN, LIMIT, LOOK_AT, LOOKED, SMALL, START = [
     word_of(RawRecording, name) for name in ("asked", "began", "limit", "look_at", "looked", "small", "start")
 ]
 CLOCK = word_of(RawTable, "clock")
+
+
+#: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
+#: gradients of tensors of which some may not be reached.
+VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 
 class Tape(Struct):
