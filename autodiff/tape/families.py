@@ -213,7 +213,7 @@ def described(
     found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
         return None
-    key, numbers, (exact, order, _, states) = found
+    exact, order, _, _, states, _, key, numbers = found
     return Described(key, numbers, Known(exact, order, [], states))
 
 
@@ -222,7 +222,8 @@ def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool,
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return native.family_of(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+    found = native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+    return None if found is None or found[6] is None else found
 
 
 def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
@@ -239,10 +240,10 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
     exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
     found = _described(ask, small, (), tracks, 0)
-    sized: SizedAnswer | None = None if found is None else SIZED.get(found[0])
+    sized: SizedAnswer | None = None if found is None else SIZED.get(found[6])
     if sized is None:
         return None
-    assert exact is None or without_numbers(exact) == (sized.form, found[1]), "the hash of a family stands for two"
+    assert exact is None or without_numbers(exact) == (sized.form, found[7]), "the hash of a family stands for two"
     given = _given(sized, ask.purpose, found)
     del found  # what is held counts as something that may be asked for
     if given is None:
@@ -256,12 +257,13 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
 
 def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
     """The things that machine code is told of an ask at these numbers; and kinds, whose addresses its key holds."""
-    _, numbers, (exact, order, past, _) = found
+    exact, order, *_, numbers = found
     run = sized.plans.at(numbers)
     if run is None:
         return None
-    for node in past:
-        released(node.kind)  # machine code finds it there
+    for node in order if purpose != VALUE else ():
+        if node.kind.out.requires_grad and node.leaf is None:
+            released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
     kinds = tuple([leaf_kind(out_of(order[place].kind.out.aval)) for place in leaves])
     return sized.answer, exact, (), run, kinds, [node.kind for node in order]

@@ -121,10 +121,10 @@ def known(ask: Ask, live: Sequence[Node], tracks: bool, exact: Callable[[], tupl
     held = int(ask.purpose != VALUE)
     if IS_COMPARED:
         compare(ask, live, tracks, held, exact)
-    found = native.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
+    found = native.described(ask.purpose, None, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
     if found is None:
         return None
-    key, order, nodes, states = found
+    key, order, nodes, _, states, *_ = found
     if not nodes:
         return Known(key, order, [], states)
     place = {n: i for i, n in enumerate(order)}
@@ -174,7 +174,8 @@ def _look_closer(ask: Ask, small: list | None, tracks: bool) -> None:
 def compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
     """Look that the hash of a recording stands for one exact key."""
     said = exact()
-    found = machine.asks.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
+    asked = ask.purpose, None, ask.results, ask.seeds, (*ask.also, *live), ask.targets
+    found = machine.asks.described(*asked, tracks, held)
     if found is None:
         return
     key = (found[0], _keys_of(found[2]))
@@ -191,7 +192,7 @@ def _with_calls(
     ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool, found: list
 ) -> Any:
     """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
-    key, nodes = found[0], found[2]
+    key, nodes = found
     entry = plans.get((key, _keys_of(nodes)))
     if entry is None or type(entry) is Plan or not entry.plan.valid:
         return None

@@ -2,9 +2,9 @@
 
     is_as_known(layout)                   False where a self-check does not confirm how these look
     asks = Asks(layout, code)
-    asks.ask(...), asks.key_of(...)       see `recording_keys`
+    asks.ask(...)                         see `recording_keys`
     asks.history_of(...)                  see `recording_walk`
-    asks.family_of(...)                   see `recording_families`
+    asks.described(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
     asks.note_open(...), asks.go_back(...)        see `recording_reverse`
@@ -69,8 +69,7 @@ class RecordLayout:
 
 
 ASKS = (
-    recording_keys.ask, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_keys.exact_of, recording_families.family_of,
+    recording_keys.ask, recording_families.described, recording_structs.remember, recording_walk.history_of,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,

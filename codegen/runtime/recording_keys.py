@@ -3,12 +3,6 @@
     walked(...)            the walk for an ask, with the hash
     ask(...)               the key is looked up; where there is an answer, its plan is run (`recording_run`)
     answer_value(...)      the same for one pending value, as the recorder calls it
-    key_of(...)            the key as bytes, with the nodes in canonical order and the calls whose keys belong to it
-    exact_of(...)          [nodes in canonical order, parts, states] of an ask: the parts of its exact key, of which see
-                           `walk.structure` in `autodiff.tape`
-
-A part is the Out of a node that is given; of an operation its kind, whether it is pending, and its wires.  Nodes with
-room for more have None: Python says what they are.
 """
 
 # mypy: ignore-errors
@@ -16,9 +10,9 @@ room for more have None: Python says what they are.
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u32, u64, unlikely, void
+from ..native import borrowed, i64, local, native, obj, ptr, u32, u64, unlikely, void
 from . import recording_objects as py
-from .recording_entries import KEPT, PAST, PENDING, READ, begin, entry_of, hold, walk
+from .recording_entries import PAST, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
@@ -32,17 +26,13 @@ from .recording_structs import (
     RawNode,
     RawRecording,
     RawRich,
-    count_of,
-    input_at,
     is_plain_or_no_leaf,
     old_of,
     tape,
 )
 from .recording_walk import gather, root, roots
 
-__all__ = [
-    "answer_value", "ask", "exact_of", "key_object", "key_of", "list_of_found", "mix_asked", "walked",
-]  # fmt: skip
+__all__ = ["answer_value", "ask", "key_object", "mix_asked", "walked"]
 
 
 @native(inline=True)
@@ -129,159 +119,6 @@ def key_object(d: ptr[Digest]) -> ptr:
     return py.new_bytes(ptr(d), 16)
 
 
-@native
-def list_of_found(entries: ptr[u32], count: u64, key: ptr, order: u64) -> ptr:
-    """A list of a key, a list of `order` nodes in canonical order, one of those of entries, and bytes.
-
-    The bytes say of each node in canonical order if it is pending (1) and is to be stored (2).
-
-    The count of the key comes along.  Null with an exception.
-    """
-    nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, i64(order + count))
-    if held is None:
-        py.dec(key)
-        return None
-    hold(held, walk.order, order)
-    hold(held + order, entries, count)
-    states = py.new_bytes(None, i64(order))
-    if states is not None:
-        said = ptr[u8](py.bytes_at(states))
-        for i in range(order):
-            flags = walk.met[walk.order[i]].flags
-            said[i] = u8(flags & PENDING != 0) | u8(flags & KEPT != 0) << 1
-    # Lists are made now: that may run any Python.
-    parts = local(ptr, 4)
-    parts[0] = key
-    parts[1] = py.list_of(held, i64(order))
-    parts[2] = py.list_of(held + order, i64(count))
-    parts[3] = states
-    py.leave(held, nearby)
-    return py.list_of(parts, 4)
-
-
-@native
-def key_of(
-    purpose: u64, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool, held: u32
-) -> obj:
-    """[key, nodes in canonical order, calls of the history, states] of an ask; None where no key says all.
-
-    held    how often the caller holds each node of the history
-    """
-    d = local(Digest, 1)[0]
-    walk.held = held
-    if not walked(d, purpose, None, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
-        return borrowed(tape.none)
-    key = key_object(d)
-    if key is None:
-        return py.failed()
-    return py.object_of(list_of_found(walk.calls, walk.n_calls, key, d.count))
-
-
-class ExactParts(Struct):
-    """The parts of all nodes, before there are objects of them.  Their memory is one block.
-
-    things    the kind of an operation, the Out of what is given, null for what Python says
-    starts, wires    the places of its inputs lie from the former on
-    states    1 for a pending node, 2 for one that is stored, 4 for one that is given
-    """
-
-    nodes: ptr[ptr]
-    things: ptr[ptr]
-    starts: ptr[u32]
-    wires: ptr[i32]
-    states: ptr[u8]
-    count: i64
-
-
-@native
-def note_parts(p: ptr[ExactParts]) -> void:
-    """Note what is said of each node that was walked over, and hold it."""
-    n_wires = u32(0)
-    for i in range(p.count):
-        e = walk.met[walk.order[i]]
-        n = e.node
-        p.nodes[i] = ptr(n)
-        p.starts[i] = n_wires
-        p.states[i] = u8(e.flags & PENDING != 0) | u8(e.flags & KEPT != 0) << 1
-        if e.flags & (PENDING | PAST) == 0:
-            p.things[i] = ptr(n.kind.out)
-            p.states[i] |= 4
-        elif n.type is tape.plain_type:
-            p.things[i] = ptr(n.kind)
-            for k in range(count_of(n)):
-                p.wires[n_wires] = walk.met[input_at(n, k).mark].place
-                n_wires += 1
-        else:
-            p.things[i] = None
-        py.inc(ptr(n))
-        py.inc(p.things[i])
-    p.starts[p.count] = n_wires
-
-
-@native
-def part_of(p: ptr[ExactParts], i: i64) -> ptr:
-    """The part of a node, a new reference, the count of its thing coming along; null with an exception."""
-    thing = p.things[i]
-    if thing is None:
-        py.inc(tape.none)
-        return tape.none
-    if p.states[i] & 4 != 0:
-        return thing
-    start = i64(p.starts[i])
-    wires = i64(p.starts[i + 1]) - start
-    nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, wires + 2)
-    if held is None:
-        py.dec(thing)
-        return None
-    held[0] = thing
-    held[1] = tape.true if p.states[i] & 1 != 0 else tape.false
-    py.inc(held[1])
-    for k in range(wires):
-        held[k + 2] = py.int_of(i64(p.wires[start + k]))
-    made = py.tuple_of(held, wires + 2)
-    py.leave(held, nearby)
-    return made
-
-
-@native
-def exact_of(
-    purpose: u64, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool, held: u32
-) -> obj:
-    """[nodes in canonical order, parts, states] of an ask; None where hooks or other things need Python.
-
-    held    how often the caller holds each node of the history
-    """
-    d = local(Digest, 1)[0]
-    walk.held = held
-    if not walked(d, purpose, None, tape.none, ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
-        return borrowed(tape.none)
-    n_wires = u64(0)
-    for i in range(d.count):
-        n_wires += u64(count_of(walk.met[walk.order[i]].node))
-    memory = py.allocated(16 * d.count + 4 * (d.count + 1) + 4 * n_wires + d.count)
-    if memory is None:
-        py.no_memory()
-        return py.failed()
-    p = local(ExactParts, 1)[0]
-    p.count = i64(d.count)
-    p.nodes = ptr[ptr](memory)
-    p.things = p.nodes + d.count
-    p.starts = ptr[u32](p.things + d.count)
-    p.wires = ptr[i32](p.starts + (d.count + 1))
-    p.states = ptr[u8](p.wires + n_wires)
-    note_parts(p)
-    # Objects are made from here on, which may run any Python: nothing of the walk is read any more.
-    for i in range(p.count):
-        p.things[i] = part_of(p, i)
-    nodes = py.list_of(p.nodes, p.count)
-    parts = py.list_of(p.things, p.count)
-    made = py.list_of_three(nodes, parts, py.new_bytes(ptr(p.states), p.count))
-    py.free(memory)
-    return py.object_of(made)
-
-
 # ------------------------------------------------------------------ asks that are known
 
 
@@ -306,6 +143,20 @@ def looked_up(key: ptr) -> ptr:
 
 
 @native
+def calls_met() -> ptr:
+    """A list of the calls of the history, a new reference; null with an exception."""
+    count = i64(walk.n_calls)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, count)
+    if held is None:
+        return None
+    hold(held, walk.calls, walk.n_calls)
+    made = py.list_of(held, count)
+    py.leave(held, nearby)
+    return made
+
+
+@native
 def ask(
     purpose: u64, now: borrowed, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed,
     tracks: bool, is_released: bool, given: borrowed,
@@ -316,7 +167,7 @@ def ask(
     given    None; or what Python has looked up: see `run`
 
     Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
-    [key, [], calls] where keys of calls belong to the key; None where it is not known.
+    [key, calls] where keys of calls belong to the key; None where it is not known.
     """
     d = local(Digest, 1)[0]
     walk.held = 0
@@ -334,7 +185,7 @@ def ask(
     known = looked_up(key)
     if unlikely(walk.n_calls > 0):
         if known is None:
-            return py.object_of(list_of_found(walk.calls, walk.n_calls, key, 0))
+            return py.object_of(py.list_of_two(key, calls_met()))
         return run(known, d, purpose, ptr(now), is_released, key)
     py.dec(key)
     if known is None:

@@ -21,9 +21,9 @@ __all__ = [
     "FEW", "HEAD", "RawArray", "RawDescr", "RawObject", "RawSelf", "RawTuple", "allocated", "append", "attribute",
     "bytes_at", "call", "call_method", "call_one", "call_two", "class_of", "clear_error", "context_value", "dec",
     "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_in", "int_of", "int_value",
-    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size", "matches", "new_bytes",
-    "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room", "set_bytes",
-    "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
+    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_of_two", "list_size", "matches",
+    "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
+    "set_bytes", "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
 
 
@@ -229,6 +229,15 @@ def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
     for i in range(count):
         set_tuple(made, i, objects[i])
     return made
+
+
+@native
+def list_of_two(first: ptr, second: ptr) -> ptr:
+    """A list of two objects: see `list_of`."""
+    objects = local(ptr, 2)
+    objects[0] = first
+    objects[1] = second
+    return list_of(objects, 2)
 
 
 @native

@@ -342,14 +342,11 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
                 py.dec(answer)
                 answer = None
     elif outcome == 1 and purpose > BACKWARD:
-        both = local(ptr, 2)
-        both[0] = results
-        both[1] = own
         py.inc(results)
         py.inc(own)
-        answer = py.list_of(both, 2)
+        answer = py.list_of_two(results, own)
     elif outcome == 2:
-        answer = py.list_of_three(key, py.new_list(0), called_nodes)
+        answer = py.list_of_two(key, called_nodes)
         key = None
         called_nodes = None
     else:
