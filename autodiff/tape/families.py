@@ -202,19 +202,26 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
 
 
 def described(
-    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple] | None = None
-) -> Described | None:
-    """Ask machine code about a recording; None without it, or where no plan is for any size.
+    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple]
+) -> tuple[Known | None, Described | None]:
+    """The answer of machine code about a recording; None without it, where no key says all (hooks), or one size alone.
 
     exact_key   gives the exact key, where hashes are compared with it
+    live     small live results, which are asked for as well;  of gradients one list holds the history
     """
-    if known.IS_COMPARED and exact_key is not None and machine.asks is not None:
-        known.compare(ask, live, tracks, int(ask.purpose != VALUE), exact_key)
-    found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
+    held = int(ask.purpose != VALUE)
+    if known.IS_COMPARED and machine.asks is not None:
+        known.compare(ask, live, tracks, held, exact_key)
+    found = _described(ask, None, live, tracks, held)
     if found is None:
-        return None
-    exact, order, _, _, states, _, key, numbers = found
-    return Described(key, numbers, Known(exact, order, [], states))
+        return None, None
+    key, order, nodes, _, states, _, family, numbers = found
+    calls: list[int] = []
+    if nodes:
+        place = {n: i for i, n in enumerate(order)}
+        key, calls = (key, known.keys_of(nodes)), [place[n] for n in nodes]
+    told = Known(key, order, calls, states)
+    return told, None if family is None else Described(family, numbers, told)
 
 
 def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
@@ -222,8 +229,7 @@ def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool,
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    found = native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
-    return None if found is None or found[6] is None else found
+    return native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
 
 
 def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
@@ -240,7 +246,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
     exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
     found = _described(ask, small, (), tracks, 0)
-    sized: SizedAnswer | None = None if found is None else SIZED.get(found[6])
+    sized: SizedAnswer | None = None if found is None or found[6] is None else SIZED.get(found[6])
     if sized is None:
         return None
     assert exact is None or without_numbers(exact) == (sized.form, found[7]), "the hash of a family stands for two"
