@@ -4,7 +4,7 @@ The family of a kind is what is left of it without numbers; so is that of an Out
 kinds says which program was recorded; the numbers beside it say at which size:
 
     without_numbers(key)    of an exact key
-    described(ask, ...)     by machine code (`codegen.runtime.recording_families`): a hash, the numbers
+    described(ask, ...)     by machine code (`codegen.runtime.recording_families`), with and without them
 
 Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
 in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  The next time the
@@ -62,8 +62,7 @@ class AnyPlans:
     positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
     tiers      of the program at large extents, and at small ones
-    made       the plans that exact keys find
-    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
+    made       the plans that exact keys find, and those of machine code's answers: they are valid as long as this is
     """
 
     positions: Sequence[int]
@@ -73,7 +72,6 @@ class AnyPlans:
     answer: Answer
     choices: Any
     made: WeakSet[Plan]
-    outlines: list[Plan]
 
     def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """The unknown ones of them."""
@@ -94,24 +92,21 @@ class AnyPlans:
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers, to be found by their exact key; None as above."""
         run = self.at(numbers)
-        if run is None:
-            return None
-        plan = self.outline(run)
-        with Paused(), _lock:
-            self.made.add(plan)
-        return plan
+        return None if run is None else self.outline(run)
 
     def outline(self, executable: Any) -> Plan:
         """A plan that runs something."""
         drawn = self.answer.drawn
         plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
         plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
+        with Paused(), _lock:
+            self.made.add(plan)
         return plan
 
     def drop(self) -> None:
         """A method was registered that changes what the rules would record."""
         with Paused(), _lock:
-            made = [*self.made, *self.outlines]
+            made = [*self.made]
         for plan in made:
             plan.valid = False
             known.forget(plan)
