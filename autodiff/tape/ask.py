@@ -23,7 +23,7 @@ from codegen.ir import OutOfRange, refused
 from ..config import config
 from ..mode import MODE
 from .families import answered, described
-from .known import EXACT_KEYS, VALUE, Ask, known, name_plan, plan_of
+from .known import EXACT_KEYS, VALUE, Ask, name_plan, plan_of
 from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
@@ -111,16 +111,15 @@ def _planned(
     ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None
 ) -> tuple[Plan, Sequence[Node]]:  # fmt: skip
     """The plan that computes pending nodes, and the recording in canonical order."""
-    found = known(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
+    found, family = described(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
     entry = None if found is None else found.entry
     if found is not None and entry is not None:
         known_plan = plan_of(entry)
         count(known_plan)
         return known_plan, found.order
-    name = None if found is None else found.without_nodes()
-    del found  # what is held counts as something that may be asked for
-    family = described(ask, live, tracks)
-    family = family and family.without_nodes()
+    # A node that is held counts as something that may be asked for.
+    name, family = found and found.without_nodes(), family and family.without_nodes()
+    del found
     told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
     key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
     plan: Plan | None = plans.get(key)

@@ -4,7 +4,7 @@ The family of a kind is what is left of it without numbers; so is that of an Out
 kinds says which program was recorded; the numbers beside it say at which size:
 
     without_numbers(key)    of an exact key
-    described(ask, ...)     by machine code (`codegen.runtime.recording_families`): a hash, the numbers
+    described(ask, ...)     by machine code (`codegen.runtime.recording_families`), with and without them
 
 Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
 in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  The next time the
@@ -62,8 +62,7 @@ class AnyPlans:
     positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
     tiers      of the program at large extents, and at small ones
-    made       the plans that exact keys find
-    outlines   the plans of machine code's answers: they say where all goes, and are valid as long as this is
+    made       the plans that exact keys find, and those of machine code's answers: they are valid as long as this is
     """
 
     positions: Sequence[int]
@@ -73,7 +72,6 @@ class AnyPlans:
     answer: Answer
     choices: Any
     made: WeakSet[Plan]
-    outlines: list[Plan]
 
     def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """The unknown ones of them."""
@@ -94,24 +92,21 @@ class AnyPlans:
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers, to be found by their exact key; None as above."""
         run = self.at(numbers)
-        if run is None:
-            return None
-        plan = self.outline(run)
-        with Paused(), _lock:
-            self.made.add(plan)
-        return plan
+        return None if run is None else self.outline(run)
 
     def outline(self, executable: Any) -> Plan:
         """A plan that runs something."""
         drawn = self.answer.drawn
         plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
         plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
+        with Paused(), _lock:
+            self.made.add(plan)
         return plan
 
     def drop(self) -> None:
         """A method was registered that changes what the rules would record."""
         with Paused(), _lock:
-            made = [*self.made, *self.outlines]
+            made = [*self.made]
         for plan in made:
             plan.valid = False
             known.forget(plan)
@@ -202,19 +197,26 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
 
 
 def described(
-    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple] | None = None
-) -> Described | None:
-    """Ask machine code about a recording; None without it, or where no plan is for any size.
+    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple]
+) -> tuple[Known | None, Described | None]:
+    """The answer of machine code about a recording; None without it, where no key says all (hooks), or one size alone.
 
     exact_key   gives the exact key, where hashes are compared with it
+    live     small live results, which are asked for as well;  of gradients one list holds the history
     """
-    if known.IS_COMPARED and exact_key is not None and machine.asks is not None:
-        known.compare(ask, live, tracks, int(ask.purpose != VALUE), exact_key)
-    found = _described(ask, None, live, tracks, int(ask.purpose != VALUE))
+    held = int(ask.purpose != VALUE)
+    if known.IS_COMPARED and machine.asks is not None:
+        known.compare(ask, live, tracks, held, exact_key)
+    found = _described(ask, None, live, tracks, held)
     if found is None:
-        return None
-    key, numbers, (exact, order, _, states) = found
-    return Described(key, numbers, Known(exact, order, [], states))
+        return None, None
+    key, order, nodes, _, states, _, family, numbers = found
+    calls: list[int] = []
+    if nodes:
+        place = {n: i for i, n in enumerate(order)}
+        key, calls = (key, known.keys_of(nodes)), [place[n] for n in nodes]
+    told = Known(key, order, calls, states)
+    return told, None if family is None else Described(family, numbers, told)
 
 
 def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
@@ -222,7 +224,7 @@ def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool,
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return native.family_of(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+    return native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
 
 
 def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
@@ -239,10 +241,10 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
     exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
     found = _described(ask, small, (), tracks, 0)
-    sized: SizedAnswer | None = None if found is None else SIZED.get(found[0])
+    sized: SizedAnswer | None = None if found is None or found[6] is None else SIZED.get(found[6])
     if sized is None:
         return None
-    assert exact is None or without_numbers(exact) == (sized.form, found[1]), "the hash of a family stands for two"
+    assert exact is None or without_numbers(exact) == (sized.form, found[7]), "the hash of a family stands for two"
     given = _given(sized, ask.purpose, found)
     del found  # what is held counts as something that may be asked for
     if given is None:
@@ -256,12 +258,13 @@ def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, t
 
 def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
     """The things that machine code is told of an ask at these numbers; and kinds, whose addresses its key holds."""
-    _, numbers, (exact, order, past, _) = found
+    exact, order, *_, numbers = found
     run = sized.plans.at(numbers)
     if run is None:
         return None
-    for node in past:
-        released(node.kind)  # machine code finds it there
+    for node in order if purpose != VALUE else ():
+        if node.kind.out.requires_grad and node.leaf is None:
+            released(node.kind)  # machine code finds it there
     leaves = sized.leaves if purpose == BACKWARD else ()
     kinds = tuple([leaf_kind(out_of(order[place].kind.out.aval)) for place in leaves])
     return sized.answer, exact, (), run, kinds, [node.kind for node in order]

@@ -29,10 +29,10 @@ from .record import Recording
 
 __all__ = [
     "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Known", "answer_of",
-    "answered", "compare", "forget", "known", "live_of", "name_plan", "plan_of", "told",
+    "answered", "compare", "forget", "keys_of", "live_of", "name_plan", "plan_of", "told",
 ]  # fmt: skip
 
-#: The purposes of asks, as `codegen.runtime.recording_keys` says it.
+#: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
@@ -109,29 +109,7 @@ def plan_of(entry: Any) -> Plan:
     return plan
 
 
-def known(ask: Ask, live: Sequence[Node], tracks: bool, exact: Callable[[], tuple]) -> Known | None:
-    """Ask machine code about a recording; None without it, or where no key says all (hooks).
-
-    exact    gives the exact key, where hashes are compared with it
-    live     small live results, which are asked for as well;  of gradients one list holds the history
-    """
-    native = machine.asks
-    if native is None:
-        return None
-    held = int(ask.purpose != VALUE)
-    if IS_COMPARED:
-        compare(ask, live, tracks, held, exact)
-    found = native.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
-    if found is None:
-        return None
-    key, order, nodes, states = found
-    if not nodes:
-        return Known(key, order, [], states)
-    place = {n: i for i, n in enumerate(order)}
-    return Known((key, _keys_of(nodes)), order, [place[n] for n in nodes], states)
-
-
-def _keys_of(nodes: Sequence[Node]) -> tuple:
+def keys_of(nodes: Sequence[Node]) -> tuple:
     met: dict[int, tuple] = {}
     return tuple([n.call.key(met) for n in nodes])
 
@@ -174,10 +152,11 @@ def _look_closer(ask: Ask, small: list | None, tracks: bool) -> None:
 def compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
     """Look that the hash of a recording stands for one exact key."""
     said = exact()
-    found = machine.asks.key_of(ask.purpose, ask.results, ask.seeds, (*ask.also, *live), ask.targets, tracks, held)
+    asked = ask.purpose, None, ask.results, ask.seeds, (*ask.also, *live), ask.targets
+    found = machine.asks.described(*asked, tracks, held)
     if found is None:
         return
-    key = (found[0], _keys_of(found[2]))
+    key = (found[0], keys_of(found[2]))
     del found  # what is held counts as something that may be asked for
     if said != exact():
         return  # a key of a call says more since it was first asked for
@@ -191,8 +170,8 @@ def _with_calls(
     ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool, found: list
 ) -> Any:
     """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
-    key, nodes = found[0], found[2]
-    entry = plans.get((key, _keys_of(nodes)))
+    key, nodes = found
+    entry = plans.get((key, keys_of(nodes)))
     if entry is None or type(entry) is Plan or not entry.plan.valid:
         return None
     computed = told(entry, nodes)
@@ -207,7 +186,7 @@ def _with_calls(
 
 def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
     """The inputs of an answer that are computed from the numbers of calls; None where it is not for these calls."""
-    if _keys_of(nodes) != answer.told:
+    if keys_of(nodes) != answer.told:
         return None
     formulas = answer.plan.formulas
     if formulas is None:

@@ -48,9 +48,6 @@ _TRIES = 3
 #: Forms, by themselves; a recording of so many nodes in all.
 _forms = namespace("form")
 
-#: The number of asks that one form answers: gradients of leaves, of tensors, again where the latter were forgotten.
-_OUTLINES = 64
-
 #: Operations of the tape's own.
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 
@@ -112,13 +109,12 @@ class Size:
         if said is None:
             return
         known: SizedAnswer | None = SIZED.get(said.key)
-        if (known is not None and known.plans is found) or len(found.outlines) >= _OUTLINES:
+        if known is not None and known.plans is found:
             return
         outline = found.outline(found.tiers[0])
         outline.leaves = leaves
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
-            found.outlines.append(outline)
             SIZED.put(said.key, SizedAnswer(answer, leaves, self.form, found), len(order))
 
     def learn(
@@ -228,7 +224,7 @@ def _for_any(
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
     tiers = SizedTier(graph, is_small=False), SizedTier(graph, is_small=True)
-    return AnyPlans(unknowns.positions, expected, is_fit, tiers, lasting, choices, WeakSet(), [])
+    return AnyPlans(unknowns.positions, expected, is_fit, tiers, lasting, choices, WeakSet())
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:

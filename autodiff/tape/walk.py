@@ -26,7 +26,7 @@ from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from . import machine
-from .node import LEAF, Leaf, Node
+from .node import LEAF, Kind, Leaf, Node
 
 __all__ = [
     "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "pending_size", "reached",
@@ -189,16 +189,19 @@ def said(
     native = machine.asks
     found = None
     if native is not None:
-        found = native.exact_of(purpose, results, seeds, tuple(also), targets, tracks, int(bool(past)))
+        found = native.described(purpose, None, results, seeds, tuple(also), targets, tracks, int(bool(past)))
     if found is None:
         return None
-    order, parts, states = found
+    _, order, _, parts, states, wires, *_ = found
+    words = memoryview(wires).cast("i")
     number = {n: i for i, n in enumerate(order)}
     inside = frozenset(past)  # made here: what is held beside that list counts as something that may be asked for
     leaves: dict[Leaf, int] = {}
     for i, part in enumerate(parts):
         if part is None:
             parts[i] = _part(order[i], number, inside, leaves)
+        elif type(part) is Kind:
+            parts[i] = (part, states[i] & 1 == 1, *words[words[i] : words[i + 1]])
     return (parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 

@@ -27,7 +27,7 @@ from ..ops import add
 from ..tape import tier
 from ..tape.ask import end_recording, evaluate
 from ..tape.families import Described, described
-from ..tape.known import BACKWARD, NODES, Ask, Known, forget, known, name_plan, plan_of
+from ..tape.known import BACKWARD, NODES, Ask, Known, forget, name_plan, plan_of
 from ..tape.misses import compared, note
 from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
@@ -143,9 +143,7 @@ def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described 
     ask = what.ask
     found = family = None
     if ask is not None:
-        asked = ask, what.live, what.retain, lambda: Exactly.of(what).key
-        family = described(*asked)
-        found = family.known if family is not None else known(*asked)
+        found, family = described(ask, what.live, what.retain, lambda: Exactly.of(what).key)
     if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
         return None, None, None
     entry = found.entry

@@ -18,9 +18,22 @@ bytes in the frame.  Everything else is null: a miss.
 from __future__ import annotations
 
 from ..native import Struct, extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
-from .object_heads import HEAD, RawArray, RawDescr, class_of
 from .plan_words import EntryWords, PlanWords, Spec, entering
-from .recording_objects import dec, float_value, inc, let_go, list_item, new_list, new_tuple, set_list, tuple_size
+from .recording_objects import (
+    HEAD,
+    RawArray,
+    RawDescr,
+    class_of,
+    dec,
+    float_value,
+    inc,
+    let_go,
+    list_item,
+    new_list,
+    new_tuple,
+    set_list,
+    tuple_size,
+)
 
 __all__ = ["NUMBER_KINDS", "PACKED", "PUT_TOGETHER", "data_of", "items_of", "put_together", "row_of", "scalar"]
 

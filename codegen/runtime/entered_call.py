@@ -16,10 +16,13 @@ from __future__ import annotations
 from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely, void
 from .call_objects import PACKED, items_of
 from .launch import run_plan
-from .object_heads import RawArray, RawSelf, RawTuple, class_of
 from .plan_words import MISS, Check, EntryWords, entering
 from .recording_objects import (
+    RawArray,
+    RawSelf,
+    RawTuple,
     call,
+    class_of,
     clear_error,
     context_value,
     dec,

@@ -25,10 +25,9 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u64, unlikely
 from .call_objects import data_of, put_together, row_of, scalar
-from .object_heads import HEAD, RawArray, RawSelf
 from .plan_words import MISS, EntryWords, PlanWords, Spec
 from .pool import from_pool, to_pool
-from .recording_objects import call, dec, inc, int_of, let_go
+from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go
 from .run_steps import let_others, run_program, take_lock_again
 
 __all__ = ["launch", "run_plan"]

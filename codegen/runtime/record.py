@@ -22,20 +22,17 @@ from . import (
     engine,
     objects,
     recorder_arrays,
-    recorder_here,
     recorder_life,
     recorder_nodes,
-    recorder_operands,
     recorder_put,
     recorder_reads,
     recorder_subscripts,
     recorder_updates,
-    recording_answer,
     recording_interpret,
+    recording_keys,
 )
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
-from .record_layout import SET_HANDLER, VIEW, RecordLayout, is_as_known
 from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import (
     ASSIGN,
@@ -53,21 +50,21 @@ from .recorder_sites import (
     SUBSCRIPT,
     UNARY,
 )
-from .recording_asks import ASKS, Asks, has_known_slots
+from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
 _BUILTINS = (
     *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_arrays.give_back,
-    recorder_arrays.keep, recorder_operands.hold,
+    recorder_arrays.keep, recorder_put.hold,
 )  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
-    recorder_subscripts.assign, recorder_here.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
+    recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_answer.answer_value,
+    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_keys.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -244,4 +241,4 @@ def set_up(layout: RecordLayout) -> Recorder | None:
     Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.
     """
     code = _made()
-    return Recorder(layout, code) if code and has_known_slots(layout) and is_as_known(layout) else None
+    return Recorder(layout, code) if code and is_as_known(layout) else None

@@ -21,30 +21,13 @@ live, these get memory of their own: whoever has one sees the same values.
 from __future__ import annotations
 
 from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, static, status, u32, u64, void
-from .object_heads import RawArray, class_of
+from . import recording_objects as py
 from .record_table import MOST_EXTENTS
-from .recorder_here import recording_now
-from .recorder_nodes import new_leaf
-from .recording_objects import (
-    clear_error,
-    dec,
-    dict_item,
-    dict_size,
-    failed,
-    inc,
-    list_item,
-    list_size,
-    no_memory,
-    object_of,
-    referent,
-    tuple_item,
-    tuple_of,
-    tuple_size,
-)
+from .recorder_nodes import new_leaf, recording_now
 from .recording_structs import RawKind, RawLender, tape
 
 __all__ = [
-    "POOLED", "UNKNOWN", "copy_leaf", "gave_back", "give_back", "is_writeable", "keep", "kind_of_array", "learn_leaf",
+    "UNKNOWN", "copy_leaf", "gave_back", "give_back", "is_writeable", "keep", "kind_of_array", "learn_leaf",
     "lender_of", "lent_view", "loan_ended", "new_view", "own_copy", "set_writeable", "size_of",
 ]  # fmt: skip
 
@@ -76,19 +59,19 @@ leaf_kinds = static(array[LeafEntry, LEAVES])
 
 
 @native(inline=True)
-def is_writeable(a: ptr[RawArray]) -> bool:
+def is_writeable(a: ptr[py.RawArray]) -> bool:
     return a.flags & WRITEABLE != 0
 
 
 @native(inline=True)
-def set_writeable(a: ptr[RawArray], can: bool) -> void:
+def set_writeable(a: ptr[py.RawArray], can: bool) -> void:
     a.flags = a.flags | WRITEABLE if can else a.flags & ~u32(WRITEABLE)
 
 
 @native(inline=True)
-def entry_of(a: ptr[RawArray]) -> ptr[LeafEntry]:
+def entry_of(a: ptr[py.RawArray]) -> ptr[LeafEntry]:
     """The place of an array in the table; null where it can have none."""
-    if class_of(ptr(a)) is not tape.array_type or a.nd > MOST_EXTENTS:
+    if py.class_of(ptr(a)) is not tape.array_type or a.nd > MOST_EXTENTS:
         return None
     bits = (u64(a.descr) >> 4) + u64(a.nd)
     for i in range(a.nd):
@@ -97,7 +80,7 @@ def entry_of(a: ptr[RawArray]) -> ptr[LeafEntry]:
 
 
 @native
-def kind_of_array(a: ptr[RawArray]) -> ptr[RawKind]:
+def kind_of_array(a: ptr[py.RawArray]) -> ptr[RawKind]:
     """The kind of the leaf of an array, borrowed: null where it can have none, UNKNOWN where none is known."""
     entry = entry_of(a)
     if entry is None:
@@ -112,7 +95,7 @@ def kind_of_array(a: ptr[RawArray]) -> ptr[RawKind]:
 
 
 @native
-def size_of(a: ptr[RawArray]) -> i64:
+def size_of(a: ptr[py.RawArray]) -> i64:
     size = i64(1)
     for i in range(a.nd):
         size = size * a.dims[i]
@@ -120,7 +103,7 @@ def size_of(a: ptr[RawArray]) -> i64:
 
 
 @native
-def own_copy(a: ptr[RawArray]) -> ptr:
+def own_copy(a: ptr[py.RawArray]) -> ptr:
     """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
     if size_of(a) <= POOLED:
         return new_copy(ptr(a), 0)  # NPY_CORDER
@@ -129,10 +112,10 @@ def own_copy(a: ptr[RawArray]) -> ptr:
         return None
     copy = new_copy(ptr(a), 0)
     pools = set_handler(usual)
-    dec(usual)
-    dec(pools)
+    py.dec(usual)
+    py.dec(pools)
     if pools is None:
-        dec(copy)
+        py.dec(copy)
         return None
     return copy
 
@@ -146,18 +129,18 @@ def copy_leaf(a: borrowed) -> obj:
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return borrowed(tape.none)
-    kind = kind_of_array(ptr[RawArray](a))
+    kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
         return borrowed(tape.none)
     held: obj = borrowed(kind)  # memory is asked for: the table may change meanwhile
-    value = object_of(own_copy(ptr[RawArray](a)))
-    set_writeable(ptr[RawArray](value), False)
-    return object_of(ptr(new_leaf(ptr[RawKind](held), kind.out.cls, ptr(value))))
+    value = py.object_of(own_copy(ptr[py.RawArray](a)))
+    set_writeable(ptr[py.RawArray](value), False)
+    return py.object_of(ptr(new_leaf(ptr[RawKind](held), kind.out.cls, ptr(value))))
 
 
 @native
 def learn_leaf(a: borrowed, kind: borrowed) -> void:
-    raw = ptr[RawArray](a)
+    raw = ptr[py.RawArray](a)
     entry = entry_of(raw)
     if entry is None:
         return
@@ -166,9 +149,9 @@ def learn_leaf(a: borrowed, kind: borrowed) -> void:
     for i in range(raw.nd):
         entry.extents[i] = raw.dims[i]
     old = entry.kind
-    inc(ptr(kind))
+    py.inc(ptr(kind))
     entry.kind = ptr[RawKind](kind)
-    dec(ptr(old))  # null, of an empty one, is fine
+    py.dec(ptr(old))  # null, of an empty one, is fine
 
 
 address_number = extern("PyLong_FromVoidPtr", obj, ptr, fails=True, runs_python=False)
@@ -191,20 +174,20 @@ next_thread = extern("PyThreadState_Next", ptr, ptr, runs_python=False)
 @native(inline=True)
 def lender_of(key: ptr) -> ptr:
     """The lender of the array with this address, borrowed; null where it is not lent."""
-    return dict_item(tape.lent, key)
+    return py.dict_item(tape.lent, key)
 
 
 @native
-def new_lender(array: ptr[RawArray]) -> obj:
+def new_lender(array: ptr[py.RawArray]) -> obj:
     made = new_object(tape.lender_type, 0)
     loans = new_dict()
     lender = ptr[RawLender](made)
-    inc(ptr(loans))
+    py.inc(ptr(loans))
     lender.loans = ptr(loans)
-    inc(ptr(array))
+    py.inc(ptr(array))
     lender.array = array
     lender.was_writeable = tape.true if is_writeable(array) else tape.false
-    inc(lender.was_writeable)
+    py.inc(lender.was_writeable)
     return made
 
 
@@ -218,20 +201,20 @@ def end_loan(lender: borrowed, loan: borrowed) -> void:
     key = address_number_or_null(ptr(raw.array))
     if number is not None and key is not None:
         delete_item(raw.loans, number)
-        if dict_size(raw.loans) == 0 and lender_of(key) is ptr(held):
+        if py.dict_size(raw.loans) == 0 and lender_of(key) is ptr(held):
             if raw.was_writeable is tape.true:
                 set_writeable(raw.array, True)
             delete_item(tape.lent, key)
-    dec(number)
-    dec(key)
-    clear_error()
+    py.dec(number)
+    py.dec(key)
+    py.clear_error()
 
 
 @native
-def lent_view(array: ptr[RawArray], noted: borrowed) -> obj:
+def lent_view(array: ptr[py.RawArray], noted: borrowed) -> obj:
     """A view of an array, which is locked while the view is there.  The loan is noted in a list."""
-    view = object_of(new_view(ptr(array), None, None))
-    set_writeable(ptr[RawArray](view), False)
+    view = py.object_of(new_view(ptr(array), None, None))
+    set_writeable(ptr[py.RawArray](view), False)
     key = address_number(ptr(array))
     while True:
         known = lender_of(ptr(key))
@@ -248,9 +231,9 @@ def lent_view(array: ptr[RawArray], noted: borrowed) -> obj:
             break
     if put_item(ptr[RawLender](lender).loans, number, loan) < 0 or append_loan(noted, loan) < 0:
         end_loan(lender, loan)
-        no_memory()
-        return failed()
-    if list_size(ptr(noted)) & 255 == 0:
+        py.no_memory()
+        return py.failed()
+    if py.list_size(ptr(noted)) & 255 == 0:
         call_with_one(tape.prune, noted)
     return view
 
@@ -260,41 +243,41 @@ def pair_of(first: borrowed, second: borrowed) -> obj:
     both = local(ptr, 2)
     both[0] = ptr(first)
     both[1] = ptr(second)
-    inc(both[0])
-    inc(both[1])
-    return object_of(tuple_of(both, 2))
+    py.inc(both[0])
+    py.inc(both[1])
+    return py.object_of(py.tuple_of(both, 2))
 
 
 @native
-def keep_view(view: ptr[RawArray], own_references: i64) -> status:
+def keep_view(view: ptr[py.RawArray], own_references: i64) -> status:
     """Let a view have memory of its own."""
-    fresh = object_of(own_copy(view))
+    fresh = py.object_of(own_copy(view))
     holder: obj = fresh
     is_alone = i64(view.head.references) <= own_references or next_thread(first_thread(interpreter())) is None
     if not is_alone:
         # One of those who have it may be a kernel of another thread that reads the memory as it was.
         holder = pair_of(fresh, borrowed(view.base))
-    view.data = ptr[RawArray](fresh).data
+    view.data = ptr[py.RawArray](fresh).data
     old = view.base
-    inc(ptr(holder))
+    py.inc(ptr(holder))
     view.base = ptr(holder)
-    dec(old)
+    py.dec(old)
 
 
 @native
 def gave_back(loans: borrowed) -> status:
     """End all loans of a list: what lives on gets copies."""
-    while list_size(ptr(loans)) > 0:
-        last = list_size(ptr(loans)) - 1
-        loan: obj = borrowed(list_item(ptr(loans), last))
+    while py.list_size(ptr(loans)) > 0:
+        last = py.list_size(ptr(loans)) - 1
+        loan: obj = borrowed(py.list_item(ptr(loans), last))
         cut(loans, last, last + 1, None)
-        view: obj = borrowed(referent(ptr(loan)))
+        view: obj = borrowed(py.referent(ptr(loan)))
         if view is None:
-            failed()
+            py.failed()
         if view is not tape.none:
             lender = attribute(loan, borrowed(tape.callback_name))
-            keep_view(ptr[RawArray](view), 2)  # the node's reference, and ours
-            if class_of(ptr(lender)) is tape.lender_type:
+            keep_view(ptr[py.RawArray](view), 2)  # the node's reference, and ours
+            if py.class_of(ptr(lender)) is tape.lender_type:
                 end_loan(lender, loan)
 
 
@@ -308,13 +291,13 @@ def give_back(loans: borrowed) -> status:
 
 @native
 def keep(view: borrowed) -> status:
-    keep_view(ptr[RawArray](view), 0)
+    keep_view(ptr[py.RawArray](view), 0)
 
 
 @native
 def loan_ended(lender: borrowed, arguments: borrowed, keywords: borrowed) -> obj:
     """A lender is called: a view that it lent memory to is gone."""
-    if tuple_size(ptr(arguments)) != 1:
+    if py.tuple_size(ptr(arguments)) != 1:
         raise TypeError("a lender is called with a loan")
-    end_loan(lender, borrowed(tuple_item(ptr(arguments), 0)))
+    end_loan(lender, borrowed(py.tuple_item(ptr(arguments), 0)))
     return borrowed(tape.none)

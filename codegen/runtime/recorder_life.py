@@ -19,16 +19,11 @@ is put on a list, and taken from it when these are gone.
 from __future__ import annotations
 
 from ..native import Struct, extern, fn, i32, i64, native, overlay, ptr, static, u64, unlikely, void
-from .object_heads import class_of
-from .recorder_here import thread_state
-from .recording_objects import dec, inc
+from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
 
-__all__ = [
-    "DEEPEST", "KEPT", "handle_dealloc", "new_handle", "new_plain", "new_rich", "node_clear", "node_dealloc",
-    "node_traverse", "rich_dealloc",
-]  # fmt: skip
+__all__ = ["new_handle", "new_plain", "new_rich", "node_clear", "node_dealloc", "node_traverse", "rich_dealloc"]
 
 #: The number of each that is kept, some 100 bytes an object: 200 steps of a small policy have 6,400 nodes.  Those above
 #: it count as new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
@@ -108,7 +103,7 @@ def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     kept.room += 1
     found.count = 1
     found.type = cls
-    inc(cls)
+    py.inc(cls)
     track(ptr(found))
     return ptr(found)
 
@@ -145,14 +140,14 @@ def new_handle(cls: ptr) -> ptr[RawHandle]:
 @native(inline=True)
 def put_away(thing: ptr, is_exact: bool, kept: ptr[Kept]) -> void:
     """Keep an object, or free it."""
-    cls = class_of(thing)
+    cls = py.class_of(thing)
     if is_exact and kept.room != 0:
         kept.room -= 1
         ptr[Freed](thing).behind = kept.first
         kept.first = ptr[Freed](thing)
     else:
         delete(thing)
-    dec(cls)
+    py.dec(cls)
 
 
 @native(inline=True)
@@ -161,7 +156,7 @@ def clear_number(n: ptr[RawNode]) -> void:
     word = n.number
     n.number = 0
     if unlikely(word & 1 == 0):
-        dec(ptr(word))
+        py.dec(ptr(word))
 
 
 @native(inline=True)
@@ -169,7 +164,7 @@ def clear_word(words: ptr[ptr], word: i64) -> void:
     """Let go of what a field has."""
     old = words[word]
     words[word] = None
-    dec(old)
+    py.dec(old)
 
 
 KIND, VALUE, NODE, MASKED = [word_of(*pair) for pair in (
@@ -204,7 +199,7 @@ def free_rich(n: ptr[RawNode]) -> void:
 @native
 def free_in_turn(thing: ptr) -> void:
     """Free a node and all that only it has: a few one amid the other, and what these let go of from the list."""
-    thread = thread_state()
+    thread = py.thread_state()
     depth = dying.depth if dying.thread is thread else i64(0)
     if depth >= DEEPEST:
         ptr[Freed](thing).behind = dying.first
@@ -254,7 +249,7 @@ def handle_dealloc(thing: ptr) -> void:
     tell_references(thing, life.handle_references)
     clear_word(ptr[ptr](thing), NODE)
     clear_word(ptr[ptr](thing), MASKED)
-    put_away(thing, dealloc_of(class_of(thing))[0] is ptr(handle_dealloc), kept_handles)
+    put_away(thing, dealloc_of(py.class_of(thing))[0] is ptr(handle_dealloc), kept_handles)
 
 
 # ------------------------------------------------------------------ the collector of cycles

@@ -11,6 +11,12 @@ drops them.
     new_node, new_leaf      a node without inputs; a handle on one
     new_step, new_steps     a node of a program; all of them
     node_of, kind_of                  of a handle
+
+The recording in which they are made, of this thread:
+
+    recording_here()          if that is known
+    recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
+    recording_operations(tracks)    also in a trace that only wants the nodes of operations
 """
 
 # mypy: ignore-errors
@@ -18,16 +24,16 @@ drops them.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, native, ptr, static, u64, unlikely
-from .object_heads import RawObject, class_of
+from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64, unlikely
+from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
-from .recording_objects import dec, inc, int_of, int_value, is_subtype, new_tuple, set_tuple
-from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, count_of, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawMode, RawNode, RawRecording, count_of, int_or, tape
 
 __all__ = [
-    "LATEST", "TYPES", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "kind_of", "new_leaf",
-    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "set_inputs", "set_number",
+    "LATEST", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "is_masked", "kind_of", "new_leaf",
+    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "recorder_here", "recording_here",
+    "recording_now", "recording_operations", "set_inputs", "set_number",
 ]  # fmt: skip
 
 #: Classes of handles are found in a table of this many places.
@@ -41,7 +47,7 @@ bad_argument = extern("PyErr_BadArgument", i32, runs_python=False)
 class Counter(Struct):
     """An iterator of Python's that counts: the number that comes next."""
 
-    head: RawObject
+    head: py.RawObject
     number: i64
 
 
@@ -66,10 +72,10 @@ def is_captured(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
 @native(inline=True)
 def node_of(x: ptr) -> ptr[RawNode]:
     """The node of a handle; null for anything else."""
-    cls = class_of(x)
+    cls = py.class_of(x)
     place = (u64(cls) >> 4 ^ u64(cls) >> 12) & TYPES - 1
     if unlikely(handle_classes[place] is not cls):
-        if is_subtype(cls, tape.handle_type) == 0:
+        if py.is_subtype(cls, tape.handle_type) == 0:
             return None
         handle_classes[place] = cls  # classes of handles live as long as the process
     n = ptr[RawHandle](x).node
@@ -81,9 +87,15 @@ def node_of(x: ptr) -> ptr[RawNode]:
 @native(inline=True)
 def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
     """The kind of a node; null where there is none."""
-    if n.kind is None or class_of(ptr(n.kind)) is not tape.kind_type:
+    if n.kind is None or py.class_of(ptr(n.kind)) is not tape.kind_type:
         return None
     return n.kind
+
+
+@native(inline=True)
+def is_masked(x: ptr, n: ptr[RawNode]) -> bool:
+    """True for a handle that is masked; `n` is the node of an operand."""
+    return n is not None and ptr[RawHandle](x).masked is tape.true
 
 
 # ------------------------------------------------------------------ new nodes
@@ -112,9 +124,9 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
     n = new_plain()
     if n is None:
         return None
-    inc(ptr(kind))
+    py.inc(ptr(kind))
     n.kind = kind
-    inc(value)
+    py.inc(value)
     n.value = value
     n.number = next_number()
     return n
@@ -124,7 +136,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """A new reference to an input of a step."""
     found = nodes[step.inputs[i]]
-    inc(ptr(found))
+    py.inc(ptr(found))
     return found
 
 
@@ -140,12 +152,12 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
         if step.count > 1:
             n.second = picked(step, 1, nodes)
         return n
-    inputs = new_tuple(step.count)
+    inputs = py.new_tuple(step.count)
     if inputs is None:
-        dec(ptr(n))
+        py.dec(ptr(n))
         return None
     for i in range(step.count):
-        set_tuple(inputs, i, ptr(picked(step, i, nodes)))
+        py.set_tuple(inputs, i, ptr(picked(step, i, nodes)))
     n.inputs = inputs
     return n
 
@@ -175,10 +187,10 @@ def new_leaf(kind: ptr[RawKind], cls: ptr, value: ptr) -> ptr[RawHandle]:
         return None
     handle = new_handle(cls)
     if handle is None:
-        dec(ptr(n))
+        py.dec(ptr(n))
         return None
     handle.node = n
-    inc(tape.false)
+    py.inc(tape.false)
     handle.masked = tape.false
     return handle
 
@@ -191,20 +203,20 @@ def inputs_of(n: ptr[RawNode]) -> ptr:
     """The inputs as a tuple, a new reference: those in the node move into it.  Null with an exception."""
     while n.inputs is None:
         count = count_of(n)
-        made = new_tuple(count)
+        made = py.new_tuple(count)
         if made is None:
             return None
         if n.inputs is not None or count_of(n) != count:
-            dec(made)  # memory was asked for: what ran has dropped or moved them
+            py.dec(made)  # memory was asked for: what ran has dropped or moved them
             continue
         if count > 0:
-            set_tuple(made, 0, ptr(n.first))
+            py.set_tuple(made, 0, ptr(n.first))
         if count > 1:
-            set_tuple(made, 1, ptr(n.second))
+            py.set_tuple(made, 1, ptr(n.second))
         n.first = None
         n.second = None
         n.inputs = made
-    inc(n.inputs)
+    py.inc(n.inputs)
     return n.inputs
 
 
@@ -215,30 +227,30 @@ def get_inputs(n: ptr[RawNode], unused: ptr) -> ptr:
 
 @native
 def set_inputs(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
-    if value is None or class_of(value) is not tape.tuple_type:
+    if value is None or py.class_of(value) is not tape.tuple_type:
         bad_argument()
         return -1
     first = n.first
     second = n.second
     old = n.inputs
-    inc(value)
+    py.inc(value)
     n.inputs = value
     n.first = None
     n.second = None
-    dec(ptr(first))
-    dec(ptr(second))
-    dec(old)
+    py.dec(ptr(first))
+    py.dec(ptr(second))
+    py.dec(old)
     return 0
 
 
 @native
 def get_number(n: ptr[RawNode], unused: ptr) -> ptr:
     if n.number & 1 != 0:
-        return int_of(number_of(n))
+        return py.int_of(number_of(n))
     if n.number == 0:
         bad_argument()
         return None
-    inc(ptr(n.number))
+    py.inc(ptr(n.number))
     return ptr(n.number)
 
 
@@ -247,10 +259,73 @@ def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
     """Give a node a number; null: none."""
     word = u64(value)
     if value is not None:
-        if class_of(value) is tape.int_type:
-            word = u64(int_value(value) << 1 | 1)
+        if py.class_of(value) is tape.int_type:
+            word = u64(py.int_value(value) << 1 | 1)
         else:
-            inc(value)
+            py.inc(value)
     clear_number(n)
     n.number = word
     return 0
+
+
+# ------------------------------------------------------------------ the recording of this thread
+
+thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
+
+
+class ThreadRecording(Struct):
+    """The thread that records natively, by its number, and where it does."""
+
+    thread: i64
+    recording: ptr[RawRecording]
+
+
+here = static(ThreadRecording)
+
+
+@native
+def recorder_here() -> ptr[ThreadRecording]:
+    return here
+
+
+@native(inline=True)
+def recording_here() -> ptr[RawRecording]:
+    """The recording of this thread; null where that is not known."""
+    return here.recording if thread_number(py.thread_state()) == here.thread else None
+
+
+@native(inline=True)
+def mode_here() -> ptr[RawMode]:
+    """The mode of this context; null where that is not known."""
+    found = local(ptr, 1)
+    if py.context_value(tape.mode, None, found) < 0:
+        py.clear_error()  # Python meets it again
+        return None
+    if found[0] is None:
+        return None
+    py.dec(found[0])  # one of few: it stays
+    return ptr[RawMode](found[0])
+
+
+@native(inline=True)
+def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
+    now = recording_here()
+    if now is None or now.literal is not tape.false or now.captures is not tape.none:
+        return None
+    mode = mode_here()
+    if mode is None or (mode.watching if is_light else mode.careful) is not tape.false:
+        return None
+    tracks[0] = mode.tracks
+    return now
+
+
+@native(inline=True)
+def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
+    """The recording of this thread, if machine code may now; null in circumstances.  Grad mode goes to `tracks`."""
+    return recording_in_mode(tracks, False)
+
+
+@native(inline=True)
+def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
+    """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
+    return recording_in_mode(tracks, True)

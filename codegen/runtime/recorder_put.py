@@ -3,6 +3,7 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
+    hold, array_node, number_node    leaves of operands that are arrays, or numbers
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -11,13 +12,14 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, u64, unlikely
-from .object_heads import RawArray, RawSelf, class_of
+from ..native import Struct, array, borrowed, extern, f64, i32, i64, likely, local, native, obj, ptr, u64, unlikely
+from . import recording_objects as py
 from .record_table import (
     FIRST_BOUND,
     FIRST_STATIC,
     KEYED,
     MOST_BOUNDS,
+    MOST_KNOWN,
     MOST_NODES,
     MOST_OPERANDS,
     MOST_STATICS,
@@ -25,16 +27,12 @@ from .record_table import (
     N_STATICS,
     PROGRAM_WORDS,
 )
+from .recorder_arrays import is_writeable, lender_of, own_copy, set_writeable, size_of
 from .recorder_life import new_handle
-from .recorder_nodes import NodeWords, bad_argument, inputs_of, new_steps, node_of, number_of
-from .recorder_operands import are_places, array_node, is_masked, number_node
-from .recording_objects import append, call_two, dec, inc, let_go, list_item, list_size, referent
+from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = [
-    "LOOKED_BACK", "ProgramWords", "done_with_two", "hold_operands", "new_reference", "note", "put_down", "put_program",
-    "set_slice",
-]  # fmt: skip
+__all__ = ["ProgramWords", "done_with_two", "hold", "hold_operands", "note", "put_down", "put_program"]
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
@@ -46,10 +44,10 @@ set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
 @native
 def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a function of Python's for what it does.  -1 with an exception."""
-    answer = call_two(function, first, second)
+    answer = py.call_two(function, first, second)
     if answer is None:
         return -1
-    dec(answer)
+    py.dec(answer)
     return 0
 
 
@@ -60,11 +58,11 @@ def leave_out_gone(small: ptr) -> i32:
     What a program makes of small results is mostly gone when it makes the next, and each that stays in the list counts
     as new for the collector of cycles.
     """
-    end = list_size(small)
+    end = py.list_size(small)
     least = end - LOOKED_BACK
     while end > 0 and end > least:
         end -= 1
-        if referent(list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
+        if py.referent(py.list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
             return -1
     return 0
 
@@ -72,15 +70,15 @@ def leave_out_gone(small: ptr) -> i32:
 @native
 def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
-    if now.small is not None and class_of(now.small) is tape.list_type:
+    if now.small is not None and py.class_of(now.small) is tape.list_type:
         if leave_out_gone(now.small) < 0:
             return -1
-        if list_size(now.small) < int_or(now.limit, 0):
+        if py.list_size(now.small) < int_or(now.limit, 0):
             reference = new_reference(ptr(y), None)
             if reference is None:
                 return -1
-            status = append(now.small, reference)  # it may be another list by now
-            dec(reference)
+            status = py.append(now.small, reference)  # it may be another list by now
+            py.dec(reference)
             return status
     return done_with_two(tape.note_small, ptr(now), ptr(y))
 
@@ -124,6 +122,94 @@ def _word(name: str) -> int:
 assert _word("n_keyed") == KEYED and _word("n_statics") == N_STATICS and _word("statics") == FIRST_STATIC
 assert _word("n_bounds") == N_BOUNDS and _word("bounds") == FIRST_BOUND and _word("first_step") == PROGRAM_WORDS
 
+# ------------------------------------------------------------------ leaves of operands
+
+#: NumPy's C_CONTIGUOUS, OWNDATA and ALIGNED.
+OWN_MEMORY = 0x1 | 0x4 | 0x100
+
+int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
+float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
+error_set = extern("PyErr_Occurred", ptr, runs_python=False)
+number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
+#: `recorder_arrays.lent_view`, null with an exception.
+lent_view = extern("lent_view", ptr, ptr[py.RawArray], ptr)
+
+
+@native
+def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
+    """The leaf of a number, which is made a float unless the program keeps it; null with an exception."""
+    cls = py.class_of(x)
+    value = x
+    if cls is tape.float_type or keeps:
+        py.inc(x)
+    else:
+        number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
+        if error_set() is not None:
+            return None
+        value = float_of(number)
+        if value is None:
+            return None
+    made = new_node(kind, value)
+    py.dec(value)
+    return made
+
+
+@native
+def leaf_value(a: ptr[py.RawArray], now: ptr[RawRecording]) -> ptr:
+    """The value of the leaf of an array: a copy; where the recording lends, a large array that owns its memory is lent
+    (`recorder_arrays`) or, if nobody can write to it, the value itself.  Null with an exception."""
+    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
+    if not may_lend or a.flags & OWN_MEMORY != OWN_MEMORY:
+        made = own_copy(a)
+        if made is not None:
+            set_writeable(ptr[py.RawArray](made), False)
+        return made
+    if not is_writeable(a):
+        # By a loan, or by the user.
+        key = number_of_address(ptr(a))
+        if key is None:
+            return None
+        lender = lender_of(key)
+        py.dec(key)
+        if lender is None:
+            py.inc(ptr(a))
+            return ptr(a)
+    return lent_view(a, now.lent)
+
+
+@native
+def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
+    """The leaf of an array of this kind; null with an exception."""
+    value = leaf_value(a, now)
+    if value is None:
+        return None
+    made = new_node(kind, value)
+    py.dec(value)
+    return made
+
+
+@native
+def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
+    """True if the elements of an array of integers are known to be places of an axis of this extent, or not known."""
+    count = size_of(a)
+    if u64(count) > MOST_KNOWN:
+        return True  # a kernel looks at them all
+    is_long = a.descr is tape.int64_descr
+    for i in range(count):
+        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
+        if value < -extent or value >= extent:
+            return False
+    return True
+
+
+@native
+def hold(a: borrowed, kind: borrowed, now: borrowed) -> obj:
+    """hold(array, kind, recording): the leaf of an array, called by Python."""
+    return py.object_of(ptr(array_node(ptr[py.RawArray](a), ptr[RawKind](kind), ptr[RawRecording](now))))
+
+
+# ------------------------------------------------------------------ programs
+
 Nodes = ptr[ptr[RawNode]]
 
 
@@ -137,11 +223,11 @@ def hold_operands(
 
     Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then nothing is held.
     """
-    inc(owner)
+    py.inc(owner)
     arrays = i64(0)
     for i in range(count):
         # All that are there, before memory is asked for: what runs then may leave a handle with another node.
-        inc(ptr(nodes[i]))  # null, for a number or an array, is fine
+        py.inc(ptr(nodes[i]))  # null, for a number or an array, is fine
         arrays += i64(nodes[i] is None)
     found = i64(1)
     if unlikely(arrays > 0):
@@ -150,8 +236,8 @@ def hold_operands(
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
             found = 0
     if found <= 0:
-        let_go(ptr[ptr](nodes), count)
-        dec(owner)
+        py.let_go(ptr[ptr](nodes), count)
+        py.dec(owner)
     return found
 
 
@@ -159,8 +245,8 @@ def hold_operands(
 def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
     """Make the leaves of operands that are arrays.  1, or -1 with an exception."""
     for i in range(count):
-        if nodes[i] is None and class_of(xs[i]) is tape.array_type:
-            nodes[i] = array_node(ptr[RawArray](xs[i]), ptr[RawKind](keys[i]), now)
+        if nodes[i] is None and py.class_of(xs[i]) is tape.array_type:
+            nodes[i] = array_node(ptr[py.RawArray](xs[i]), ptr[RawKind](keys[i]), now)
             if nodes[i] is None:
                 return -1
     return 1
@@ -173,7 +259,7 @@ def is_within(index: ptr[RawNode], extent: i64) -> bool:
         return False
     if index.value is tape.none:
         return True
-    return class_of(index.value) is tape.array_type and are_places(ptr[RawArray](index.value), extent)
+    return py.class_of(index.value) is tape.array_type and are_places(ptr[py.RawArray](index.value), extent)
 
 
 @native
@@ -197,18 +283,18 @@ def named(
     y = new_handle(program.cls)
     if y is None:
         return None
-    inc(ptr(n))
+    py.inc(ptr(n))
     y.node = n
     masked = tape.false
     if unlikely(now.body is not tape.zero) and is_inside_masked(xs, count):
         masked = tape.true
-    inc(masked)
+    py.inc(masked)
     y.masked = masked
     if program.is_small != 0 and note(now, y) < 0:
-        dec(ptr(y))
+        py.dec(ptr(y))
         return None
     if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
-        dec(ptr(y))
+        py.dec(ptr(y))
         return None
     return y
 
@@ -220,7 +306,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     if inputs is None:
         return False
     status = done_with_two(tape.look_at, ptr(now), inputs)
-    dec(inputs)
+    py.dec(inputs)
     return status == 0
 
 
@@ -246,8 +332,8 @@ def put_down(
         is_good = held == operands + program.count
     if likely(is_good):
         y = named(nodes[held - 1], program, now, xs, operands)
-    let_go(ptr[ptr](nodes), held)
-    dec(owner)
+    py.let_go(ptr[ptr](nodes), held)
+    py.dec(owner)
     return y
 
 
@@ -255,13 +341,13 @@ def put_down(
 def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[RawSelf](own).payload)
+    program = ptr[ProgramWords](ptr[py.RawSelf](own).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None
     xs = arguments + 1
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
-        inc(ptr(nodes[i]))
-    inc(own)
+        py.inc(ptr(nodes[i]))
+    py.inc(own)
     return ptr(put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1))

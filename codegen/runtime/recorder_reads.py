@@ -15,14 +15,12 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 from __future__ import annotations
 
 from ..native import extern, i32, i64, local, native, ptr, u64, void
-from .object_heads import RawArray, class_of
+from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
-from .recorder_here import recording_here, recording_now
 from .recorder_life import new_handle
-from .recorder_nodes import bad_argument, is_captured, kind_of, node_of
+from .recorder_nodes import bad_argument, is_captured, kind_of, node_of, recording_here, recording_now
 from .recorder_sites import DETACH, answer_of, sites
 from .recorder_tables import is_miss, recorded
-from .recording_objects import call, call_method, call_one, dec, exchange, inc, list_size, tuple_size
 from .recording_run import count_up
 from .recording_structs import (
     ASKED,
@@ -47,7 +45,7 @@ MOST_ARGUMENTS = 7
 GRAD = word_of(RawLeaf, "grad")
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recorder_arrays.gave_back`, -1 with an exception; `recording_answer.answer_value`, null with one.
+#: `recorder_arrays.gave_back`, -1 with an exception; `recording_keys.answer_value`, null with one.
 gave_back = extern("gave_back", i32, ptr)
 answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
 
@@ -70,10 +68,10 @@ def answered(n: ptr[RawNode]) -> i32:
     now = recording_now(mode)
     if now is None or now.tracing is not tape.zero:
         return 0
-    inc(ptr(now))
+    py.inc(ptr(now))
     found = answer_value(now, n, mode[0] is tape.true)
-    dec(ptr(now))
-    dec(found)
+    py.dec(ptr(now))
+    py.dec(found)
     if found is None:
         return -1
     return i32(found is tape.true)
@@ -83,9 +81,9 @@ def answered(n: ptr[RawNode]) -> i32:
 def are_given_back(now: ptr[RawRecording]) -> bool:
     """Give back what was lent.  False with an exception."""
     loans = now.lent
-    inc(loans)
+    py.inc(loans)
     status = gave_back(loans)
-    dec(loans)
+    py.dec(loans)
     return status == 0
 
 
@@ -112,15 +110,15 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
         out = n.kind.out
         if out.requires_grad is not tape.false and may_be_lost(now, refuses_gradients):
             return ptr(PYTHON)
-        if class_of(n.value) is not tape.array_type:
+        if py.class_of(n.value) is not tape.array_type:
             if n.value is not tape.none or was_asked:
                 return ptr(PYTHON)
             status = answered(n)
             if status <= 0:
                 return ptr(PYTHON) if status == 0 else None
-        elif class_of(now.lent) is not tape.list_type or (was_given and list_size(now.lent) > 0):
+        elif py.class_of(now.lent) is not tape.list_type or (was_given and py.list_size(now.lent) > 0):
             return ptr(PYTHON)
-        elif list_size(now.lent) > 0:
+        elif py.list_size(now.lent) > 0:
             if not are_given_back(now):
                 return None
             was_given = True
@@ -141,7 +139,7 @@ def view_here(x: ptr) -> ptr:
         return value
     made = new_view(value, None, None)
     if made is not None:
-        set_writeable(ptr[RawArray](made), False)
+        set_writeable(ptr[py.RawArray](made), False)
     return made
 
 
@@ -152,41 +150,41 @@ def number_here(x: ptr) -> ptr:
     argument[0] = value_here(x, False)
     if is_python(argument[0]):
         return argument[0]
-    if ptr[RawArray](argument[0]).nd != 0:
+    if ptr[py.RawArray](argument[0]).nd != 0:
         return ptr(PYTHON)
-    return call_method(tape.item_name, argument, 1, None)
+    return py.call_method(tape.item_name, argument, 1, None)
 
 
 @native
 def read_numpy(x: ptr, unused: ptr) -> ptr:
     found = view_here(x)
-    return call_one(tape.python_numpy, x) if found is ptr(PYTHON) else found
+    return py.call_one(tape.python_numpy, x) if found is ptr(PYTHON) else found
 
 
 @native
 def read_item(x: ptr, unused: ptr) -> ptr:
     found = number_here(x)
-    return call_one(tape.python_item, x) if found is ptr(PYTHON) else found
+    return py.call_one(tape.python_item, x) if found is ptr(PYTHON) else found
 
 
 @native
 def read_float(x: ptr) -> ptr:
     found = number_here(x)
-    if found is not None and found is not ptr(PYTHON) and class_of(found) is not tape.float_type:
-        dec(found)
+    if found is not None and found is not ptr(PYTHON) and py.class_of(found) is not tape.float_type:
+        py.dec(found)
         found = ptr(PYTHON)
-    return call_one(tape.python_float, x) if found is ptr(PYTHON) else found
+    return py.call_one(tape.python_float, x) if found is ptr(PYTHON) else found
 
 
 @native
 def read_bool(x: ptr) -> i32:
     found = number_here(x)
     if found is ptr(PYTHON):
-        found = call_one(tape.python_bool, x)
+        found = py.call_one(tape.python_bool, x)
     if found is None:
         return -1
     truth = is_true(found)
-    dec(found)
+    py.dec(found)
     return truth
 
 
@@ -198,14 +196,14 @@ def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
         found = view_here(x)
         if found is not ptr(PYTHON):
             return found
-    given = count if names is None else count + tuple_size(names)
+    given = count if names is None else count + py.tuple_size(names)
     if given > MOST_ARGUMENTS:
         bad_argument()
         return None
     stack[0] = x
     for i in range(given):
         stack[i + 1] = arguments[i]
-    return call(tape.python_array, stack, u64(count + 1), names)
+    return py.call(tape.python_array, stack, u64(count + 1), names)
 
 
 # ------------------------------------------------------------------ values without history
@@ -225,13 +223,13 @@ def is_shared(n: ptr[RawNode]) -> bool:
 @native
 def another_handle(x: ptr[RawHandle], n: ptr[RawNode]) -> ptr:
     """Another handle on a node; null with an exception."""
-    inc(ptr(n))
+    py.inc(ptr(n))
     y = new_handle(n.kind.out.cls)
     if y is None:
-        dec(ptr(n))
+        py.dec(ptr(n))
         return None
     y.node = n
-    inc(x.masked)
+    py.inc(x.masked)
     y.masked = x.masked
     return ptr(y)
 
@@ -241,10 +239,10 @@ def settle_alias(n: ptr[RawNode], given: ptr[RawNode]) -> void:
     """Give a pending node of one input that one's value if it is an array: nothing is left to be computed."""
     if n is None or given is None or n.type is not tape.plain_type or n.value is not tape.none:
         return
-    if class_of(given.value) is tape.array_type:
-        inc(given.value)
+    if py.class_of(given.value) is tape.array_type:
+        py.inc(given.value)
         n.value = given.value
-        dec(tape.none)
+        py.dec(tape.none)
         drop_inputs(n)
 
 
@@ -275,7 +273,7 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
     leaf = ptr(ptr[RawRich](n).leaf)
     if leaf is tape.none:
         leaf = ptr[RawRich](n).retained
-    if leaf is None or class_of(leaf) is not tape.leaf_type:
+    if leaf is None or py.class_of(leaf) is not tape.leaf_type:
         return None
     return ptr[RawLeaf](leaf)
 
@@ -284,8 +282,8 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
 def get_grad(x: ptr, unused: ptr) -> ptr:
     leaf = leaf_of(x)
     if leaf is None or leaf.grad is None:
-        return call_one(tape.python_get_grad, x)  # of a computed tensor it warns
-    inc(ptr(leaf.grad))
+        return py.call_one(tape.python_get_grad, x)  # of a computed tensor it warns
+    py.inc(ptr(leaf.grad))
     return ptr(leaf.grad)
 
 
@@ -296,14 +294,14 @@ def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
         now = recording_here()
         leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
-            inc(value)
-            exchange(ptr[ptr](leaf) + GRAD, value)
+            py.inc(value)
+            py.exchange(ptr[ptr](leaf) + GRAD, value)
             return 0
     arguments = local(ptr, 2)
     arguments[0] = x
     arguments[1] = value
-    answer = call(tape.python_set_grad, arguments, u64(1 + i64(value is not None)), None)
-    dec(answer)
+    answer = py.call(tape.python_set_grad, arguments, u64(1 + i64(value is not None)), None)
+    py.dec(answer)
     return -1 if answer is None else 0
 
 

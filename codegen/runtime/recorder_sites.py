@@ -18,29 +18,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
-from .object_heads import RawSelf, RawTuple, class_of
+from . import recording_objects as py
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recorded
-from .recording_objects import (
-    call,
-    dec,
-    dict_size,
-    inc,
-    let_go,
-    list_item,
-    list_size,
-    new_tuple,
-    set_tuple,
-    tuple_item,
-    tuple_size,
-)
 from .recording_structs import RawFunction, tape
 
 __all__ = [
     "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
-    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site",
-    "call_site", "named_sites", "sites",
+    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site", "call_site",
+    "named_sites", "sites",
 ]  # fmt: skip
 
 #: The number of entry points of each sort.
@@ -96,7 +83,7 @@ def recorder_sites() -> ptr[RecordingSite]:
 def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
     """The result of Python's function of a site, in circumstances or for an unknown key."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
-    return call(function, arguments, u64(count), names)
+    return py.call(function, arguments, u64(count), names)
 
 
 @native(inline=True)
@@ -127,10 +114,10 @@ def compare(first: ptr, second: ptr, which: i32) -> ptr:
 def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
     """A power.  An exponent that is a number is static."""
     if modulus is not tape.none:
-        inc(tape.not_implemented)
+        py.inc(tape.not_implemented)
         return tape.not_implemented
     site = sites + POWER
-    if class_of(second) is not tape.float_type and class_of(second) is not tape.int_type:
+    if py.class_of(second) is not tape.float_type and py.class_of(second) is not tape.int_type:
         return at_site(site, first, second)
     statics = local(StaticArgument, 1)
     statics.name = 0
@@ -149,17 +136,17 @@ def recorded_sequence(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64,
     """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
     items = local(ptr, MOST_OPERANDS)
     first = arguments[0]
-    is_list = class_of(first) is tape.list_type
-    if not is_list and class_of(first) is not tape.tuple_type:
+    is_list = py.class_of(first) is tape.list_type
+    if not is_list and py.class_of(first) is not tape.tuple_type:
         return ptr(CIRCUMSTANCE)
-    count = list_size(first) if is_list else tuple_size(first)
+    count = py.list_size(first) if is_list else py.tuple_size(first)
     if count == 0 or count > MOST_OPERANDS:
         return ptr(CIRCUMSTANCE)
     for k in range(count):
-        items[k] = list_item(first, k) if is_list else tuple_item(first, k)
-        inc(items[k])
+        items[k] = py.list_item(first, k) if is_list else py.tuple_item(first, k)
+        py.inc(items[k])
     found = recorded_statics(site, items, count, arguments + 1, given - 1, names, all_ - 1)
-    let_go(items, count)
+    py.let_go(items, count)
     return found
 
 
@@ -208,16 +195,16 @@ def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr
 @native
 def with_first(first: ptr, others: ptr) -> ptr:
     """A tuple with one item more in front; null with an exception."""
-    count = tuple_size(others)
-    made = new_tuple(count + 1)
+    count = py.tuple_size(others)
+    made = py.new_tuple(count + 1)
     if made is None:
         return None
-    inc(first)
-    set_tuple(made, 0, first)
+    py.inc(first)
+    py.set_tuple(made, 0, first)
     for k in range(count):
-        item = tuple_item(others, k)
-        inc(item)
-        set_tuple(made, k + 1, item)
+        item = py.tuple_item(others, k)
+        py.inc(item)
+        py.set_tuple(made, k + 1, item)
     return made
 
 
@@ -227,44 +214,44 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
     stack = local(ptr, MOST_ARGUMENTS)
     names = local(ptr, MOST_ARGUMENTS)
     position = local(i64, 1)
-    given = ptr[RawTuple](arguments).size
-    named = i64(0) if keywords is None else dict_size(keywords)
+    given = ptr[py.RawTuple](arguments).size
+    named = i64(0) if keywords is None else py.dict_size(keywords)
     if given + named < MOST_ARGUMENTS:
         stack[0] = function
         for k in range(given):
-            stack[k + 1] = tuple_item(arguments, k)
+            stack[k + 1] = py.tuple_item(arguments, k)
         position[0] = 0
         for k in range(named):
             dict_next(keywords, position, names + k, stack + (given + k + 1))
         holder = ptr[RawFunction](function).site
-        if holder is not None and class_of(holder) is tape.self_type:
-            own = ptr[RecordingSite](ptr[RawSelf](holder).payload)
+        if holder is not None and py.class_of(holder) is tape.self_type:
+            own = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
             found = spread(own, stack + 1, given, names, named)
             if found is ptr(UNKNOWN):
                 return call_with(own.unknown, arguments, keywords)
             if found is not ptr(CIRCUMSTANCE):
                 return found
         if named == 0:
-            return call(sites[CALLED].slow, stack, u64(given + 1), None)
+            return py.call(sites[CALLED].slow, stack, u64(given + 1), None)
     laid = with_first(function, arguments)
     if laid is None:
         return None
     found = call_with(sites[CALLED].slow, laid, keywords)
-    dec(laid)
+    py.dec(laid)
     return found
 
 
 @native
 def method(site: ptr[RecordingSite], own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
     """A method of handles with a site: METH_FASTCALL | METH_KEYWORDS."""
-    named = i64(0) if keywords is None else tuple_size(keywords)
+    named = i64(0) if keywords is None else py.tuple_size(keywords)
     stack = local(ptr, given + named + 1)
     names = local(ptr, named + 1)
     stack[0] = own
     for k in range(given + named):
         stack[k + 1] = arguments[k]
     for k in range(named):
-        names[k] = tuple_item(keywords, k)
+        names[k] = py.tuple_item(keywords, k)
     found = spread(site, stack, given + 1, names, named)
     return answer_of(found, site, stack, given + 1, keywords)
 

@@ -15,26 +15,12 @@ axis.
 from __future__ import annotations
 
 from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
-from .object_heads import RawObject, class_of
+from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
-from .recorder_here import recording_now, recording_operations
-from .recorder_nodes import is_captured, new_node
-from .recorder_operands import is_masked, key_of
+from .recorder_nodes import is_captured, is_masked, new_node, recording_now, recording_operations
 from .recorder_put import StaticArgument, hold_operands, note, put_down
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, program_for
-from .recording_objects import (
-    clear_error,
-    dec,
-    exchange,
-    inc,
-    int_of,
-    int_value,
-    let_go,
-    slice_ends,
-    tuple_item,
-    tuple_size,
-)
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
 
 __all__ = ["assign", "subscript"]
@@ -47,7 +33,7 @@ adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64, ru
 
 
 class RawSlice(Struct):
-    head: RawObject
+    head: py.RawObject
     start: ptr
     stop: ptr
     step: ptr
@@ -56,7 +42,7 @@ class RawSlice(Struct):
 class RawInt64(Struct):
     """A number of NumPy's."""
 
-    head: RawObject
+    head: py.RawObject
     value: i64
 
 
@@ -88,7 +74,7 @@ class KeyReading(Struct):
 @native(inline=True)
 def is_plain_bound(bound: ptr) -> bool:
     """True for None and an int: no Python runs that looks at it."""
-    return bound is tape.none or class_of(bound) is tape.int_type
+    return bound is tape.none or py.class_of(bound) is tape.int_type
 
 
 @native
@@ -104,8 +90,8 @@ def read_slice(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr[RawSlice]
     start = local(i64, 1)
     stop = local(i64, 1)
     step = local(i64, 1)
-    if slice_ends(ptr(one), start, stop, step) < 0:
-        clear_error()  # Python says what is wrong
+    if py.slice_ends(ptr(one), start, stop, step) < 0:
+        py.clear_error()  # Python says what is wrong
         return False
     count = adjusted(extent, start, stop, step[0])
     pair.name = u64(count)
@@ -137,7 +123,7 @@ def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr) -> u64:
     if is_miss(key):
         return UNKNOWN if key is ptr(UNKNOWN) else CIRCUMSTANCE
     n = r.nodes[operand]
-    if is_masked(one, n) or (n is None and class_of(one) is not tape.array_type):
+    if is_masked(one, n) or (n is None and py.class_of(one) is not tape.array_type):
         return CIRCUMSTANCE
     r.keys[operand] = key
     r.xs[operand] = one
@@ -150,7 +136,7 @@ def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr) -> u64:
 def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
     """An entry that takes an axis.  0, CIRCUMSTANCE or UNKNOWN."""
     place = local(i64, 1)
-    cls = class_of(one)
+    cls = py.class_of(one)
     if cls is tape.slice_type:
         return 0 if read_slice(r, pair, ptr[RawSlice](one), extent) else CIRCUMSTANCE
     if cls is not tape.int_type and cls is not tape.int64_type:
@@ -166,9 +152,9 @@ def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i
 def axes_behind(key: ptr, first: i64) -> i64:
     """The number of axes that the entries behind an ellipsis take; -1 where there is another one."""
     found = i64(0)
-    if class_of(key) is tape.tuple_type:
-        for i in range(first, tuple_size(key)):
-            one = tuple_item(key, i)
+    if py.class_of(key) is tape.tuple_type:
+        for i in range(first, py.tuple_size(key)):
+            one = py.tuple_item(key, i)
             if one is tape.ellipsis:
                 return -1
             found += i64(one is not tape.none)
@@ -178,14 +164,14 @@ def axes_behind(key: ptr, first: i64) -> i64:
 @native
 def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
     """Read a key of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
-    is_several = class_of(key) is tape.tuple_type
-    rank = tuple_size(shape)
-    r.n_pairs = tuple_size(key) if is_several else i64(1)
+    is_several = py.class_of(key) is tape.tuple_type
+    rank = py.tuple_size(shape)
+    r.n_pairs = py.tuple_size(key) if is_several else i64(1)
     if r.n_pairs > MOST_STATICS:
         return CIRCUMSTANCE
     axis = i64(0)
     for i in range(r.n_pairs):
-        one = tuple_item(key, i) if is_several else key
+        one = py.tuple_item(key, i) if is_several else key
         pair = r.pairs[i]
         pair.value = 0
         if one is tape.none:
@@ -199,7 +185,7 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
         else:
             if axis >= rank:
                 return CIRCUMSTANCE
-            status = read_axis(r, pair, one, int_value(tuple_item(shape, axis)))
+            status = read_axis(r, pair, one, py.int_in(shape, axis))
             if status != 0:
                 return status
             axis += 1
@@ -213,11 +199,11 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
 @native
 def start_node(start: i64) -> ptr[RawNode]:
     """The leaf that says where a slice or an int starts; null with an exception."""
-    made = int_of(start)
+    made = py.int_of(start)
     if made is None:
         return None
     found = new_node(tape.start_kind, made)
-    dec(made)
+    py.dec(made)
     return found
 
 
@@ -243,8 +229,8 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     for k in range(r.n_starts):
         n = start_node(r.starts[k])
         if n is None:
-            let_go(ptr[ptr](r.nodes), keyed + k)
-            dec(owner)
+            py.let_go(ptr[ptr](r.nodes), keyed + k)
+            py.dec(owner)
             return None
         r.nodes[keyed + k] = n
         r.xs[keyed + k] = tape.none  # no handle
@@ -309,11 +295,11 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
             arguments[1] = key
             arguments[2] = value
             found = call_site(site, found, arguments, 2 + i64(value is not None), None)
-        dec(found)
+        py.dec(found)
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
     n = ptr[RawHandle](found).node
-    inc(ptr(n))
-    exchange(ptr[ptr](x) + NODE, ptr(n))
-    dec(found)
+    py.inc(ptr(n))
+    py.exchange(ptr[ptr](x) + NODE, ptr(n))
+    py.dec(found)
     return note(r.now, ptr[RawHandle](x)) if n.kind.out.small is tape.true else 0

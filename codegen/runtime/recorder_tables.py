@@ -18,18 +18,14 @@ again afterwards is held by a reference of our own.
 from __future__ import annotations
 
 from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
-from .object_heads import class_of
+from . import recording_objects as py
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
-from .recorder_here import recording_operations
-from .recorder_operands import NOT_NOW, UNKNOWN, evaluate_old, key_of
+from .recorder_arrays import UNKNOWN, kind_of_array
+from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
 from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
-from .recording_objects import dec, float_value, inc, tuple_item, tuple_size
-from .recording_structs import RawNode, tape
+from .recording_structs import RawNode, RawRecording, int_or, tape
 
-__all__ = [
-    "CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "is_same_static", "program_for", "recorded",
-    "static_bits",
-]  # fmt: skip
+__all__ = ["CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "key_of", "program_for", "recorded"]
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32], runs_python=False)
 
@@ -47,16 +43,16 @@ def atom_bits(x: ptr) -> u64:
     """The word of an argument that is no tuple; it may be null."""
     number = local(i64, 1)
     if x is not None:
-        if class_of(x) is tape.int_type and int_within(x, number):
+        if py.class_of(x) is tape.int_type and int_within(x, number):
             return u64(number[0])
-        if class_of(x) is tape.float_type:
-            return bit_cast(u64, float_value(x))
+        if py.class_of(x) is tape.float_type:
+            return bit_cast(u64, py.float_value(x))
     return u64(x)
 
 
 @native(inline=True)
 def is_tuple(x: ptr) -> bool:
-    return x is not None and class_of(x) is tape.tuple_type
+    return x is not None and py.class_of(x) is tape.tuple_type
 
 
 @native
@@ -64,10 +60,10 @@ def static_bits(x: ptr) -> u64:
     """The word of an argument."""
     if not is_tuple(x):
         return atom_bits(x)
-    size = tuple_size(x)
+    size = py.tuple_size(x)
     bits = u64(size)
     for i in range(size):
-        bits = bits * 31 + atom_bits(tuple_item(x, i))
+        bits = bits * 31 + atom_bits(py.tuple_item(x, i))
     return bits
 
 
@@ -77,9 +73,9 @@ def is_same_atom(x: ptr, y: ptr) -> bool:
     """
     if x is y:
         return True
-    if x is None or y is None or class_of(x) is not class_of(y):
+    if x is None or y is None or py.class_of(x) is not py.class_of(y):
         return False
-    has_value = class_of(x) is tape.int_type or class_of(x) is tape.float_type
+    has_value = py.class_of(x) is tape.int_type or py.class_of(x) is tape.float_type
     return has_value and atom_bits(x) == atom_bits(y)
 
 
@@ -88,13 +84,59 @@ def is_same_static(x: ptr, y: ptr) -> bool:
     """True for arguments of one word that are the same: tuples, where their items are."""
     if not is_tuple(x) or not is_tuple(y):
         return is_same_atom(x, y)
-    count = tuple_size(x)
-    if tuple_size(y) != count:
+    count = py.tuple_size(x)
+    if py.tuple_size(y) != count:
         return False
     same = i64(0)
-    while same < count and is_same_atom(tuple_item(x, same), tuple_item(y, same)):
+    while same < count and is_same_atom(py.tuple_item(x, same), py.tuple_item(y, same)):
         same += 1
     return same == count
+
+
+#: In place of a key: what is not recorded now; what is pending from an earlier recording.  UNKNOWN is the third.
+NOT_NOW, OLD = 0, 1
+
+
+@native(inline=True)
+def is_number(cls: ptr) -> bool:
+    is_python = cls is tape.float_type or cls is tape.int_type
+    return is_python or cls is tape.float64_type or cls is tape.float32_type
+
+
+@native
+def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
+    """The key of an operand in a table: the out of a handle, the class of a number, the kind that the leaf of an array
+    gets; or NOT_NOW, OLD, UNKNOWN.  Its node, null for a number or an array, goes to `found`."""
+    cls = py.class_of(x)
+    if is_number(cls):
+        found[0] = None
+        return cls
+    n = node_of(x)
+    found[0] = n
+    if unlikely(n is None):
+        return ptr(kind_of_array(ptr[py.RawArray](x)))
+    kind = kind_of(n)
+    if kind is None:
+        return None
+    if n.value is tape.none and number_of(n) < int_or(now.start, LATEST):
+        return ptr(OLD)
+    return ptr(kind.out)
+
+
+@native(inline=False)
+def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
+    """Evaluate the operands that are pending from an earlier recording.  False with an exception."""
+    found = local(ptr[RawNode], 1)
+    for i in range(count):
+        if key_of(xs[i], now, found) is ptr(OLD):
+            n = ptr(found[0])
+            py.inc(n)
+            answer = py.call_one(tape.force, n)
+            py.dec(n)
+            if answer is None:
+                return False
+            py.dec(answer)
+    return True
 
 
 #: In place of a program or a handle, as UNKNOWN is.
@@ -194,9 +236,9 @@ def recorded(
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
                 return ptr(CIRCUMSTANCE)
             # Once, then all is looked at again: what runs meanwhile may change anything.
-            inc(ptr(now))
+            py.inc(ptr(now))
             is_good = evaluate_old(now, xs, count)
-            dec(ptr(now))
+            py.dec(ptr(now))
             if not is_good:
                 return None
             if recording_operations(mode) is not now:

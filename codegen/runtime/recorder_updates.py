@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..native import i32, local, native, ptr
-from .object_heads import class_of
-from .recorder_here import recording_now
+from . import recording_objects as py
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
-from .recorder_nodes import is_captured, next_number
-from .recorder_operands import key_of
+from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
 from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
-from .recorder_tables import is_miss
-from .recording_objects import call_two, dec, exchange, inc
+from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
 
 __all__ = ["IN_PLACE"]
@@ -39,10 +36,10 @@ def updated_leaf(kind: ptr[RawKind], leaf: ptr[RawLeaf], value: ptr[RawNode]) ->
     n = new_rich()
     if n is None:
         return None
-    inc(ptr(kind))
-    inc(ptr(leaf))
-    inc(ptr(value))
-    inc(tape.none)
+    py.inc(ptr(kind))
+    py.inc(ptr(leaf))
+    py.inc(ptr(value))
+    py.inc(tape.none)
     n.kind = kind
     n.leaf = leaf
     n.first = value
@@ -50,7 +47,7 @@ def updated_leaf(kind: ptr[RawKind], leaf: ptr[RawLeaf], value: ptr[RawNode]) ->
     words = ptr[ptr](n)
     for word in range(FIRST_RICH, LAST_RICH):
         if words[word] is None:
-            inc(tape.none)
+            py.inc(tape.none)
             words[word] = tape.none
     n.number = next_number()
     return ptr(n)
@@ -61,9 +58,9 @@ def leaf_contents(n: ptr[RawRich], y: ptr[RawNode], mode: ptr) -> ptr:
     """The node that a handle on a leaf gets: as `contents`."""
     leaf = n.leaf
     kind = y.kind.out.as_leaf
-    if mode is not tape.false or leaf is None or class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
+    if mode is not tape.false or leaf is None or py.class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
         return ptr(PYTHON)
-    if class_of(ptr(kind)) is not tape.kind_type or kind.out is not n.kind.out:
+    if py.class_of(ptr(kind)) is not tape.kind_type or kind.out is not n.kind.out:
         return ptr(PYTHON)
     return updated_leaf(kind, leaf, y)
 
@@ -83,7 +80,7 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
         return leaf_contents(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
-    inc(ptr(found[0]))
+    py.inc(ptr(found[0]))
     return ptr(found[0])
 
 
@@ -92,27 +89,27 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     """`t += x`: the handle, a new reference; null with an exception."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
-        return call_two(site.slow, t, x)
+        return py.call_two(site.slow, t, x)
     y = at_site(site.operator, t, x)
     if y is tape.not_implemented:
-        dec(y)
-        return call_two(site.slow, t, x)
+        py.dec(y)
+        return py.call_two(site.slow, t, x)
     if y is None:
         return None
     now = recording_now(mode)  # Python may have run meanwhile
     made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
-        rebound = call_two(site.rebind, t, y)
-        dec(y)
+        rebound = py.call_two(site.rebind, t, y)
+        py.dec(y)
         return rebound
     if made is None:
-        dec(y)
+        py.dec(y)
         return None
     n = ptr[RawNode](made)
     is_small = n.kind.out.small is tape.true
     is_plain = n.type is tape.plain_type
-    exchange(ptr[ptr](t) + NODE, made)
-    dec(y)
+    py.exchange(ptr[ptr](t) + NODE, made)
+    py.dec(y)
     status = i32(0)
     if is_small:
         status = note(now, ptr[RawHandle](t))
@@ -120,7 +117,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
         status = done_with_two(tape.note_updated, ptr(now), t)
     if status != 0:
         return None
-    inc(t)
+    py.inc(t)
     return t
 
 

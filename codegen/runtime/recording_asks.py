@@ -1,9 +1,11 @@
-"""Known recordings in machine code: what sets up `recording_answer` for the classes of a recorder (`record`).
+"""Recordings in machine code, set up for the classes and objects of the one who records (`record`).
 
+    is_as_known(layout)                   False where a self-check does not confirm how these look
     asks = Asks(layout, code)
-    asks.ask(...), asks.release(...), asks.key_of(...)       see `recording_answer`, `recording_keys`
+    asks.ask(...)                         see `recording_keys`
     asks.history_of(...), asks.uncommon(...)      see `recording_walk`
-    asks.family_of(...)                   see `recording_families`
+    asks.release(...)                     see `recording_run`
+    asks.described(...)                   see `recording_families`
     asks.placed(...), asks.digest_of(...)      see `recording_program`
     asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
     asks.note_open(...), asks.go_back(...)        see `recording_reverse`
@@ -20,7 +22,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,14 +30,14 @@ import numpy as np
 from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
 from ..native import BuiltinLibrary, Struct
+from ..records import record
 from . import (
     engine,
-    object_heads,
-    recording_answer,
     recording_families,
     recording_gradients,
     recording_interpret,
     recording_keys,
+    recording_objects,
     recording_piece,
     recording_program,
     recording_reverse,
@@ -45,16 +47,31 @@ from . import (
     recording_structs,
     recording_walk,
 )
-from .native import OFFSETS, Self, native
-from .record_layout import RecordLayout
-from .slots import offset_of
+from .native import OFFSETS, Self, native, numpy_function
+from .slots import life_of, offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["ASKS", "Asks", "Group", "NativeAnswer", "NativeRules", "NativeSteps", "has_known_slots"]
+__all__ = ["ASKS", "SET_HANDLER", "VIEW", "Asks", "RecordLayout", "is_as_known"]
+
+#: PyArray_View and PyDataMem_SetHandler in NumPy's table.
+VIEW, SET_HANDLER = 137, 304
+
+
+@record(frozen=True)
+class RecordLayout:
+    """The classes and objects of the one who records.
+
+    classes    with slots, by name: see `recording_structs`; "plain" and "rich" are those of nodes
+    objects    those of `recording_structs.Tape` that are not Python's or NumPy's own, by name
+    """
+
+    classes: Mapping[str, type]
+    objects: Mapping[str, Any]
+
 
 ASKS = (
-    recording_answer.ask, recording_answer.release, recording_keys.key_of, recording_structs.remember,
-    recording_walk.history_of, recording_walk.uncommon, recording_keys.exact_of, recording_families.family_of,
+    recording_keys.ask, recording_families.described, recording_structs.remember,
+    recording_walk.history_of, recording_walk.uncommon, recording_run.release,
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
@@ -99,7 +116,7 @@ class NativeRules(Self):
     programs: Sequence[Any]
 
 
-def has_known_slots(layout: RecordLayout) -> bool:
+def _has_known_slots(layout: RecordLayout) -> bool:
     """True if objects have their slots where the structs of `recording_structs` have fields."""
     raw, classes = recording_structs, layout.classes
     pairs: list[tuple[type[Struct], type]] = [
@@ -110,8 +127,8 @@ def has_known_slots(layout: RecordLayout) -> bool:
         (raw.RawCounts, type(layout.objects["counts"])),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
-    heads: list[tuple[type[Struct], str]] = [(object_heads.RawArray, name) for name in names]
-    heads += [(object_heads.RawTuple, "size"), (object_heads.RawSelf, "payload")]
+    heads: list[tuple[type[Struct], str]] = [(recording_objects.RawArray, name) for name in names]
+    heads += [(recording_objects.RawTuple, "size"), (recording_objects.RawSelf, "payload")]
     are_known = [OFFSETS[name.upper()] == cls.fields()[name].offset for cls, name in heads]
     return all(are_known) and all([
         field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
@@ -119,6 +136,69 @@ def has_known_slots(layout: RecordLayout) -> bool:
         for name, field in fields.fields().items()
         if name not in ("head", "references", "rest", "type")
     ])
+
+
+def _are_as_known(layout: RecordLayout) -> bool:
+    """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
+    node, rich, handle = [layout.classes[name] for name in _WORDS]
+    expected = dict(zip((node, rich, handle), _WORDS.values(), strict=True))
+    # Since Python 3.12 weak references stand before the object.
+    have = [_count(cls) == number + (cls.__weakrefoffset__ > 0) for cls, number in expected.items()]
+    weak = (not node.__weakrefoffset__, rich.__weakrefoffset__, handle.__weakrefoffset__)
+    return all(have) and all(weak) and None not in [life_of(cls) for cls in expected]
+
+
+def _counts(counter: Any) -> bool:
+    """True if a counter's first word is the number that comes next."""
+    word = (ctypes.c_int64 * 3).from_address(id(counter))
+    first = next(counter)
+    before = word[2]
+    word[2] += 1
+    return before == first + 1 and next(counter) == first + 2
+
+
+def _is_view(address: int) -> bool:
+    """True if a function of NumPy's makes views: a table of another version would have another one there."""
+    array = np.arange(6.0)[1:4]
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(address)
+    view = made(array, None, None)
+    return type(view) is np.ndarray and view is not array and view.base is not None and view.data == array.data
+
+
+def _is_handler(address: int) -> bool:
+    """True if a function of NumPy's says by whom memory is had from now on, and gives who it was."""
+    set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(address)
+    allocator = native().allocator
+    usual = set_handler(allocator)
+    return set_handler(usual) is allocator
+
+
+#: The numbers of words that handles and nodes have of their own.
+_WORDS = {"plain": 7, "rich": 15, "handle": 2}
+
+
+def is_as_known(layout: RecordLayout) -> bool:
+    """True if objects of Python's and NumPy's, and those of the layout, are as machine code knows them."""
+    if not _has_known_slots(layout):
+        return False
+    parts = slice(object(), object(), object())
+    if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
+        return False
+    if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
+        return False
+    if not (_are_as_known(layout) and _counts(layout.objects["counter"])):
+        return False
+    token = object()
+    return ctypes.c_ssize_t.from_address(id(token)).value == 1  # where checks read how many references there are
+
+
+def _words_of(thing: Any, count: int) -> list[int]:
+    return (ctypes.c_int64 * count).from_address(id(thing))[:]
+
+
+def _count(cls: type) -> int:
+    """The number of words that the objects of a class have, beside those of all."""
+    return -1 if cls.__dictoffset__ else (cls.__basicsize__ - object.__basicsize__) // ctypes.sizeof(ctypes.c_void_p)
 
 
 def _objects(layout: RecordLayout) -> dict[str, Any]:

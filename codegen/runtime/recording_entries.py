@@ -8,7 +8,7 @@
 A walk allocates no object and runs no Python, so it holds no node.  A node keeps the place of its entry in `mark`; the
 entry names the node, so a mark that an earlier walk left counts for nothing.  The memory is kept for the next walk.
 
-Numbers are odd words, or objects where a node was put between two others; those are sorted by a heap.
+Numbers are odd words, or objects where a node was put between two others; those are sorted.
 """
 
 # mypy: ignore-errors
@@ -17,8 +17,7 @@ Numbers are odd words, or objects where a node was put between two others; those
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
-from .object_heads import RawObject
-from .recording_objects import float_value, inc, int_value, resized, set_bytes
+from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
 __all__ = [
@@ -145,7 +144,7 @@ def grow() -> void:
     n = walk.capacity * 2 if walk.capacity != 0 else u64(1024)
     tables = ptr[ptr](walk)
     for word, size in TABLES:
-        larger = resized(tables[word], n * size + 256)
+        larger = py.resized(tables[word], n * size + 256)
         if larger is None:
             walk.is_full = True
             return
@@ -263,7 +262,7 @@ def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
     """Hold the nodes of so many entries."""
     for i in range(count):
         held[i] = ptr(walk.met[entries[i]].node)
-        inc(held[i])
+        py.inc(held[i])
 
 
 @native(inline=False)
@@ -271,50 +270,28 @@ def number_word(n: ptr[RawNode]) -> u64:
     """Twice a node's number, and one."""
     if n.number & 1 != 0:
         return n.number
-    thing = ptr[RawObject](n.number)
+    thing = ptr[py.RawObject](n.number)
     if thing.type is tape.int_type:
-        return u64(2 * int_value(ptr(thing)) + 1)
-    return u64(i64(2.0 * float_value(ptr(thing)))) + 1
-
-
-@native(inline=True)
-def sink(first: u64, count: u64) -> void:
-    """Let an entry sink to its place in a heap, the largest number on top."""
-    at = first
-    moved = walk.dated[at].number
-    entry = walk.dated[at].at
-    while True:
-        down = 2 * at + 1
-        if down >= count:
-            break
-        if down + 1 < count and walk.dated[down + 1].number > walk.dated[down].number:
-            down += 1
-        if walk.dated[down].number <= moved:
-            break
-        walk.dated[at].number = walk.dated[down].number
-        walk.dated[at].at = walk.dated[down].at
-        at = down
-    walk.dated[at].number = moved
-    walk.dated[at].at = entry
+        return u64(2 * py.int_value(ptr(thing)) + 1)
+    return u64(i64(2.0 * py.float_value(ptr(thing)))) + 1
 
 
 @native(inline=False)
 def sort_dated(count: u64) -> void:
-    """Sort entries by their numbers."""
-    start = count // 2
-    while start > 0:
-        start -= 1
-        sink(start, count)
-    left = count
-    while left > 1:
-        left -= 1
-        number = walk.dated[left].number
-        entry = walk.dated[left].at
-        walk.dated[left].number = walk.dated[0].number
-        walk.dated[left].at = walk.dated[0].at
-        walk.dated[0].number = number
-        walk.dated[0].at = entry
-        sink(0, left)
+    """Sort entries by their numbers, as Shell does it, with the gaps of Gonnet and Baeza-Yates."""
+    gap = count // 2
+    while gap > 0:
+        for i in range(gap, count):
+            number = walk.dated[i].number
+            entry = walk.dated[i].at
+            at = u64(i)
+            while at >= gap and walk.dated[at - gap].number > number:
+                walk.dated[at].number = walk.dated[at - gap].number
+                walk.dated[at].at = walk.dated[at - gap].at
+                at -= gap
+            walk.dated[at].number = number
+            walk.dated[at].at = entry
+        gap = u64(1) if gap == 2 else gap * 5 // 11
 
 
 @native
@@ -330,7 +307,7 @@ def put_in_order() -> u64:
         if unlikely(width > 4 * walk.own + 64):
             width = 4 * walk.own + 64
         first = walk.most - 2 * (width - 1)
-        set_bytes(ptr(walk.window), 0, width * 4)
+        py.set_bytes(ptr(walk.window), 0, width * 4)
     n_dated = u64(0)
     met = walk.met
     window = walk.window

@@ -1,4 +1,8 @@
-"""The key of a recording without its numbers, in native Python: see `autodiff.tape.sizes`.
+"""A recording as Python is told of it, in native Python: its key, with and without its numbers, and its nodes.
+
+    described(...)         all that there is to say of an ask
+
+The key without numbers is for plans of any size: see `autodiff.tape.sizes`.
 
 The walk of an ask is hashed once more, with what is left of each kind and Out without numbers in the place of itself:
 its family.  The numbers are gathered in canonical order.  `autodiff.tape.families` says the same in plain Python.
@@ -9,30 +13,14 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u32, u64
-from .object_heads import RawObject
-from .recording_entries import OWN, PAST, PENDING, WIDE, Met, walk
+from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u8, u32, u64, void
+from . import recording_objects as py
+from .recording_entries import KEPT, OWN, PAST, PENDING, WIDE, Met, hold, walk
 from .recording_hash import Digest, copy, mix, state, wires_of
-from .recording_keys import key_object, list_of_found, mix_asked, walked
-from .recording_objects import (
-    FEW,
-    clear_error,
-    failed,
-    float_value,
-    inc,
-    int_of,
-    int_value,
-    leave,
-    list_of_three,
-    object_of,
-    room,
-    tuple_item,
-    tuple_of,
-    tuple_size,
-)
-from .recording_structs import RawKind, RawOut, RawRich, is_filled, is_plain_or_no_leaf, tape
+from .recording_keys import key_object, mix_asked, walked
+from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, tape
 
-__all__ = ["family_of"]
+__all__ = ["described"]
 
 hash_of = extern("PyObject_Hash", i64, ptr, runs_python=False)  # of strings alone
 occurred = extern("PyErr_Occurred", ptr, runs_python=False)
@@ -56,19 +44,19 @@ def is_given(e: ptr[Met]) -> bool:
 @native
 def mix_value(d: ptr[Digest], value: ptr) -> bool:
     """Add a parameter without its whole numbers.  False where it is of a type that has no hash."""
-    cls = ptr[RawObject](value).type
+    cls = ptr[py.RawObject](value).type
     if cls is tape.tuple_type:
-        mix(d, u64(tuple_size(value)), 0x79)
+        mix(d, u64(py.tuple_size(value)), 0x79)
         is_hashed = True
-        for i in range(tuple_size(value)):
-            is_hashed = is_hashed and mix_value(d, tuple_item(value, i))
+        for i in range(py.tuple_size(value)):
+            is_hashed = is_hashed and mix_value(d, py.tuple_item(value, i))
         return is_hashed
     if cls is tape.int_type:
         mix(d, 0x83, 0x8B)
     elif value is tape.none or cls is tape.bool_type:
         mix(d, u64(value), 0x89)
     elif cls is tape.float_type:
-        mix(d, bit_cast(u64, float_value(value) + 0.0), 0x97)
+        mix(d, bit_cast(u64, py.float_value(value) + 0.0), 0x97)
     elif cls is tape.str_type:
         mix(d, u64(hash_of(value)), 0xA1)
     else:
@@ -86,21 +74,21 @@ def is_count(value: f64) -> bool:
 @native
 def mix_constant(d: ptr[Digest], params: ptr) -> bool:
     """Add the value and dtype of a constant: a float that is a whole number may be the count of a mean."""
-    value = tuple_item(params, 0)
-    cls = ptr[RawObject](value).type
+    value = py.tuple_item(params, 0)
+    cls = ptr[py.RawObject](value).type
     if cls is tape.float_type:
-        number = float_value(value)
+        number = py.float_value(value)
         mix(d, u64(0) if is_count(number) else bit_cast(u64, number), u64(is_count(number)))
     elif cls is tape.int_type:
-        mix(d, u64(int_value(value)), 0xB3)
+        mix(d, u64(py.int_value(value)), 0xB3)
         if occurred() is not None:
-            clear_error()  # it is too large
+            py.clear_error()  # it is too large
             return False
     elif cls is tape.bool_type:
         mix(d, u64(value), 0x89)
     else:
         return False
-    return mix_value(d, tuple_item(params, 1))
+    return mix_value(d, py.tuple_item(params, 1))
 
 
 @native(inline=True)
@@ -121,8 +109,8 @@ def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
 @native(inline=True)
 def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
     """Add a kind without its numbers, beside its operation.  False where a parameter has no hash."""
-    mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(tuple_size(kind.params)))
-    if tuple_size(kind.params) == 0:
+    mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(py.tuple_size(kind.params)))
+    if py.tuple_size(kind.params) == 0:
         return True
     return mix_constant(d, kind.params) if kind.op is tape.constant_op else mix_value(d, kind.params)
 
@@ -177,12 +165,12 @@ def mix_families(d: ptr[Digest]) -> bool:
 @native
 def take_numbers(value: ptr, to: ptr[ptr], count: i64) -> i64:
     """Hold the numbers of a parameter from place `count` on; only count them where `to` is null."""
-    if ptr[RawObject](value).type is tape.tuple_type:
-        for i in range(tuple_size(value)):
-            count = take_numbers(tuple_item(value, i), to, count)
-    elif ptr[RawObject](value).type is tape.int_type:
+    if ptr[py.RawObject](value).type is tape.tuple_type:
+        for i in range(py.tuple_size(value)):
+            count = take_numbers(py.tuple_item(value, i), to, count)
+    elif ptr[py.RawObject](value).type is tape.int_type:
         if to is not None:
-            inc(value)
+            py.inc(value)
             to[count] = value
         count += 1
     return count
@@ -196,70 +184,114 @@ def take_numbers_of(e: ptr[Met], to: ptr[ptr], count: i64) -> i64:
         return take_numbers(kind.out.shape, to, count)
     if kind.op is not tape.constant_op:
         return take_numbers(kind.params, to, count)
-    value = tuple_item(kind.params, 0)
-    if ptr[RawObject](value).type is not tape.float_type or not is_count(float_value(value)):
+    value = py.tuple_item(kind.params, 0)
+    if ptr[py.RawObject](value).type is not tape.float_type or not is_count(py.float_value(value)):
         return count
     if to is not None:
-        to[count] = int_of(i64(float_value(value)))
+        to[count] = py.int_of(i64(py.float_value(value)))
     return count + 1
 
 
-@native
-def without_freed() -> u64:
-    """The entries of a history whose kinds have none yet for when it is given up, into `queue`: how many."""
-    n = u64(0)
-    for i in range(walk.count):
-        e = walk.met[i]
-        if e.flags & PAST == 0 or e.node.kind.released is tape.true or not is_plain_or_no_leaf(e.node):
-            continue
-        if e.node.kind.freed is None or ptr(e.node.kind.freed) is tape.none:
-            walk.queue[n] = u32(i)
-            n += 1
-    return n
+# ------------------------------------------------------------------ a recording as Python is told of it
 
 
 @native
-def described(d: ptr[Digest], f: ptr[Digest]) -> obj:
-    """[hash without numbers, numbers, [key, nodes in canonical order, nodes without a kind when given up, states]]."""
-    count = i64(0)
-    for i in range(d.count):
-        count = take_numbers_of(walk.met[walk.order[i]], None, count)
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, count)
-    if held is None:
-        return failed()
-    count = 0
-    for i in range(d.count):
-        count = take_numbers_of(walk.met[walk.order[i]], held, count)
-    key = key_object(d)
-    family = key_object(f)
-    # Other Python may run amid this: nothing of the walk is read afterwards.
-    found = list_of_found(walk.queue, without_freed(), key, d.count)
-    whole = list_of_three(family, tuple_of(held, count), found)
-    leave(held, nearby)
-    return object_of(whole)
-
-
-@native
-def family_of(
-    purpose: u64, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool,
-    held: u32,
-) -> obj:
-    """[hash without numbers, the numbers, what `key_of` gives] of an ask; None where no plan is for any size.
-
-    small    as `ask` has it;  the rest as `key_of`
-    """
-    d = local(Digest, 1)[0]
-    walk.held = held
-    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
-        return borrowed(tape.none)
-    if walk.n_calls > 0:
-        return borrowed(tape.none)
-    f = local(Digest, 1)[0]
+def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
+    """The hash without numbers of what was walked over.  False where no plan is for any size."""
     copy(f, d)
     f.low = 0x452821E638D01377
     f.high = 0xBE5466CF34E90C6C
-    if not mix_families(f):
+    return walk.n_calls == 0 and mix_families(f)
+
+
+@native
+def hold_things(held: ptr[ptr], count: u64) -> i64:
+    """Hold what an exact key says of each node: the kind of an operation, the Out of what is given, None of others.
+
+    Gives the number of inputs of operations."""
+    n_wires = i64(0)
+    for i in range(count):
+        e = walk.met[walk.order[i]]
+        held[i] = tape.none
+        if e.flags & (PENDING | PAST) == 0:
+            held[i] = ptr(e.node.kind.out)
+        elif e.node.type is tape.plain_type:
+            held[i] = ptr(e.node.kind)
+            n_wires += count_of(e.node)
+        py.inc(held[i])
+    return n_wires
+
+
+@native
+def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
+    """Write where the places of each node's inputs begin, and then these; and the states of nodes."""
+    at = u32(count + 1)
+    for i in range(count):
+        e = walk.met[walk.order[i]]
+        states[i] = u8(e.flags & PENDING != 0) | u8(e.flags & KEPT != 0) << 1
+        words[i] = at
+        if e.flags & (PENDING | PAST) != 0 and e.node.type is tape.plain_type:
+            for k in range(count_of(e.node)):
+                words[at] = u32(walk.met[input_at(e.node, k).mark].place)
+                at += 1
+    words[count] = at
+
+
+@native
+def described(
+    purpose: u64, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool,
+    held_by: u32,
+) -> obj:  # fmt: skip
+    """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None where no key says all: hooks.
+
+    small      as `ask` has it;  held_by: how often the caller holds each node of the history
+    nodes      in canonical order;  calls: those of the history
+    things     of each node what an exact key says of it (`autodiff.tape.walk.structure`): see `hold_things`
+    states     of each if it is pending (1) and is to be stored (2)
+    wires      where the inputs of each operation stand: words, see `write_wires`
+    family     the hash without numbers, None where no plan is for any size;  numbers: these, in canonical order
+    """
+    d = local(Digest, 1)[0]
+    f = local(Digest, 1)[0]
+    walk.held = held_by
+    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
         return borrowed(tape.none)
-    mix_asked(f, purpose, ptr(results), ptr(seeds), ptr(targets))
-    return described(d, f)
+    has_family = mixed_families(f, d)
+    n_numbers = i64(0)
+    if has_family:
+        mix_asked(f, purpose, ptr(results), ptr(seeds), ptr(targets))
+        for i in range(d.count):
+            n_numbers = take_numbers_of(walk.met[walk.order[i]], None, n_numbers)
+    count = i64(d.count)
+    n_calls = i64(walk.n_calls)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, 2 * count + n_calls + n_numbers)
+    if held is None:
+        return py.failed()
+    things = held + count
+    calls = things + count
+    numbers = calls + n_calls
+    hold(held, walk.order, d.count)
+    n_wires = hold_things(things, d.count)
+    hold(calls, walk.calls, walk.n_calls)
+    n_numbers = 0
+    for i in range(d.count if has_family else u64(0)):
+        n_numbers = take_numbers_of(walk.met[walk.order[i]], numbers, n_numbers)
+    states = py.new_bytes(None, count)
+    wires = py.new_bytes(None, 4 * (count + 1 + n_wires))
+    if states is not None and wires is not None:
+        write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
+    # Lists are made now, which may run any Python: nothing of the walk is read any more.
+    parts = local(ptr, 8)
+    parts[0] = key_object(d)
+    parts[1] = py.list_of(held, count)
+    parts[2] = py.list_of(calls, n_calls)
+    parts[3] = py.list_of(things, count)
+    parts[4] = states
+    parts[5] = wires
+    parts[6] = key_object(f) if has_family else tape.none
+    if not has_family:
+        py.inc(tape.none)
+    parts[7] = py.tuple_of(numbers, n_numbers)
+    py.leave(held, nearby)
+    return py.object_of(py.list_of(parts, 8))

@@ -13,6 +13,7 @@ is looked at from outside is told by its references, less those that pending rea
 from __future__ import annotations
 
 from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
+from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
     KEPT,
@@ -28,13 +29,9 @@ from .recording_entries import (
     put_in_order,
     walk,
 )
-from .recording_objects import set_bytes
 from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
 
-__all__ = [
-    "Digest", "copy", "identity_of", "known_identity", "make_room_for_versions", "mix", "number", "place_given",
-    "start", "state", "take_place", "wires_of",
-]  # fmt: skip
+__all__ = ["Digest", "copy", "known_identity", "mix", "number", "place_given", "start", "state", "wires_of"]
 
 
 class Digest(Struct):
@@ -84,7 +81,7 @@ def make_room_for_versions() -> void:
         while size < 2 * walk.n_versions:
             size *= 2
         walk.identity_mask = size - 1
-        set_bytes(ptr(walk.identities), 0, size * 16)
+        py.set_bytes(ptr(walk.identities), 0, size * 16)
 
 
 @native(inline=True)

@@ -13,8 +13,7 @@ and its looks at layouts, which cost more than a hundred elements do.
 from __future__ import annotations
 
 from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
-from .object_heads import RawArray
-from .recording_objects import bytes_at, call_one, call_two, dec, failed, int_of, list_item, set_list, tuple_item
+from . import recording_objects as py
 from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
 from .recording_structs import RawKind, tape
 
@@ -24,23 +23,23 @@ __all__ = ["LOOPS", "interpreted"]
 @native(inline=True)
 def data_of(values: ptr) -> ptr:
     """The first element of an array."""
-    return ptr[RawArray](values).data
+    return ptr[py.RawArray](values).data
 
 
 @native
 def new_array(runs: ptr) -> ptr:
     """An array for a result; null with an exception."""
-    return call_two(tape.new_array, tuple_item(runs, SHAPE), tuple_item(runs, DTYPE))
+    return py.call_two(tape.new_array, py.tuple_item(runs, SHAPE), py.tuple_item(runs, DTYPE))
 
 
 @native
 def value_by(python: ptr, equation: i64) -> ptr:
     """The value of an equation that Python evaluates, packed; null with an exception."""
-    number = int_of(equation)
+    number = py.int_of(equation)
     if number is None:
         return None
-    found = call_one(python, number)
-    dec(number)
+    found = py.call_one(python, number)
+    py.dec(number)
     return found
 
 
@@ -57,12 +56,12 @@ def interpreted(
     memory    an array of as many bytes as the table says, and of a word for each value behind them
     python    python(equation) -> its value
     """
-    t = ptr[ArrayLoops](bytes_at(ptr(table)))
+    t = ptr[ArrayLoops](py.bytes_at(ptr(table)))
     steps = ptr[ArrayLoop](t + 1)
     shared = data_of(ptr(memory))
     at = ptr[ptr](shared + t.memory)
     for k in range(t.given):
-        at[t.equations + k] = data_of(list_item(ptr(values), t.equations + k))
+        at[t.equations + k] = data_of(py.list_item(ptr(values), t.equations + k))
     fixed = ptr[i64](steps + t.steps)
     for k in range(t.constants):
         at[fixed[2 * k]] = ptr(fixed[2 * k + 1])
@@ -76,13 +75,13 @@ def interpreted(
         else:
             made = ptr(None)
             if s.loop is not None:
-                made = new_array(ptr[RawKind](tuple_item(list_item(ptr(equations), s.equation), 0)).runs)
+                made = new_array(ptr[RawKind](py.tuple_item(py.list_item(ptr(equations), s.equation), 0)).runs)
             else:
                 made = value_by(ptr(python), s.equation)
             if made is None:
-                return failed()
+                return py.failed()
             at[made_at] = data_of(made)
-            set_list(ptr(values), s.equation, made)
+            py.set_list(ptr(values), s.equation, made)
         if s.loop is not None:
             for k in range(s.operands + 1):
                 operands[k] = at[s.places[k]]

@@ -1,5 +1,6 @@
-"""Objects of Python's in native Python: the calls of CPython's that the files about recordings share.
+"""Objects of Python's and NumPy's in native Python: their heads as structs, and the calls of CPython's that are shared.
 
+    RawObject, RawArray, ...  their heads: `native.OFFSETS` is compared with live objects when the launcher is made
     failed, object_of         the result of a builtin
     exchange, let_go          counts of references
     call_one, call_two        a function of Python's with one object, or two
@@ -14,15 +15,74 @@ A function that makes an object may run any Python: the collector of cycles may 
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, f64, i32, i64, local, native, obj, ptr, u64, void
+from ..native import Struct, borrowed, extern, f64, i32, i64, local, native, obj, ptr, u32, u64, void
 
 __all__ = [
-    "FEW", "allocated", "append", "attribute", "bytes_at", "call", "call_method", "call_one", "call_two",
-    "clear_error", "context_value", "dec", "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc",
-    "int_of", "int_value", "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_size",
-    "matches", "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
-    "set_bytes", "set_list", "set_tuple", "slice_ends", "tuple_item", "tuple_of", "tuple_size",
+    "FEW", "HEAD", "RawArray", "RawDescr", "RawObject", "RawSelf", "RawTuple", "allocated", "append", "attribute",
+    "bytes_at", "call", "call_method", "call_one", "call_two", "class_of", "clear_error", "context_value", "dec",
+    "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_in", "int_of", "int_value",
+    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_of_two", "list_size", "matches",
+    "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
+    "set_bytes", "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
+
+
+class RawObject(Struct):
+    """The head of all objects."""
+
+    references: u32
+    rest: u32
+    type: ptr
+
+
+class RawTuple(Struct):
+    head: RawObject
+    size: i64
+
+
+class RawSelf(Struct):
+    """The object of a builtin (`native.Self`): the address of a block."""
+
+    head: RawObject
+    size: i64
+    hash: i64
+    payload: ptr
+
+
+class RawArray(Struct):
+    """The head of an array of NumPy's, which does not change."""
+
+    head: RawObject
+    data: ptr
+    nd: i32
+    dims: ptr[i64]
+    strides: ptr
+    base: ptr
+    descr: ptr
+    flags: u32
+    references: ptr
+    buffers: ptr
+    allocator: ptr
+
+
+class RawDescr(Struct):
+    """A dtype of NumPy's: the class of its scalars; then kind, byte order, flags and number in one word."""
+
+    head: RawObject
+    type: ptr
+    rest: u64
+
+
+#: The bytes of the head of an object: a NumPy scalar's value is behind it.
+HEAD = RawObject.size()
+
+
+@native(inline=True)
+def class_of(thing: ptr) -> ptr:
+    return ptr[RawObject](thing).type
+
+
+# ------------------------------------------------------------------ calls
 
 #: The number of objects that are held on the stack.
 FEW = 64
@@ -59,6 +119,7 @@ no_memory = extern("PyErr_NoMemory", ptr, runs_python=False)
 allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
+thread_state = extern("PyThreadState_Get", ptr, runs_python=False)
 set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
 
 
@@ -76,6 +137,12 @@ def object_of(given: ptr) -> obj:
     found: obj = borrowed(given)
     dec(given)
     return found
+
+
+@native(inline=True)
+def int_in(items: ptr, i: i64) -> i64:
+    """The value of an int in a tuple."""
+    return int_value(tuple_item(items, i))
 
 
 @native(inline=False)
@@ -162,6 +229,15 @@ def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
     for i in range(count):
         set_tuple(made, i, objects[i])
     return made
+
+
+@native
+def list_of_two(first: ptr, second: ptr) -> ptr:
+    """A list of two objects: see `list_of`."""
+    objects = local(ptr, 2)
+    objects[0] = first
+    objects[1] = second
+    return list_of(objects, 2)
 
 
 @native

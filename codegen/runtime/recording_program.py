@@ -12,30 +12,10 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, WIDE, Met, begin, put_in_order, walk
 from .recording_hash import Digest, mix, start
-from .recording_objects import (
-    FEW,
-    allocated,
-    failed,
-    free,
-    inc,
-    int_of,
-    int_value,
-    leave,
-    list_item,
-    list_of,
-    list_of_three,
-    list_size,
-    new_bytes,
-    no_memory,
-    object_of,
-    room,
-    tuple_item,
-    tuple_of,
-    tuple_size,
-)
 from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
@@ -118,8 +98,8 @@ def other_of(e: ptr[Met]) -> i64:
         if body >= 0:
             return body
     op = n.kind.op
-    for i in range(tuple_size(tape.aliases)):
-        if op is tuple_item(tape.aliases, i):
+    for i in range(py.tuple_size(tape.aliases)):
+        if op is py.tuple_item(tape.aliases, i):
             return 0
     return -1
 
@@ -151,14 +131,14 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
 @native
 def places_of(wires: ptr[i32], count: i64) -> ptr:
     """A tuple of places, a new reference; null with an exception."""
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, count)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, count)
     if held is None:
         return None
     for i in range(count):
-        held[i] = int_of(i64(wires[i]))
-    made = tuple_of(held, count)
-    leave(held, nearby)
+        held[i] = py.int_of(i64(wires[i]))
+    made = py.tuple_of(held, count)
+    py.leave(held, nearby)
     return made
 
 
@@ -168,7 +148,7 @@ def equation_of(kind: ptr, wires: ptr[i32], count: i64) -> ptr:
     both = local(ptr, 2)
     both[0] = kind
     both[1] = places_of(wires, count)
-    return tuple_of(both, 2)
+    return py.tuple_of(both, 2)
 
 
 @native
@@ -179,9 +159,9 @@ def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
     for i in range(d.n_equations):
         start = d.starts[i]
         d.kinds[i] = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
-    equations = list_of(d.kinds, d.n_equations)
-    inputs = list_of(d.inputs, d.n_inputs)
-    return list_of_three(equations, inputs, places_of(results, n_results))
+    equations = py.list_of(d.kinds, d.n_equations)
+    inputs = py.list_of(d.inputs, d.n_inputs)
+    return py.list_of_three(equations, inputs, places_of(results, n_results))
 
 
 @native
@@ -191,8 +171,8 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     arguments    nodes that come first among the inputs, in order, used or not
     """
     begin()
-    n_results = tuple_size(ptr(outputs))
-    n_arguments = tuple_size(ptr(arguments))
+    n_results = py.tuple_size(ptr(outputs))
+    n_arguments = py.tuple_size(ptr(arguments))
     roots(ptr(arguments), READ)
     roots(ptr(outputs), 0)
     gather()
@@ -205,10 +185,10 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
         room += i64(2) if e.flags & WIDE == 0 else count_of(e.node)
     n_met = i64(walk.count) + n_arguments
     size = u64(8 * i64(own) + 8 * n_met + 4 * (i64(own) + 1) + 4 * room + 4 * n_results)
-    memory = allocated(size)
+    memory = py.allocated(size)
     if memory is None:
-        no_memory()
-        return failed()
+        py.no_memory()
+        return py.failed()
     d = local(Draft, 1)[0]
     d.kinds = ptr[ptr](memory)
     d.inputs = d.kinds + own
@@ -219,24 +199,24 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     d.n_inputs = 0
     d.n_wires = 0
     for i in range(n_arguments):
-        e = walk.met[ptr[RawNode](tuple_item(ptr(arguments), i)).mark]
+        e = walk.met[ptr[RawNode](py.tuple_item(ptr(arguments), i)).mark]
         d.inputs[i] = ptr(e.node)
         e.place = i32(-2 - i)
     d.n_inputs = n_arguments
     if not drawn(d, own):
-        free(memory)
+        py.free(memory)
         return borrowed(tape.none)
     for i in range(n_results):
-        at = stands(d, walk.met[ptr[RawNode](tuple_item(ptr(outputs), i)).mark])
+        at = stands(d, walk.met[ptr[RawNode](py.tuple_item(ptr(outputs), i)).mark])
         results[i] = at if at >= 0 else at + 1
     for i in range(d.n_equations):
-        inc(d.kinds[i])
+        py.inc(d.kinds[i])
     for i in range(d.n_inputs):
-        inc(d.inputs[i])
+        py.inc(d.inputs[i])
     # From here on objects are made, so other Python may run: nothing of the walk is read any more.
     made = objects_of(d, results, n_results)
-    free(memory)
-    return object_of(made)
+    py.free(memory)
+    return py.object_of(made)
 
 
 @native
@@ -248,17 +228,17 @@ def digest_of(equations: borrowed) -> obj:
     d = local(Digest, 1)[0]
     start(d, 0x13198A2E03707344, 0xA4093822299F31D0)
     elements = u64(0)
-    for i in range(list_size(ptr(equations))):
+    for i in range(py.list_size(ptr(equations))):
         runs = runs_of(ptr(equations), i)
-        equation = list_item(ptr(equations), i)
-        kind = ptr[RawKind](tuple_item(equation, 0))
+        equation = py.list_item(ptr(equations), i)
+        kind = ptr[RawKind](py.tuple_item(equation, 0))
         if runs is None:
-            return failed()
-        elements += u64(int_value(tuple_item(runs, SIZE)))
-        places = tuple_item(equation, 1)
-        count = tuple_size(places)
+            return py.failed()
+        elements += u64(py.int_in(runs, SIZE))
+        places = py.tuple_item(equation, 1)
+        count = py.tuple_size(places)
         mix(d, u64(kind.told), u64(count))
         for k in range(count):
-            mix(d, u64(int_value(tuple_item(places, k))), u64(k))
+            mix(d, u64(py.int_in(places, k)), u64(k))
     d.count = elements
-    return object_of(new_bytes(ptr(d), 24))
+    return py.object_of(py.new_bytes(ptr(d), 24))

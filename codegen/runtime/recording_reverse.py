@@ -13,33 +13,15 @@ they are wired (`recording_rules`).  So Python goes on at any node, and machine 
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
+from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step, new_steps
-from .recording_objects import (
-    FEW,
-    bytes_at,
-    call_two,
-    dec,
-    dict_item,
-    failed,
-    inc,
-    int_of,
-    leave,
-    let_go,
-    list_item,
-    list_size,
-    object_of,
-    room,
-    set_list,
-    tuple_of,
-)
 from .recording_program import StepsBlock
 from .recording_rules import MASKED_BIT, bytes_of_array, is_operation, is_simple, note_used, rule_of
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 __all__ = [
-    "CALL", "MASKED", "OPEN", "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on",
-    "note_open", "open_all", "take_up",
+    "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on", "note_open", "open_all", "take_up",
 ]  # fmt: skip
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
@@ -74,8 +56,8 @@ class BackwardPass(Struct):
 def open_all(p: ptr[BackwardPass]) -> void:
     """Note which nodes are open: targets, and all that lead to one."""
     ends = local(i64, 3)
-    for i in range(list_size(p.order)):
-        n = ptr[RawNode](list_item(p.order, i))
+    for i in range(py.list_size(p.order)):
+        n = ptr[RawNode](py.list_item(p.order, i))
         inputs = i64(p.wires[i + 1] - p.wires[i])
         flow_of(n, inputs, ends)
         found = p.said[i] & (TARGET | OPEN) != 0
@@ -91,8 +73,8 @@ def open_all(p: ptr[BackwardPass]) -> void:
 def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
     """A tuple that holds objects, a new reference; null with an exception."""
     for i in range(count):
-        inc(objects[i])
-    return tuple_of(objects, count)
+        py.inc(objects[i])
+    return py.tuple_of(objects, count)
 
 
 @native
@@ -105,18 +87,18 @@ def learn_sum(p: ptr[BackwardPass], old: ptr, new: ptr) -> bool:
     both[1] = tape.empty
     outs = both[0]
     key = held_tuple(both, 2) if outs is not None else ptr(None)
-    dec(outs)
+    py.dec(outs)
     if key is None:
         return False
-    kind = dict_item(p.memo, key)
+    kind = py.dict_item(p.memo, key)
     if kind is not None:
-        inc(kind)
+        py.inc(kind)
     before = p.kind
     p.old = old
     p.new = new
     p.kind = kind
-    dec(key)
-    dec(before)
+    py.dec(key)
+    py.dec(before)
     return True
 
 
@@ -133,7 +115,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
         p.is_stuck = True
         return None
     if p.kind is None:
-        return call_two(p.added, ptr(old), ptr(new))
+        return py.call_two(p.added, ptr(old), ptr(new))
     step = local(NodeWords, 1)
     step.kind = ptr[RawKind](p.kind)
     step.value = tape.none
@@ -146,19 +128,19 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
 @native
 def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
     """Add to the cotangent of an input that is at this place, if there is one.  False with an exception."""
-    if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](list_item(p.order, at)).kind.tracks is not tape.true:
+    if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
         return True
-    old = list_item(p.bars, at)
+    old = py.list_item(p.bars, at)
     if old is tape.none:
-        inc(new)
-        set_list(p.bars, at, new)
+        py.inc(new)
+        py.set_list(p.bars, at, new)
         if masks:
             p.said[at] |= MASKED
         return True
     total = sum_of(p, ptr[RawNode](old), ptr[RawNode](new))
     if total is None:
         return False
-    set_list(p.bars, at, total)
+    py.set_list(p.bars, at, total)
     if not masks:
         p.said[at] &= ~u8(MASKED)
     return True
@@ -176,8 +158,8 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
     total = rule.given + rule.steps
     inputs = p.wires + i64(p.wires[i])
-    nearby = local(ptr, FEW)
-    nodes = room(nearby, FEW, total)
+    nearby = local(ptr, py.FEW)
+    nodes = py.room(nearby, py.FEW, total)
     if nodes is None:
         return False
     nodes[0] = ptr(bar)
@@ -187,7 +169,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
         place = rule.read_table[k]
         if place >= 2:
             nodes[place] = ptr(input_at(n, place - 2))
-            inc(nodes[place])
+            py.inc(nodes[place])
     made = new_steps(rule.step_table, rule.steps, ptr[ptr[RawNode]](nodes), rule.given)
     is_right = made == total
     for k in range(rule.results if is_right else i64(0)):
@@ -199,9 +181,9 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
         note_zero(p, i64(inputs[k]))
     for k in range(rule.reads):
         if rule.read_table[k] >= 2:
-            dec(nodes[rule.read_table[k]])
-    let_go(nodes + rule.given, made - rule.given)
-    leave(nodes, nearby)
+            py.dec(nodes[rule.read_table[k]])
+    py.let_go(nodes + rule.given, made - rule.given)
+    py.leave(nodes, nearby)
     return is_right
 
 
@@ -209,10 +191,10 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
 def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
     """Run the hooks of a node on its cotangent.  False with an exception."""
     p.said[i] |= RAN
-    bar = call_two(p.hooked, ptr(n), list_item(p.bars, i))
+    bar = py.call_two(p.hooked, ptr(n), py.list_item(p.bars, i))
     if bar is None:
         return False
-    set_list(p.bars, i, bar)
+    py.set_list(p.bars, i, bar)
     return True
 
 
@@ -237,8 +219,8 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
     outs = local(ptr, 1)
     i = first
     while i >= 0:
-        n = ptr[RawNode](list_item(p.order, i))
-        bar = ptr[RawNode](list_item(p.bars, i))
+        n = ptr[RawNode](py.list_item(p.order, i))
+        bar = ptr[RawNode](py.list_item(p.bars, i))
         said = p.said[i]
         is_plain = is_simple(n) or (said & RAN != 0 and is_operation(n))
         if said & CALL != 0:
@@ -281,8 +263,8 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
         if not is_right:
             break
         if not is_target:
-            inc(tape.none)
-            set_list(p.bars, i, tape.none)
+            py.inc(tape.none)
+            py.set_list(p.bars, i, tape.none)
         i -= 1
     p.rules += rules
     return i if is_right else i64(-2)
@@ -302,7 +284,7 @@ def take_up(
     p.order = order
     p.bars = bars
     p.said = bytes_of_array(flags)
-    p.wires = ptr[i32](bytes_at(wires))
+    p.wires = ptr[i32](py.bytes_at(wires))
     p.memo = memo
     p.added = added
     p.hooked = hooked
@@ -328,10 +310,10 @@ def go_back(
     p = local(BackwardPass, 1)[0]
     take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
     at = go_on(p, first, word, ptr(used), stamp)
-    dec(p.kind)
+    py.dec(p.kind)
     if at == -2 or not count_rules(p):
-        return failed()
-    return object_of(int_of(at))
+        return py.failed()
+    return py.object_of(py.int_of(at))
 
 
 @native

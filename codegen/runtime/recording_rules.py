@@ -19,36 +19,14 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 from __future__ import annotations
 
 from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
-from .object_heads import RawObject
+from . import recording_objects as py
 from .recorder_nodes import new_steps
-from .recording_objects import (
-    FEW,
-    append,
-    bytes_at,
-    dec,
-    failed,
-    inc,
-    int_of,
-    leave,
-    let_go,
-    list_item,
-    list_of,
-    list_size,
-    new_bytes,
-    new_list,
-    object_of,
-    room,
-    set_bytes,
-    set_list,
-    tuple_item,
-    tuple_size,
-)
 from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIRST_INPUT", "FIXED", "LOOK", "MASKED_BIT", "MOST_INPUTS", "TRACKS", "begin_pass", "begun", "bytes_of_array",
-    "go_forth", "is_operation", "is_simple", "note_used", "push_on", "rule_of",
+    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "begun", "bytes_of_array", "go_forth", "is_operation", "is_simple",
+    "note_used", "push_on", "rule_of",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
@@ -68,7 +46,7 @@ new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, runs_pyth
 def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
     """The place of a node in a list, each node of which has its place as its mark; -1 for none."""
     at = i64(q.mark)
-    if likely(q.mark < u64(count)) and list_item(order, at) is ptr(q):
+    if likely(q.mark < u64(count)) and py.list_item(order, at) is ptr(q):
         return i32(at)
     return -1
 
@@ -76,19 +54,19 @@ def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
 @native
 def wires_of_all(order: ptr) -> ptr:
     """The wires of a list of nodes, as bytes, a new reference; null with an exception.  Each node says its place."""
-    count = list_size(order)
+    count = py.list_size(order)
     total = count + 1
     for i in range(count):
-        n = ptr[RawNode](list_item(order, i))
+        n = ptr[RawNode](py.list_item(order, i))
         n.mark = u64(i)
         total += count_of(n)
-    made = new_bytes(None, 4 * total)
+    made = py.new_bytes(None, 4 * total)
     if made is None:
         return None
-    words = ptr[i32](bytes_at(made))
+    words = ptr[i32](py.bytes_at(made))
     at = count + 1
     for i in range(count):
-        n = ptr[RawNode](list_item(order, i))
+        n = ptr[RawNode](py.list_item(order, i))
         words[i] = i32(at)
         for k in range(count_of(n)):
             words[at] = place_in(order, count, input_at(n, k))
@@ -103,32 +81,32 @@ def begun(order: ptr, asked: ptr) -> ptr:
 
     A new reference; null with an exception.  A place is -1 for a node that is not in the pass.
     """
-    n_asked = tuple_size(asked)
-    count = list_size(order)
-    nearby = local(ptr, FEW)
-    parts = room(nearby, FEW, n_asked + FIXED)
+    n_asked = py.tuple_size(asked)
+    count = py.list_size(order)
+    nearby = local(ptr, py.FEW)
+    parts = py.room(nearby, py.FEW, n_asked + FIXED)
     if parts is None:
         return None
     parts[0] = wires_of_all(order)
     for i in range(n_asked):
-        parts[FIXED + i] = int_of(i64(place_in(order, count, ptr[RawNode](tuple_item(asked, i)))))
+        parts[FIXED + i] = py.int_of(i64(place_in(order, count, ptr[RawNode](py.tuple_item(asked, i)))))
     # Lists are made now: that may run any Python.
-    parts[1] = new_list(count)
+    parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
-        inc(tape.none)
-        set_list(parts[1], i, tape.none)
+        py.inc(tape.none)
+        py.set_list(parts[1], i, tape.none)
     parts[2] = new_bytearray(None, count)
     if parts[2] is not None:
-        set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
-    made = list_of(parts, n_asked + FIXED)
-    leave(parts, nearby)
+        py.set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
+    made = py.list_of(parts, n_asked + FIXED)
+    py.leave(parts, nearby)
     return made
 
 
 @native
 def begin_pass(order: borrowed, asked: borrowed) -> obj:
     """`begun`, for Python."""
-    return object_of(begun(ptr(order), ptr(asked)))
+    return py.object_of(begun(ptr(order), ptr(asked)))
 
 
 @native(inline=True)
@@ -154,9 +132,9 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
     word, outs    what decides, beside the kind, what the rule records
     """
     rules = n.kind.rules
-    if ptr[RawObject](rules).type is not tape.rules_type:
+    if ptr[py.RawObject](rules).type is not tape.rules_type:
         return None
-    table = ptr[i64](bytes_at(rules)[0])
+    table = ptr[i64](py.bytes_at(rules)[0])
     for i in range(table[0]):
         p = ptr[StepsBlock](table[i + 1])
         if unlikely(p.word != word or p.outs != n_outs or p.given != given):
@@ -175,7 +153,7 @@ def note_used(p: ptr[StepsBlock], used: ptr, stamp: u64) -> bool:
     if likely(p.stamp == stamp):
         return True
     p.stamp = stamp
-    return append(used, p.own) == 0
+    return py.append(used, p.own) == 0
 
 
 #: Of a node: Python goes through what reads it.
@@ -190,31 +168,31 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
     """
     count = (p.given - 1) // 2
     total = p.given + p.steps
-    nearby = local(ptr, FEW)
-    nodes = room(nearby, FEW, total)
+    nearby = local(ptr, py.FEW)
+    nodes = py.room(nearby, py.FEW, total)
     if nodes is None:
         return False
     # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
     for k in range(p.reads):
         place = p.read_table[k]
         if place < count:
-            nodes[place] = list_item(found, i64(inputs[place]))
+            nodes[place] = py.list_item(found, i64(inputs[place]))
         elif place == count:
             nodes[place] = ptr(n)
         else:
             nodes[place] = ptr(input_at(n, place - count - 1))
-            inc(nodes[place])
+            py.inc(nodes[place])
     made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
     is_right = made == total
     if is_right and p.result_table[0] >= 0:
         dot = nodes[p.result_table[0]]
-        inc(dot)
-        set_list(found, i, dot)
+        py.inc(dot)
+        py.set_list(found, i, dot)
     for k in range(p.reads):
         if p.read_table[k] > count:
-            dec(nodes[p.read_table[k]])
-    let_go(nodes + p.given, made - p.given)
-    leave(nodes, nearby)
+            py.dec(nodes[p.read_table[k]])
+    py.let_go(nodes + p.given, made - p.given)
+    py.leave(nodes, nearby)
     return is_right
 
 
@@ -225,18 +203,18 @@ def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64
     -1 with an exception.
     """
     said = bytes_of_array(flags)
-    words = ptr[i32](bytes_at(wires))
-    count = list_size(order)
+    words = ptr[i32](py.bytes_at(wires))
+    count = py.list_size(order)
     outs = local(ptr, MOST_INPUTS)
     is_right = True
     i = first
     while i < count:
-        if list_item(dots, i) is not tape.none:
+        if py.list_item(dots, i) is not tape.none:
             i += 1
             continue
         inputs = words + i64(words[i])
         n_inputs = i64(words[i + 1] - words[i])
-        n = ptr[RawNode](list_item(order, i))
+        n = ptr[RawNode](py.list_item(order, i))
         if unlikely(not is_simple(n)):
             if n_inputs > 0:
                 break
@@ -249,7 +227,7 @@ def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64
             at = i64(inputs[k])
             if at < 0:
                 continue
-            dot = list_item(dots, at)
+            dot = py.list_item(dots, at)
             if dot is tape.none:
                 continue
             is_looked_at = is_looked_at or said[at] & LOOK != 0
@@ -289,5 +267,5 @@ def go_forth(
     """
     at = push_on(ptr(order), ptr(found), ptr(flags), ptr(wires), first, word, ptr(used), stamp)
     if at < 0:
-        return failed()
-    return object_of(int_of(at))
+        return py.failed()
+    return py.object_of(py.int_of(at))

@@ -1,6 +1,7 @@
 """A plan is run on the recording that was walked over, and its results are kept.
 
     run(answer, ...)       gather inputs, call the plan, give nodes their values and leaves their gradients
+    release(past)          a history is given up
 
 An answer is a block of words that says where a plan's inputs come from and where its results go, by places in canonical
 order.  While the plan runs, which may run any Python, all nodes that are written to afterwards are held.
@@ -15,37 +16,13 @@ are compared and exchanged under the lock of commits, all or none.
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
+from . import recording_objects as py
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, hold, walk
 from .recording_hash import Digest
-from .recording_keys import BACKWARD, TENSORS, VALUE
-from .recording_objects import (
-    FEW,
-    append,
-    bytes_at,
-    call_method,
-    call_two,
-    clear_error,
-    dec,
-    exchange,
-    failed,
-    inc,
-    int_of,
-    int_value,
-    leave,
-    let_go,
-    list_of,
-    list_of_three,
-    matches,
-    new_list,
-    next_of,
-    object_of,
-    room,
-    tuple_item,
-    tuple_size,
-)
 from .recording_structs import (
     ASKED,
+    BACKWARD,
     BEGAN,
     HITS,
     LIMIT,
@@ -54,11 +31,12 @@ from .recording_structs import (
     RUNS,
     SMALL,
     START,
+    TENSORS,
+    VALUE,
     RawHandle,
     RawKind,
     RawLeaf,
     RawNode,
-    RawObject,
     RawRich,
     drop_inputs,
     is_filled,
@@ -67,7 +45,7 @@ from .recording_structs import (
     tape,
 )
 
-__all__ = ["AnswerBlock", "count_up", "give_up", "run", "settle"]
+__all__ = ["AnswerBlock", "count_up", "give_up", "release", "run", "settle"]
 
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
@@ -107,10 +85,10 @@ def settle(nodes: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> void:
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.value is tape.none:
-            value = tuple_item(results, table[3 * i + 1])
-            inc(value)
+            value = py.tuple_item(results, table[3 * i + 1])
+            py.inc(value)
             n.value = value
-            dec(tape.none)
+            py.dec(tape.none)
             if table[3 * i + 2] != 0:
                 drop_inputs(n)
 
@@ -129,11 +107,35 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
         if kind.head.references > 1:
             kind.head.references -= 1
         else:
-            dec(ptr(kind))
+            py.dec(ptr(kind))
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
             drop_inputs(n)
+
+
+@native
+def release(past: borrowed) -> obj:
+    """Give up a list of nodes, but for leaves.  Gives None; first a kind that has none yet for what was given up."""
+    nearby = local(ptr, 4 * py.FEW)
+    held = py.room(nearby, 4 * py.FEW, py.list_size(ptr(past)))
+    if held is None:
+        return py.failed()
+    missing = ptr(None)
+    count = i64(0)
+    for i in range(py.list_size(ptr(past))):
+        n = ptr[RawNode](py.list_item(ptr(past), i))
+        if is_plain_or_no_leaf(n):
+            held[count] = ptr(n)
+            count += 1
+            if n.kind.freed is None or ptr(n.kind.freed) is tape.none:
+                missing = ptr(n.kind)
+    if missing is None:
+        give_up(held, count)
+        missing = tape.none
+    py.leave(held, nearby)
+    py.inc(missing)
+    return py.object_of(missing)
 
 
 @native
@@ -144,7 +146,7 @@ def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
         if n.references > 1:
             n.references -= 1
         else:
-            dec(nodes[i])
+            py.dec(nodes[i])
 
 
 @native
@@ -152,8 +154,8 @@ def called(name: ptr) -> bool:
     """Call a method of the lock of commits.  False with an exception."""
     arguments = local(ptr, 1)
     arguments[0] = tape.lock
-    found = call_method(name, arguments, 1, None)
-    dec(found)
+    found = py.call_method(name, arguments, 1, None)
+    py.dec(found)
     return found is not None
 
 
@@ -169,11 +171,11 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
         groups[GROUP * i + 2] = None
         position = table[4 * i + 1]
         if position >= 0 and found == 1:
-            value = tuple_item(results, position)
+            value = py.tuple_item(results, position)
             kind = ptr(table[4 * i + 2])
             cls = ptr(table[4 * i + 3])
             if kinds is not None:
-                kind = tuple_item(kinds, i)
+                kind = py.tuple_item(kinds, i)
                 cls = ptr[RawKind](kind).out.cls
             groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
             if groups[GROUP * i + 2] is None:
@@ -196,7 +198,7 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
         if not called(tape.release_name):
             found = -1
     for i in range(count):
-        dec(groups[GROUP * i + 2])  # an old gradient, or a new one that was not committed
+        py.dec(groups[GROUP * i + 2])  # an old gradient, or a new one that was not committed
         groups[GROUP * i + 2] = None
     return found
 
@@ -204,10 +206,10 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
 @native
 def count_up(place: ptr[ptr], more: i64) -> bool:
     """Count an attribute up.  False with an exception."""
-    made = int_of(int_value(place[0]) + more)
+    made = py.int_of(py.int_value(place[0]) + more)
     if made is None:
         return False
-    exchange(place, made)
+    py.exchange(place, made)
     return True
 
 
@@ -215,24 +217,24 @@ def count_up(place: ptr[ptr], more: i64) -> bool:
 def begin_another(now: ptr, purpose: u64) -> bool:
     """Another recording begins, and the list of small results anew.  False with an exception."""
     words = ptr[ptr](now)
-    small = new_list(0)
-    start = next_of(tape.counter)
+    small = py.new_list(0)
+    start = py.next_of(tape.counter)
     if small is None or start is None:
-        dec(small)
-        dec(start)
+        py.dec(small)
+        py.dec(start)
         return False
-    exchange(words + SMALL, small)
-    inc(tape.first_limit)
-    exchange(words + LIMIT, tape.first_limit)
-    look_at = int_of(int_value(start) + int_value(tape.pending_limit))
+    py.exchange(words + SMALL, small)
+    py.inc(tape.first_limit)
+    py.exchange(words + LIMIT, tape.first_limit)
+    look_at = py.int_of(py.int_value(start) + py.int_value(tape.pending_limit))
     if look_at is None:
-        dec(start)
+        py.dec(start)
         return False
-    exchange(words + LOOK_AT, look_at)
-    exchange(words + START, start)
+    py.exchange(words + LOOK_AT, look_at)
+    py.exchange(words + START, start)
     if purpose != VALUE:
-        inc(start)
-        exchange(words + BEGAN, start)
+        py.inc(start)
+        py.exchange(words + BEGAN, start)
         if not count_up(words + LOOKED, 1):
             return False
     return count_up(words + ASKED, 1)
@@ -246,7 +248,7 @@ def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
     """Python's answer about calls: the inputs that are computed from their numbers, None if their keys are others."""
     if nodes is None:
         return None
-    return call_two(tape.told, a.own, nodes)
+    return py.call_two(tape.told, a.own, nodes)
 
 
 @native(inline=False)
@@ -260,29 +262,29 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
     The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  2 the calls
     have other keys;  -1 an exception.
     """
-    is_told_more = ptr[RawObject](known).type is tape.tuple_type
-    own = tuple_item(known, 0) if is_told_more else known
-    a = ptr[AnswerBlock](bytes_at(own)[0])
+    is_told_more = ptr[py.RawObject](known).type is tape.tuple_type
+    own = py.tuple_item(known, 0) if is_told_more else known
+    a = ptr[AnswerBlock](py.bytes_at(own)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        dec(key)
+        py.dec(key)
         return borrowed(tape.none)  # it is refused
-    inc(known)  # while the plan runs, another thread may forget it
-    computed = tuple_item(known, 2) if is_told_more else ptr(None)
-    has_size = is_told_more and tuple_size(known) > 3
-    executable = tuple_item(known, 3) if has_size else a.executable[0]
-    kinds = tuple_item(known, 4) if has_size else ptr(None)
+    py.inc(known)  # while the plan runs, another thread may forget it
+    computed = py.tuple_item(known, 2) if is_told_more else ptr(None)
+    has_size = is_told_more and py.tuple_size(known) > 3
+    executable = py.tuple_item(known, 3) if has_size else a.executable[0]
+    kinds = py.tuple_item(known, 4) if has_size else ptr(None)
     n_calls = i64(walk.n_calls) if key is not None else i64(0)
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past + n_calls
-    nearby = local(ptr, FEW)
-    held = room(nearby, FEW, total)
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, total)
     if held is None:
-        dec(key)
-        dec(known)
-        return failed()
+        py.dec(key)
+        py.dec(known)
+        return py.failed()
     values = local(ptr, a.arguments + 1)
     values[0] = executable
-    inc(values[0])
+    py.inc(values[0])
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
         value = ptr(a.argument_table[2 * i + 1])
@@ -291,26 +293,26 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
         elif which == -2:
             value = tape.none
             if computed is not None:
-                value = tuple_item(computed, a.argument_table[2 * i + 1])
-        inc(value)
+                value = py.tuple_item(computed, a.argument_table[2 * i + 1])
+        py.inc(value)
         values[i + 1] = value
     for i in range(a.stored):
         held[i] = ptr(walk.met[walk.order[a.stored_table[3 * i]]].node)
-        inc(held[i])
+        py.inc(held[i])
     groups = held + a.stored
     due = i64(0)
     for i in range(a.groups):
         node = walk.met[walk.order[a.group_table[4 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
-        inc(ptr(leaf))
+        py.inc(ptr(leaf))
         groups[GROUP * i] = ptr(leaf)
         old = ptr(old_of(leaf))
-        inc(old)
+        py.inc(old)
         groups[GROUP * i + 1] = old
         groups[GROUP * i + 2] = None
         groups[GROUP * i + 3] = ptr(node)
-        inc(ptr(node))
+        py.inc(ptr(node))
     past = groups + GROUP * a.groups
     k = i64(0)
     for i in range(n_past):
@@ -326,19 +328,19 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
     told = ptr(tape.none)
     called_nodes = ptr(None)
     if n_calls > 0:
-        called_nodes = list_of(calls, n_calls)
+        called_nodes = py.list_of(calls, n_calls)
         told = told_of(a, called_nodes)
         if told is not None and told is not tape.none:
             for i in range(a.arguments):
                 if a.argument_table[2 * i] == -2:
-                    value = tuple_item(told, a.argument_table[2 * i + 1])
-                    inc(value)
-                    exchange(values + i + 1, value)
+                    value = py.tuple_item(told, a.argument_table[2 * i + 1])
+                    py.inc(value)
+                    py.exchange(values + i + 1, value)
     results = ptr(None)
     is_told = n_calls == 0 or (told is not None and told is not tape.none)
     if is_told:
-        results = call_method(tape.call_name, values, u64(a.arguments + 1), None)
-    let_go(values, a.arguments + 1)
+        results = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
+    py.let_go(values, a.arguments + 1)
     outcome = i64(-1)
     if not is_told:
         outcome = 2 if told is not None else -1  # calls of another kind
@@ -353,41 +355,38 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
                 is_right = begin_another(now, purpose)
             if not is_right:
                 outcome = -1
-    elif matches(tape.out_of_range) != 0:
-        clear_error()  # Python meets it, and says at which line
+    elif py.matches(tape.out_of_range) != 0:
+        py.clear_error()  # Python meets it, and says at which line
         outcome = 0
     answer = ptr(None)
     if outcome == 1 and due > 0:
-        answer = new_list(0)
+        answer = py.new_list(0)
         for i in range(a.groups):
             is_due = answer is not None and is_filled(ptr[RawLeaf](groups[GROUP * i]).after)
-            if is_due and (append(answer, groups[GROUP * i]) != 0 or append(answer, groups[GROUP * i + 3]) != 0):
-                dec(answer)
+            if is_due and (py.append(answer, groups[GROUP * i]) != 0 or py.append(answer, groups[GROUP * i + 3]) != 0):
+                py.dec(answer)
                 answer = None
     elif outcome == 1 and purpose > BACKWARD:
-        both = local(ptr, 2)
-        both[0] = results
-        both[1] = own
-        inc(results)
-        inc(own)
-        answer = list_of(both, 2)
+        py.inc(results)
+        py.inc(own)
+        answer = py.list_of_two(results, own)
     elif outcome == 2:
-        answer = list_of_three(key, new_list(0), called_nodes)
+        answer = py.list_of_two(key, called_nodes)
         key = None
         called_nodes = None
     else:
         answer = tape.true if outcome == 1 else tape.none
-        inc(answer)
-    dec(results)
-    dec(key)
-    dec(called_nodes)
+        py.inc(answer)
+    py.dec(results)
+    py.dec(key)
+    py.dec(called_nodes)
     if n_calls > 0:
-        dec(told)
-    let_go(held, a.stored + GROUP * a.groups)
+        py.dec(told)
+    py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
-    leave(held, nearby)
-    dec(known)
+    py.leave(held, nearby)
+    py.dec(known)
     if outcome < 0:
-        dec(answer)
-        return failed()
-    return object_of(answer)
+        py.dec(answer)
+        return py.failed()
+    return py.object_of(answer)

@@ -14,23 +14,7 @@ one.
 from __future__ import annotations
 
 from ..native import Struct, array, borrowed, fn, i64, local, native, obj, ptr, u64, unlikely, void
-from .object_heads import RawObject
-from .recording_objects import (
-    allocated,
-    bytes_at,
-    call_method,
-    dec,
-    failed,
-    free,
-    int_value,
-    list_item,
-    list_size,
-    new_bytes,
-    no_memory,
-    object_of,
-    tuple_item,
-    tuple_size,
-)
+from . import recording_objects as py
 from .recording_structs import RawKind, tape
 
 __all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "ArrayLoop", "ArrayLoops", "runs_of", "scheduled"]
@@ -123,11 +107,11 @@ TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (ArrayLoops, 
 @native(inline=True)
 def runs_of(equations: ptr, i: i64) -> ptr:
     """The way a kind of an equation is computed (`Kind.runs`); null with an exception."""
-    kind = ptr[RawKind](tuple_item(list_item(equations, i), 0))
+    kind = ptr[RawKind](py.tuple_item(py.list_item(equations, i), 0))
     if unlikely(kind.runs is tape.none):
         arguments = local(ptr, 1)
         arguments[0] = ptr(kind)
-        dec(call_method(tape.run_as_name, arguments, 1, None))
+        py.dec(py.call_method(tape.run_as_name, arguments, 1, None))
         if kind.runs is tape.none:
             return None
     return kind.runs
@@ -136,7 +120,7 @@ def runs_of(equations: ptr, i: i64) -> ptr:
 @native(inline=True)
 def is_written(runs: ptr) -> bool:
     """True if an equation is written in several ufuncs: (steps, constants)."""
-    return ptr[RawObject](tuple_item(runs, HAS_LOOPS)).type is tape.tuple_type
+    return ptr[py.RawObject](py.tuple_item(runs, HAS_LOOPS)).type is tape.tuple_type
 
 
 @native(inline=True)
@@ -172,7 +156,7 @@ def find_loop(d: ptr[TableDraft], s: ptr[ArrayLoop], loops: ptr, count: i64) -> 
         if one.count != count and one.count != 1:
             return None
         s.strides[k] = one.stride if one.count == count else i64(0)
-    words = bytes_at(loops)
+    words = py.bytes_at(loops)
     n_loops = i64(words[0])
     words = words + 1
     for _ in range(n_loops):
@@ -214,32 +198,32 @@ def write_out(d: ptr[TableDraft], equation: i64, places: ptr, written: ptr) -> b
     t = d.table
     before = t.steps
     values = t.values
-    constants = tuple_item(written, 1)
-    n_constants = tuple_size(constants)
+    constants = py.tuple_item(written, 1)
+    n_constants = py.tuple_size(constants)
     own = d.seen[equation]
     for k in range(n_constants):
-        one = tuple_item(constants, k)  # address, dtype, bytes
-        describe_value(d.seen[t.values], tuple_item(one, 1), 1, int_value(tuple_item(one, 2)))
+        one = py.tuple_item(constants, k)  # address, dtype, bytes
+        describe_value(d.seen[t.values], py.tuple_item(one, 1), 1, py.int_in(one, 2))
         d.fixed[2 * t.constants] = t.values
-        d.fixed[2 * t.constants + 1] = int_value(tuple_item(one, 0))
+        d.fixed[2 * t.constants + 1] = py.int_in(one, 0)
         t.constants += 1
         t.values += 1
-    lines = tuple_item(written, 0)
-    n_given = tuple_size(places)
-    for i in range(tuple_size(lines)):
-        line = tuple_item(lines, i)  # loops, operands: constants below 0, what is given, earlier lines
-        operands = tuple_item(line, 1)
+    lines = py.tuple_item(written, 0)
+    n_given = py.tuple_size(places)
+    for i in range(py.tuple_size(lines)):
+        line = py.tuple_item(lines, i)  # loops, operands: constants below 0, what is given, earlier lines
+        operands = py.tuple_item(line, 1)
         own_place = t.values
-        s = next_step(d, equation, tuple_size(operands), own_place)
+        s = next_step(d, equation, py.tuple_size(operands), own_place)
         for k in range(s.operands):
-            place = int_value(tuple_item(operands, k))
+            place = py.int_in(operands, k)
             if place < 0:
                 s.places[k] = values - 1 - place
             elif place < n_given:
-                s.places[k] = value_of(int_value(tuple_item(places, place)), t)
+                s.places[k] = value_of(py.int_in(places, place), t)
             else:
                 s.places[k] = values + n_constants + place - n_given
-        words = find_loop(d, s, tuple_item(line, 0), own.count)
+        words = find_loop(d, s, py.tuple_item(line, 0), own.count)
         if words is None:
             t.steps = before
             t.values = values
@@ -264,15 +248,15 @@ def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
     """The steps of an equation."""
     t = d.table
     own = d.seen[i]
-    describe_value(own, tuple_item(runs, DTYPE), int_value(tuple_item(runs, SIZE)), int_value(tuple_item(runs, BYTES)))
-    places = tuple_item(list_item(d.equations, i), 1)
-    if is_written(runs) and write_out(d, i, places, tuple_item(runs, HAS_LOOPS)):
+    describe_value(own, py.tuple_item(runs, DTYPE), py.int_in(runs, SIZE), py.int_in(runs, BYTES))
+    places = py.tuple_item(py.list_item(d.equations, i), 1)
+    if is_written(runs) and write_out(d, i, places, py.tuple_item(runs, HAS_LOOPS)):
         return
-    s = next_step(d, i, tuple_size(places), i)
+    s = next_step(d, i, py.tuple_size(places), i)
     for k in range(s.operands if s.operands <= MOST else i64(0)):
-        s.places[k] = value_of(int_value(tuple_item(places, k)), t)
+        s.places[k] = value_of(py.int_in(places, k), t)
     if not is_written(runs):
-        words = find_loop(d, s, tuple_item(runs, HAS_LOOPS), own.count)
+        words = find_loop(d, s, py.tuple_item(runs, HAS_LOOPS), own.count)
         if words is not None and ptr(words[MOST]) is own.dtype:
             note_reads(d, s)
             return
@@ -280,7 +264,7 @@ def write_equation(d: ptr[TableDraft], i: i64, runs: ptr) -> void:
     t.by_python += 1
     own.is_array = 1
     for k in range(s.operands):
-        one = d.seen[value_of(int_value(tuple_item(places, k)), t)]
+        one = d.seen[value_of(py.int_in(places, k), t)]
         one.is_array = 1
     s.operands = 0
     s.places[0] = i
@@ -334,17 +318,17 @@ def fill_table(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
     """Fill the table of a program.  False with an exception."""
     t = d.table
     for k in range(t.given):
-        given = list_item(inputs, k)  # dtype, elements, bytes of one
+        given = py.list_item(inputs, k)  # dtype, elements, bytes of one
         v = d.seen[t.values - 1 - k]
-        describe_value(v, tuple_item(given, 0), int_value(tuple_item(given, 1)), int_value(tuple_item(given, 2)))
+        describe_value(v, py.tuple_item(given, 0), py.int_in(given, 1), py.int_in(given, 2))
         v.is_array = 1
     for i in range(t.equations):
         runs = runs_of(d.equations, i)
         if runs is None:
             return False
         write_equation(d, i, runs)
-    for k in range(tuple_size(outputs)):
-        d.seen[value_of(int_value(tuple_item(outputs, k)), t)].is_array = 1
+    for k in range(py.tuple_size(outputs)):
+        d.seen[value_of(py.int_in(outputs, k), t)].is_array = 1
     share_memory(d)
     return True
 
@@ -355,30 +339,30 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
 
     inputs    of each its dtype, the number of elements, the bytes of one
     """
-    count = list_size(ptr(equations))
+    count = py.list_size(ptr(equations))
     n_steps = i64(0)
     n_constants = i64(0)
     for i in range(count):
         runs = runs_of(ptr(equations), i)
         if runs is None:
-            return failed()
+            return py.failed()
         n_steps += 1
         if is_written(runs):
-            n_steps += tuple_size(tuple_item(tuple_item(runs, HAS_LOOPS), 0))
-            n_constants += tuple_size(tuple_item(tuple_item(runs, HAS_LOOPS), 1))
-    values = count + list_size(ptr(inputs))
-    made = new_bytes(None, TABLE_BYTES + STEP_BYTES * n_steps + 16 * n_constants)
-    seen = allocated(u64(SEEN_BYTES * (values + n_steps + n_constants + 1)))
+            n_steps += py.tuple_size(py.tuple_item(py.tuple_item(runs, HAS_LOOPS), 0))
+            n_constants += py.tuple_size(py.tuple_item(py.tuple_item(runs, HAS_LOOPS), 1))
+    values = count + py.list_size(ptr(inputs))
+    made = py.new_bytes(None, TABLE_BYTES + STEP_BYTES * n_steps + 16 * n_constants)
+    seen = py.allocated(u64(SEEN_BYTES * (values + n_steps + n_constants + 1)))
     if made is None or seen is None:
-        no_memory()
-        free(seen)
-        dec(made)
-        return failed()
-    t = ptr[ArrayLoops](bytes_at(made))
+        py.no_memory()
+        py.free(seen)
+        py.dec(made)
+        return py.failed()
+    t = ptr[ArrayLoops](py.bytes_at(made))
     t.steps = 0
     t.constants = 0
     t.equations = count
-    t.given = list_size(ptr(inputs))
+    t.given = py.list_size(ptr(inputs))
     t.values = values
     t.memory = 0
     t.elements = 0
@@ -392,8 +376,8 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     is_right = fill_table(d, ptr(inputs), ptr(outputs))
     for k in range(2 * t.constants):  # behind the last step
         ptr[i64](d.steps + t.steps)[k] = d.fixed[k]
-    free(seen)
+    py.free(seen)
     if not is_right:
-        dec(made)
-        return failed()
-    return object_of(made)
+        py.dec(made)
+        return py.failed()
+    return py.object_of(made)

@@ -14,19 +14,18 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
-from .object_heads import RawArray, RawObject, class_of
-from .recording_objects import dec, dict_size, int_value, slice_ends, tuple_item, tuple_size
+from . import recording_objects as py
 
 __all__ = [
-    "ASKED", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "RULES", "RUNS", "SMALL", "START", "RawCounts",
-    "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender", "RawMode", "RawNode", "RawOut", "RawRecording",
-    "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of", "input_at", "int_or", "is_filled",
-    "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
+    "ASKED", "BACKWARD", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "NODES", "RULES", "RUNS", "SMALL",
+    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender",
+    "RawMode", "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs",
+    "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
 ]  # fmt: skip
 
 
 class RawOut(Struct):
-    head: RawObject
+    head: py.RawObject
     as_leaf: ptr[RawKind]
     aval: ptr
     cls: ptr
@@ -38,7 +37,7 @@ class RawOut(Struct):
 
 
 class RawKind(Struct):
-    head: RawObject
+    head: py.RawObject
     freed: ptr[RawKind]
     heavy: ptr
     op: ptr
@@ -90,7 +89,7 @@ class RawRich(Struct):
 
 
 class RawLeaf(Struct):
-    head: RawObject
+    head: py.RawObject
     after: ptr
     grad: ptr[RawHandle]
     hooks: ptr
@@ -98,7 +97,7 @@ class RawLeaf(Struct):
 
 
 class RawHandle(Struct):
-    head: RawObject
+    head: py.RawObject
     masked: ptr
     node: ptr[RawNode]
 
@@ -106,7 +105,7 @@ class RawHandle(Struct):
 class RawRecording(Struct):
     """All slots of a recording, in the order of their names."""
 
-    head: RawObject
+    head: py.RawObject
     asked: ptr
     began: ptr
     body: ptr
@@ -134,7 +133,7 @@ class RawRecording(Struct):
 
 
 class RawMode(Struct):
-    head: RawObject
+    head: py.RawObject
     anomalies: ptr
     careful: ptr
     closely: ptr
@@ -151,13 +150,13 @@ class RawMode(Struct):
 class RawFunction(Struct):
     """A function that has room for a site of the recorder's."""
 
-    head: RawObject
+    head: py.RawObject
     site: ptr
 
 
 class RawLender(Struct):
-    head: RawObject
-    array: ptr[RawArray]
+    head: py.RawObject
+    array: ptr[py.RawArray]
     loans: ptr
     was_writeable: ptr
 
@@ -165,13 +164,13 @@ class RawLender(Struct):
 class RawTable(Struct):
     """The slots of a table, of plans say."""
 
-    head: RawObject
+    head: py.RawObject
     clock: ptr
     entries: ptr
 
 
 class RawCounts(Struct):
-    head: RawObject
+    head: py.RawObject
     asks: ptr
     hits: ptr
     misses: ptr
@@ -191,6 +190,11 @@ ASKED, BEGAN, LIMIT, LOOK_AT, LOOKED, SMALL, START = [
 CLOCK = word_of(RawTable, "clock")
 
 
+#: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
+#: gradients of tensors of which some may not be reached.
+VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
+
+
 class Tape(Struct):
     """Objects of Python's that are compared and used.
 
@@ -202,7 +206,7 @@ class Tape(Struct):
     run_as_name       of what gives a kind its `runs`
     aliases           operations that give their input
     mode              the ContextVar of the mode
-    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `record_layout`
+    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `RecordLayout`
     lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
     answers           True if asks are answered natively
     """
@@ -281,16 +285,16 @@ tape = static(Tape)
 def remember(objects: borrowed) -> void:
     """Keep the objects of a tuple in `tape`: they live as long as the process."""
     words = ptr[ptr](tape)
-    for i in range(tuple_size(ptr(objects))):
-        words[i] = tuple_item(ptr(objects), i)
+    for i in range(py.tuple_size(ptr(objects))):
+        words[i] = py.tuple_item(ptr(objects), i)
 
 
 @native(inline=True)
 def int_or(value: ptr, otherwise: i64) -> i64:
     """The value of an int; for anything else, and for null, the other number."""
-    if value is None or class_of(value) is not tape.int_type:
+    if value is None or py.class_of(value) is not tape.int_type:
         return otherwise
-    return int_value(value)
+    return py.int_value(value)
 
 
 # ------------------------------------------------------------------ nodes
@@ -301,14 +305,14 @@ def count_of(n: ptr[RawNode]) -> i64:
     """The number of a node's inputs."""
     if likely(n.inputs is None):
         return i64(n.first is not None) + i64(n.second is not None)
-    return tuple_size(n.inputs)
+    return py.tuple_size(n.inputs)
 
 
 @native(inline=True)
 def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
     if likely(n.inputs is None):
         return n.first if i == 0 else n.second
-    return ptr[RawNode](tuple_item(n.inputs, i))
+    return ptr[RawNode](py.tuple_item(n.inputs, i))
 
 
 @native(inline=True)
@@ -320,15 +324,15 @@ def drop_inputs(n: ptr[RawNode]) -> void:
     n.first = None
     n.second = None
     n.inputs = None
-    dec(ptr(first))
-    dec(ptr(second))
-    dec(inputs)
+    py.dec(ptr(first))
+    py.dec(ptr(second))
+    py.dec(inputs)
 
 
 @native(inline=True)
 def is_filled(dictionary: ptr) -> bool:
     """True for a dictionary with entries; it may be None."""
-    return dictionary is not tape.none and dictionary is not None and dict_size(dictionary) > 0
+    return dictionary is not tape.none and dictionary is not None and py.dict_size(dictionary) > 0
 
 
 @native(inline=True)
@@ -336,7 +340,7 @@ def body_of(r: ptr[RawRich], count: i64) -> i64:
     """The number of the input that has a boundary's value; -1 for another node."""
     if r.body is tape.none or count == 0:
         return -1
-    return int_value(r.body)
+    return py.int_value(r.body)
 
 
 @native(inline=True)
@@ -362,4 +366,4 @@ def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
         if ptr(r.leaf) is not tape.none:
             ends[1] = 0
         elif r.flow is not tape.none:
-            slice_ends(r.flow, ends, ends + 1, ends + 2)
+            py.slice_ends(r.flow, ends, ends + 1, ends + 2)

@@ -17,6 +17,7 @@ And lists of nodes for Python, without a hash:
 from __future__ import annotations
 
 from ..native import borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely, void
+from . import recording_objects as py
 from .recording_entries import (
     DONE,
     NOTED,
@@ -36,23 +37,6 @@ from .recording_entries import (
     reach,
     save,
     walk,
-)
-from .recording_objects import (
-    FEW,
-    append,
-    clear_error,
-    dec,
-    failed,
-    inc,
-    leave,
-    list_item,
-    list_of,
-    list_size,
-    new_list,
-    object_of,
-    room,
-    tuple_item,
-    tuple_size,
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
@@ -159,8 +143,8 @@ def root(n: ptr[RawNode], flags: u32) -> void:
 @native
 def roots(nodes: ptr, flags: u32) -> void:
     """The nodes of a tuple as roots; None among them is none."""
-    for i in range(tuple_size(nodes)):
-        n = tuple_item(nodes, i)
+    for i in range(py.tuple_size(nodes)):
+        n = py.tuple_item(nodes, i)
         if n is not tape.none:
             root(ptr[RawNode](n), flags)
 
@@ -245,29 +229,29 @@ def follow_all(since: u64) -> void:
 def history_list(nodes: ptr, since: u64) -> ptr:
     """`history_of`, a new reference; null with an exception."""
     begin()
-    count = tuple_size(nodes)
+    count = py.tuple_size(nodes)
     held = ptr[ptr](None)
-    nearby = local(ptr, FEW)
+    nearby = local(ptr, py.FEW)
     own = u64(0)
     if has_room(count):
         h = local(Hot, 1)[0]
         load(h)
         for i in range(count):
-            go_to(h, ptr[RawNode](tuple_item(nodes, i)), since)
+            go_to(h, ptr[RawNode](py.tuple_item(nodes, i)), since)
         save(h)
         follow_all(since)
         if not walk.is_full:
             own = put_in_order()
-            held = room(nearby, FEW, i64(own))
+            held = py.room(nearby, py.FEW, i64(own))
             if held is None:
-                clear_error()
+                py.clear_error()
     if held is None:
-        inc(tape.none)
+        py.inc(tape.none)
         return tape.none
     hold(held, walk.queue, own)
     # A list is made now: that may run any Python.
-    made = list_of(held, i64(own))
-    leave(held, nearby)
+    made = py.list_of(held, i64(own))
+    py.leave(held, nearby)
     return made
 
 
@@ -277,19 +261,19 @@ def history_of(nodes: borrowed, since: u64) -> obj:
 
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
-    return object_of(history_list(ptr(nodes), since))
+    return py.object_of(history_list(ptr(nodes), since))
 
 
 @native
 def uncommon(past: borrowed) -> obj:
     """The nodes of a list that have room for more than an operation, that were given up, or that read nothing."""
-    found = new_list(0)
+    found = py.new_list(0)
     if found is None:
-        return failed()
-    for i in range(list_size(ptr(past))):
-        n = ptr[RawNode](list_item(ptr(past), i))
+        return py.failed()
+    for i in range(py.list_size(ptr(past))):
+        n = ptr[RawNode](py.list_item(ptr(past), i))
         is_one = n.type is not tape.plain_type or n.kind.released is tape.true or count_of(n) == 0
-        if is_one and append(found, ptr(n)) != 0:
-            dec(found)
-            return failed()
-    return object_of(found)
+        if is_one and py.append(found, ptr(n)) != 0:
+            py.dec(found)
+            return py.failed()
+    return py.object_of(found)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from codegen.runtime import native
-from codegen.runtime.object_heads import HEAD, RawArray, RawDescr, RawObject, RawSelf, RawTuple
+from codegen.runtime.recording_objects import HEAD, RawArray, RawDescr, RawObject, RawSelf, RawTuple
 
 
 def test_the_self_check_refuses_wrong_offsets(monkeypatch):

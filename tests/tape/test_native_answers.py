@@ -1,4 +1,4 @@
-"""A known ask is answered natively as Python answers it: see `codegen.runtime.recording_answer`."""
+"""A known ask is answered natively as Python answers it: see `codegen.runtime.recording_keys`."""
 
 import sys
 import threading

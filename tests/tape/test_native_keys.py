@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import known, machine
+from autodiff.tape import machine
 from autodiff.tape import program as tape_program
 from autodiff.tape.ask import _key_of, exact_key
 from autodiff.tape.families import described, without_numbers
@@ -158,20 +158,12 @@ def keys_of(program, purpose, retain):
         exact = exact_key(ask, live, retain)
         key, order = exact[0], [id(n) for n in exact[3]]
         del exact  # what is held would count as something that may be asked for
-        family = _described(ask, live, retain)
-        return key, order, known.known(ask, live, retain, lambda: key), family
+        return key, order, *described(ask, live, retain, lambda: key)
     ask, what = gradients_of(program, purpose, retain, live)
     exact = Exactly.of(what)
     key, order = exact.key, [id(n) for n in exact.order]
     del exact
-    family = _described(ask, live, retain)
-    return key, order, known.known(ask, live, retain, lambda: key), family
-
-
-def _described(ask, live, retain):
-    """Without its nodes: what is held would count as something that may be asked for."""
-    family = described(ask, live, retain)
-    return family and family.without_nodes()
+    return key, order, *described(ask, live, retain, lambda: key)
 
 
 PURPOSES = ("value", "backward", "tensors", "nodes")
@@ -215,7 +207,7 @@ class Forms:
             return
         form, numbers = without_numbers(key)
         assert family.numbers == numbers, where
-        assert family.known == found.without_nodes(), where
+        assert family.known is found, where
         one, other = (purpose, family.key), (purpose, form)
         assert self.form_of.setdefault(one, form) == form, (*where, purpose, "one hash for two forms")
         assert self.hash_of.setdefault(other, family.key) == family.key, (*where, purpose, "two hashes for a form")
