@@ -24,9 +24,8 @@ ENGINE = [
     ["autodiff.transforms"],
     ["autodiff.control"],
     ["autodiff.structured"],
-    ["autodiff.argument_leaves", "autodiff.calling", "autodiff.entering"],
-    ["autodiff.entry"],
-    ["autodiff.tensor_calls"],
+    ["autodiff.argument_leaves"],
+    ["autodiff.entering", "autodiff.entry"],
     ["autodiff.explorer"],
     [
         "autodiff.api", "autodiff.array_api", "autodiff.descriptions", "autodiff.jit", "autodiff.inspected",

@@ -20,7 +20,7 @@ from __future__ import annotations
 from ..native import Struct, extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
 from .object_heads import HEAD, RawArray, RawDescr, class_of
 from .plan_words import EntryWords, PlanWords, Spec, entering
-from .recording_objects import dec, float_value, inc, let_go, list_item, new_list, new_tuple, set_list, tuple_size
+from .recording_objects import call, dec, float_value, inc, let_go, list_item, new_list, new_tuple, set_list, tuple_size
 
 __all__ = ["NUMBER_KINDS", "PACKED", "PUT_TOGETHER", "data_of", "items_of", "put_together", "row_of", "scalar"]
 
@@ -119,9 +119,9 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: instead of a result NumPy's own false or true (`Truth`).
-PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth")
-END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH = range(len(PUT_TOGETHER))
+#: instead of a result NumPy's own false or true (`Truth`); what a function of Python's gives for the part before it.
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
+END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
 new_dict = extern("PyDict_New", ptr)
 set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr)
@@ -237,6 +237,12 @@ def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
             parts = tuple_size(made)
             top -= parts
             made = dict_of_parts(made, stack + top, parts)
+        elif code == CALL:
+            parts = 1
+            top -= 1
+            made = call(made, stack + top, 1, None)
+            if made is not None:
+                dec(stack[top])
         else:
             truth = ptr[Truth](operand)
             held = objects[truth.number]

@@ -47,7 +47,7 @@ from . import kept
 from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import LaunchPlan, NativeStep, Share, launcher_or
+from .launcher import LaunchPlan, NativeStep, Share
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
@@ -138,21 +138,9 @@ class Executable:
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
 
-    def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
-        """A native function that runs the program, or gives `slow(*arguments)` when an argument does not fit.
-
-        None when the program, or this Python, has no such function.  `slow` must not hold the result.
-        """
-        found = None if self.plan is None else launcher_or(self.plan, slow)
-        if found is None or not isinstance(self.call, segmented.Decided):
-            return found
-        return segmented.or_slow(found, slow)
-
     def entry(self, call: entered.CallForm) -> entered.EnteredCall | None:
         """A known call that goes straight into the program; None when there is no such way."""
-        if self.plan is None or not machine.is_native() or not entered.can_enter(self.plan):
-            return None
-        return entered.EnteredCall(self.plan, call)
+        return None if self.plan is None or not machine.is_native() else entered.EnteredCall(self.plan, call)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))
