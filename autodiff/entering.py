@@ -13,12 +13,13 @@ contents of arrays.  A call with tensors that track records the traced operation
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codegen.runtime.entered import CallForm, EnteredCall
 
 from . import tree
-from .argument_leaves import has_key, kind_of
+from .argument_leaves import has_key, is_unchanging, stripped
 from .config import config
 from .mode import MODE
 from .ops.template import Template
@@ -42,12 +43,12 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     given = [x for x in signed.leaves if isinstance(x, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
-    form, then = _Form(signed), None
+    form = _Form(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
-        then = _recording(entry, signed.leaves)
-        if then is None:
+        form.then = _recording(entry, signed.leaves)
+        if form.then is None:
             return None
-    elif entry.executable is None or (given and entry.tracks):
+    elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
         return None
     elif given:
         if any([t.node.kind.out.requires_grad or all([t is not h for h in entry.hidden]) for t in entry.tensors]):
@@ -59,18 +60,13 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     has_fixed = entry.has_fixed
     if has_fixed is not None:
         form.check("parts", form.constant(has_fixed), _holds)
-    form.check_leaves(signed, is_recorded=then is not None)
-    if then is None:
+    form.check_leaves(signed)
+    if form.then is None:
         form.look_up(entry.hidden)
-        form.put_together(entry.structure, list(zip(entry.outputs, entry.leaves, strict=True)), bool(given))
+        form.put_together(entry.structure, list(zip(entry.outputs, entry.leaves, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
-    made = CallForm(
-        given=form.given, has_keywords=form.has_keywords, registers=form.registers, checks=tuple(form.checks),
-        inputs=tuple(form.inputs), arrays=frozenset(form.arrays), result=tuple(form.result),
-        has_scalars=not given, then=then,
-    )  # fmt: skip
-    return EnteredCall(None, made) if then is not None else entry.executable.entry(made)
+    return EnteredCall(None if form.then else entry.executable.plan, form)
 
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
@@ -111,57 +107,40 @@ def _holds(holds: Callable[[], bool]) -> tuple | None:
     return () if holds() else None
 
 
-class _Form:
+def _has_key(key: Any, value: Any) -> tuple | None:
+    return () if has_key(value, key) else None
+
+
+class _Form(CallForm):
     """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
 
-    def __init__(self, signed: Signed) -> None:
+    def __init__(self, signed: Signed, are_tensors: bool) -> None:
         args, kwargs = signed.structure.children
-        self.given, self.has_keywords = len(args.children), bool(kwargs.children)
+        super().__init__(len(args.children), bool(kwargs.children), has_scalars=not are_tensors)
         self.top = (*args.children, kwargs) if self.has_keywords else args.children
-        self.registers = len(self.top)
-        self.checks: list[tuple[str, int, Any, int, int]] = []
-        self.inputs: list[tuple[int, bool]] = []
-        self.arrays: list[int] = []
-        self.result: list[tuple[str, Any]] = []
-
-    def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
-        """Add an instruction; the first register of its parts."""
-        first = self.registers
-        self.checks.append((name, register, thing, first, count))
-        self.registers += count
-        return first
-
-    def constant(self, thing: Any) -> int:
-        """A register with an object."""
-        return self.check("constant", 0, thing, 1)
 
     # ------------------------------------------------------------ arguments
 
-    def check_leaves(self, signed: Signed, is_recorded: bool) -> None:
+    def check_leaves(self, signed: Signed) -> None:
         """Take the arguments apart, and look at each leaf."""
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
         for register, part, x in zip(found, signed.parts, signed.leaves, strict=True):
-            kind, what = kind_of(part, x)
-            if kind == "static":
-                self.check("object", register, what)
-            elif kind == "keyed":
-                self.check("parts", register, lambda value, key=what: () if has_key(value, key) else None)
-            elif isinstance(x, Tensor):
+            if part.value is None:
+                value = stripped(x)
+                if is_unchanging(value):
+                    self.check("object", register, value)
+                else:
+                    self.check("parts", register, partial(_has_key, part.key[1]))
+                continue
+            if part.key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+                self.arrays.append(len(self.inputs))
+            if part.key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
+            if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
-                self._read(register, not is_recorded)
-            elif kind == "number":
-                self.check("class", register, what)
-                self.inputs.append((register, False))
-            else:
-                self._read(register, False)
-
-    def _read(self, register: int, is_handle: bool) -> None:
-        """Have an array as an input: numbers, NumPy's too, dispatch as numbers, and none is taken for one."""
-        self.arrays.append(len(self.inputs))
-        self.inputs.append((register, is_handle))
+            self.inputs.append((register, isinstance(x, Tensor) and self.then is None))
 
     def _take_apart(self, structure: tree.Structure, register: int, found: list[int]) -> None:
         """Instructions for what is in a register; `found`: registers of leaves in order."""
@@ -192,7 +171,7 @@ class _Form:
 
     # ------------------------------------------------------------ results
 
-    def put_together(self, structure: tree.Structure, left: list[tuple[int | None, Any]], are_tensors: bool) -> None:
+    def put_together(self, structure: tree.Structure, left: list[tuple[int | None, Any]]) -> None:
         """Instructions for a result; `left`: its leaves, of which those that are put together are taken away."""
         cls = structure.cls
         if cls is None:
@@ -202,11 +181,11 @@ class _Form:
                 return
             is_last = all([position != other for other, _ in left])
             self.result.append(("last" if is_last else "result", position))
-            if are_tensors:
+            if not self.has_scalars:
                 self.result.append(("call", leaf))
             return
         for child in structure.children:
-            self.put_together(child, left, are_tensors)
+            self.put_together(child, left)
         if cls is dict:
             self.result.append(("dict", structure.rest))
             return

@@ -1,7 +1,7 @@
 """Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
     install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class look into their slot
-    entry = EnteredCall(plan, CallForm(...))                  one known call
+    entry = EnteredCall(plan, form)                          one known call
     f.site = site([entry, ...])                               what is tried at a call of f, in this order
 
 Where the self-check fails nothing is installed, and Python's own `__call__` stays.
@@ -18,7 +18,6 @@ import numpy as np
 
 from ..ir import Aval
 from ..lazily import later
-from ..records import record
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
 from .native import OFFSETS, Self, native
@@ -34,7 +33,6 @@ else:
 __all__ = ["CallForm", "EnteredCall", "install", "site"]
 
 
-@record(frozen=True)
 class CallForm:
     """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`.
 
@@ -49,15 +47,25 @@ class CallForm:
     then        what gets the inputs where there is no plan
     """
 
-    given: int
-    has_keywords: bool
-    registers: int
-    checks: tuple[tuple[str, int, Any, int, int], ...]
-    inputs: tuple[tuple[int, bool], ...]
-    arrays: frozenset[int]
-    result: tuple[tuple[str, Any], ...]
-    has_scalars: bool = True
-    then: Callable | None = None
+    def __init__(self, given: int, has_keywords: bool, *, has_scalars: bool = True) -> None:
+        self.given, self.has_keywords, self.has_scalars = given, has_keywords, has_scalars
+        self.registers = given + has_keywords
+        self.checks: list[tuple[str, int, Any, int, int]] = []
+        self.inputs: list[tuple[int, bool]] = []
+        self.arrays: list[int] = []
+        self.result: list[tuple[str, Any]] = []
+        self.then: Callable | None = None
+
+    def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
+        """Add an instruction; the first register of its parts."""
+        first = self.registers
+        self.checks.append((name, register, thing, first, count))
+        self.registers += count
+        return first
+
+    def constant(self, thing: Any) -> int:
+        """A register with an object."""
+        return self.check("constant", 0, thing, 1)
 
 
 class EnteredCall:
