@@ -95,7 +95,7 @@ class Traces:
     entries   None for a signature that ran as it was recorded
     latest    the signatures that were traced last
     is_left   the function was left once while it ran as it is recorded: all its sizes are traced
-    front     the entries whose ways are tried, the latest last: held here, where `entries` may have forgotten them
+    front     the entries whose ways are tried, the latest last
     ways      of these, for machine code: see `autodiff.entering`
     tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
     enters    lets calls go by machine code, and says whether they can
@@ -181,7 +181,7 @@ class Traces:
         values = [p.value for p in parts if p.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
-        entry = self.entries.get(key) or self._forgotten(key)
+        entry = self.entries.get(key)
         if entry is not None and not entry.fits:
             self._drop(key)
             entry = None
@@ -211,13 +211,6 @@ class Traces:
         """The signature of a call."""
         arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
         return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
-
-    def _forgotten(self, key: Any) -> SignatureEntry | None:
-        """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
-        entry = self.front.get(key)
-        if entry is not None:
-            self.entries.put(key, entry)
-        return entry
 
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into machine code.
