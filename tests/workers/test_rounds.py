@@ -24,7 +24,7 @@ from sharded import (
 import autodiff as ad
 from autodiff.interop import foreign
 from autodiff.workers import sums, task
-from autodiff.workers.sums import Sum
+from autodiff.workers.sums import Sum, go_round
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def trips(monkeypatch):
 
     def counted(shards, submit):
         seen.append(len(shards))
-        return sums.go_round(shards, submit)
+        return go_round(shards, submit)
 
     monkeypatch.setattr(sums, "go_round", counted)
     return seen
