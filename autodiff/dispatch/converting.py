@@ -15,8 +15,10 @@ from typing import Any
 from .method import Method, not_found
 from .registry import Registry
 
-__all__ = ["Converting"]
+__all__ = ["Converting", "remember"]
 
+#: Combinations of types that one function remembers before it starts again.
+_CACHE_LIMIT = 4096
 #: Conversions of one call's arguments that are tried one after the other.
 _CONVERSIONS = 8
 
@@ -128,3 +130,11 @@ class Converting(Registry):
                 fits.append([first for first, *_ in taken])
         # Of equally many conversions, those for the most specific method: it comes first.
         return min(fits, key=sum) if fits else None
+
+
+def remember(table: dict, key: Any, value: Any) -> Any:
+    """The value, after putting it into a table that starts again when it is full."""
+    if len(table) >= _CACHE_LIMIT:
+        table.clear()
+    table[key] = value
+    return value

@@ -24,7 +24,7 @@ from codegen.lazily import later
 from ..errors import AmbiguityError, DispatchError, caller, in_short, located
 from ..sending import PARTS
 from ..tracebacks import shorten
-from .converting import Converting
+from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .method import RULES, Method, complete, not_found
 from .reliance import NOTHING, cache_now, enter, functions, note
@@ -37,8 +37,6 @@ else:  # for who sends functions to other processes
 
 __all__ = ["GenericFunction", "all_functions"]
 
-#: Combinations of types that one function remembers before it starts again.
-_CACHE_LIMIT = 4096
 #: The value of a parameter that a call leaves out.
 OMITTED: Any = object()
 
@@ -194,7 +192,7 @@ class GenericFunction(Converting):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        return _remember(cache, _key(args), self._while_registered(run) if self.is_abstract else run)
+        return remember(cache, _key(args), self._while_registered(run) if self.is_abstract else run)
 
     def _while_registered(self, run: Callable) -> Callable:
         """The function for calls until a class is registered with an abstract base class: then choose again."""
@@ -228,7 +226,7 @@ class GenericFunction(Converting):
         if classes in runs:
             return runs[classes]
         method = self.find(classes)
-        return _remember(runs, classes, None if method is None else self._runner(method, classes))
+        return remember(runs, classes, None if method is None else self._runner(method, classes))
 
     def _runner(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The implementation; keyword-only arguments that a call leaves out have the declared defaults."""
@@ -317,7 +315,7 @@ class GenericFunction(Converting):
         classes = tuple(map(type, args))
         note(self, "run", method, classes)
         runs, key = self._runs, (method, *classes)
-        run = runs.get(key) or _remember(runs, key, self._runner(method, classes))
+        run = runs.get(key) or remember(runs, key, self._runner(method, classes))
         return run(*args, **keywords)
 
     # ------------------------------------------------------------ choices that others rely on
@@ -341,7 +339,7 @@ class GenericFunction(Converting):
         answers = self._answers
         if question in answers:
             return answers[question]
-        return _remember(answers, question, self._answered(question))
+        return remember(answers, question, self._answered(question))
 
     def _answered(self, question: tuple) -> Any:
         what, *rest = question
@@ -379,14 +377,6 @@ class GenericFunction(Converting):
 
     def __setstate__(self, state: tuple) -> None:
         sent.arrive(self, state)
-
-
-def _remember(table: dict, key: Any, value: Any) -> Any:
-    """The value, after putting it into a table that starts again when it is full."""
-    if len(table) >= _CACHE_LIMIT:
-        table.clear()
-    table[key] = value
-    return value
 
 
 def _fits(argument: Any, cls: type) -> bool:
