@@ -39,8 +39,7 @@ from .tensor import AbstractTensor, Tensor
 
 __all__ = [
     "SCALAR", "ArgumentLeaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key",
-    "kind_of",
-    "leaves_of", "names_of_leaves", "tells_arrays", "watch", "why_traced",
+    "is_unchanging", "leaves_of", "names_of_leaves", "stripped", "tells_arrays", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
@@ -129,14 +128,14 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
         return [_leaf_of(x) for x in leaves]
     except _RefusedError as refused:
         named = zip(argument_names(f, structure), leaves, strict=True)
-        name = next((n for n, x in named if _stripped(x) is refused.leaf), "")
+        name = next((n for n, x in named if stripped(x) is refused.leaf), "")
         reason = str(refused)
     function = getattr(f, "__name__", "f")
     first, _, ways_out = reason.partition("\n")
     raise DispatchError(f"jit: argument {name} of {function} {first}\n  called at {caller()}\n{ways_out}")
 
 
-def _stripped(x: Any) -> Any:
+def stripped(x: Any) -> Any:
     return x.value if type(x) is Static else x
 
 
@@ -184,9 +183,9 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
     if kind in WATCHED:
         return _leaf_of(plain(x))
     try:
-        return ArgumentLeaf(("static", key_of_static(_stripped(x), is_named=kind is Static)), None)
+        return ArgumentLeaf(("static", key_of_static(stripped(x), is_named=kind is Static)), None)
     except _RefusedError as refused:
-        refused.leaf = _stripped(x)
+        refused.leaf = stripped(x)
         raise
 
 
@@ -325,10 +324,10 @@ def _is_empty(value: Any) -> bool:
 _FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
 
 
-def _is_unchanging(value: Any) -> bool:
+def is_unchanging(value: Any) -> bool:
     """True if a static argument that is the same object is the same value."""
     if isinstance(value, tuple) or type(value) is frozenset:
-        return all(map(_is_unchanging, value))
+        return all(map(is_unchanging, value))
     if not _has_objects(value):
         return True
     is_frozen = type(value).__setattr__ is not object.__setattr__
@@ -338,21 +337,10 @@ def _is_unchanging(value: Any) -> bool:
 def as_value(part: ArgumentLeaf, x: Any) -> Any:
     """An argument for a run outside of a trace: of the same types as in one."""
     if part.value is None:
-        return _stripped(x)
+        return stripped(x)
     if part.key[0] != "array":
         return x if isinstance(x, Tensor) else number_like_traced(x, part.key[2], part.key[0] != SCALAR)
     return standing(as_tensor(x), x)
-
-
-def kind_of(part: ArgumentLeaf, x: Any) -> tuple[str, Any]:
-    """The form of an argument for a straight-line caller: an array of a rank, a number of a class, a static value.
-
-    A static value that may change is compared by its key ("keyed"), another one is the same object ("static").
-    """
-    if part.value is None:
-        value = _stripped(x)
-        return ("static", value) if _is_unchanging(value) else ("keyed", part.key[1])
-    return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
 
 
 def arrays_among(leaves: Sequence[Any]) -> tuple[bool, ...]:

@@ -1,123 +1,205 @@
-"""Known calls of a jit function written out as data, for machine code that takes arguments apart itself.
+"""Known calls of a jit function as data, for machine code that takes arguments apart and puts results together.
 
-It knows tuples, lists, dicts and namedtuples of arrays, numbers and static objects; of results the first three.
-For anything else there is no entry, and a straight-line caller (`calling`) does the same in Python.
+    f({"w": w, "b": b}, x) -> (y, {"n": n})
+
+    arguments   two; the first is a dict with the keys "w" and "b"; w, b and x are the inputs of the plan
+    result      y, n, a dict of one, a tuple of two
+
+Machine code knows tuples, lists, dicts, namedtuples, arrays, numbers, tensors and static objects.  Where only Python
+knows, it calls a function: for other containers, for static objects that may change, for an entry that depends on the
+contents of arrays.  A call with tensors that track records the traced operations, from a template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from codegen.runtime.entered import CallForm
-from codegen.runtime.entered import EnteredCall as Native
+from codegen.runtime.entered import CallForm, EnteredCall
 
 from . import tree
+from .argument_leaves import has_key, is_unchanging, stripped
+from .config import config
+from .mode import MODE
+from .ops.template import Template
+from .tape.leaves import leaf
 from .tape.node import Node
-from .tensor import Tensor
+from .tape.record import state
+from .tensor import AbstractTensor, Tensor, handle
+from .tracebacks import border
 
-__all__ = ["native_entry"]
+if TYPE_CHECKING:
+    from .entry import SignatureEntry, Signed
 
-#: Leaves of a call beyond which Python takes it apart.
-MOST = 512
+__all__ = ["entered_call"]
+
+#: Objects of a call beyond which Python takes it apart: they lie on the stack.
+MOST = 4096
 
 
-def native_entry(
-    executable: Any,
-    signature: tree.Structure,
-    kinds: Sequence[tuple[str, Any]],
-    hidden: Sequence[Any],
-    result: tree.Structure,
-    leaves: Sequence[tuple[int | None, Any]],
-) -> Native | None:
-    """The entry of one call; None where machine code does not know what it needs.  Parameters as of `write_caller`."""
-    args, kwargs = signature.children
-    if signature.size + result.size > MOST or any([kind == "keyed" for kind, _ in kinds]):
+def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
+    """A call like this one for machine code; None where only the general way will do."""
+    given = [x for x in signed.leaves if isinstance(x, AbstractTensor)]
+    if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
-    given, put = _EnteredArguments(args, kwargs), _Result(leaves)
-    if not (given.take_apart(kinds) and put.together(result)):
+    form = _Form(signed, bool(given))
+    if any([x.node.kind.out.requires_grad for x in given]):
+        form.then = _recording(entry, signed.leaves)
+        if form.then is None:
+            return None
+    elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
         return None
-    return executable.entry(CallForm(
-        given=len(args.children), has_keywords=bool(kwargs.children),
-        registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
-        arrays=frozenset(given.arrays),
-        hidden=tuple([(isinstance(h, Tensor), h.value if isinstance(h, Node) else h) for h in hidden]),
-        holds=given.holds or any(isinstance(h, Tensor) for h in hidden),
-        result=tuple(put.program), depth=put.depth,
-    ))  # fmt: skip
+    elif given:
+        if any([t.node.kind.out.requires_grad or all([t is not h for h in entry.hidden]) for t in entry.tensors]):
+            return None  # a call may have to track one, now or later
+        form.check_hidden(entry.hidden)
+    elif entry.tensors:
+        # While a function is differentiated, in whatever thread, a call may have to track the tensors that it met.
+        form.check("empty", 0, config.transforming)
+    has_fixed = entry.has_fixed
+    if has_fixed is not None:
+        form.check("parts", form.constant(has_fixed), _holds)
+    form.check_leaves(signed)
+    if form.then is None:
+        form.look_up(entry.hidden)
+        form.put_together(entry.structure, list(zip(entry.outputs, entry.leaves, strict=True)))
+    if form.registers + len(form.inputs) + len(form.result) > MOST:
+        return None
+    return EnteredCall(None if form.then else entry.executable.plan, form)
 
 
-class _EnteredArguments:
-    """Instructions that take arguments apart.  Registers are in the order of `tree.flatten` on each level."""
+def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
+    """The function that records what was traced, where one tensor results; it gives None for other calls."""
+    arguments, (result, *others) = entry.arguments, entry.results or (None,)
+    met = [(t, node) for node, t in entry.captures.items()]
+    if others or result is None or entry.structure.cls is not None or not MODE.get().tracks:
+        return None
+    if not all([isinstance(t, Tensor) and t.node is node for t, node in met]):
+        return None  # what an array holds counts at each call
+    if not all([isinstance(x, Tensor) for x in leaves]):
+        return None
+    if not all([a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]):
+        return None
+    template = Template.of(handle(result), arguments, 0, entry.choices)
+    if template is None:
+        return None
+    put, mode = template.put, MODE.get
 
-    def __init__(self, args: tree.Structure, kwargs: tree.Structure) -> None:
-        self.given = (*args.children, kwargs) if kwargs.children else args.children
-        self.registers = len(self.given)
-        self.checks: list[tuple[str, int, Any, int, int]] = []
-        self.places: list[int] = []
-        self.arrays: list[int] = []
-        self.holds = False
+    def record(*tensors: Tensor) -> Tensor | None:
+        now = state.now
+        if not mode().tracks:
+            return None
+        for t, node in met:  # the template has their values: they must be the same tensors still
+            if t.node is not node:
+                return None
+        start = now.start
+        for t in tensors:
+            node = t.node
+            if t.masked or (node.value is None and node.number < start):
+                return None
+        return put(now, tensors)
 
-    def take_apart(self, kinds: Sequence[tuple[str, Any]]) -> bool:
-        """False: some container is not known."""
+    return record
+
+
+def _holds(holds: Callable[[], bool]) -> tuple | None:
+    return () if holds() else None
+
+
+def _has_key(key: Any, value: Any) -> tuple | None:
+    return () if has_key(value, key) else None
+
+
+class _Form(CallForm):
+    """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
+
+    def __init__(self, signed: Signed, are_tensors: bool) -> None:
+        args, kwargs = signed.structure.children
+        super().__init__(len(args.children), bool(kwargs.children), has_scalars=not are_tensors)
+        self.top = (*args.children, kwargs) if self.has_keywords else args.children
+
+    # ------------------------------------------------------------ arguments
+
+    def check_leaves(self, signed: Signed) -> None:
+        """Take the arguments apart, and look at each leaf."""
         found: list[int] = []
-        if not all([self._bind(child, register, found) for register, child in enumerate(self.given)]):
-            return False
-        for register, (kind, what) in zip(found, kinds, strict=True):
-            if kind == "static":
-                self.checks.append(("object", register, what, 0, 0))
+        for register, child in enumerate(self.top):
+            self._take_apart(child, register, found)
+        for register, part, x in zip(found, signed.parts, signed.leaves, strict=True):
+            if part.value is None:
+                value = stripped(x)
+                if is_unchanging(value):
+                    self.check("object", register, value)
+                else:
+                    self.check("parts", register, partial(_has_key, part.key[1]))
                 continue
-            if kind == "number":
-                self.checks.append(("class", register, what, 0, 0))
-            else:  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
-                self.arrays.append(len(self.places))
-            self.places.append(register)
-        return True
+            if part.key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+                self.arrays.append(len(self.inputs))
+            if part.key[0] != "array" or isinstance(x, Tensor):
+                self.check("class", register, type(x))
+            if isinstance(x, Tensor):
+                self.check("handle", register, x.node.kind.out)
+            self.inputs.append((register, isinstance(x, Tensor) and self.then is None))
 
-    def _bind(self, structure: tree.Structure, register: int, found: list[int]) -> bool:
+    def _take_apart(self, structure: tree.Structure, register: int, found: list[int]) -> None:
         """Instructions for what is in a register; `found`: registers of leaves in order."""
-        cls, count, first = structure.cls, len(structure.children), self.registers
+        cls, count = structure.cls, len(structure.children)
         if cls is None:
             found.append(register)
-            return True
-        if cls is list or cls is dict:
-            self.holds = True
-        elif not issubclass(cls, tuple):
-            return False
-        name = "list" if cls is list else "dict" if cls is dict else "tuple"
-        self.checks.append((name, register, structure.rest if cls is dict else cls, first, count))
-        self.registers += count
-        return all([self._bind(child, first + i, found) for i, child in enumerate(structure.children)])
+            return
+        if cls is list or cls is tuple or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
+            first = self.check("list" if cls is list else "tuple", register, cls, count)
+        elif cls is dict:
+            first = self.check("dict", register, structure.rest, count)
+        else:
+            self.check("class", register, cls)
+            first = self.check("parts", register, _splitter(structure), count)
+        for i, child in enumerate(structure.children):
+            self._take_apart(child, first + i, found)
 
+    def check_hidden(self, hidden: Sequence[Any]) -> None:
+        """Have the tensors that the trace met track as little as then."""
+        for h in hidden:
+            if isinstance(h, Tensor):
+                self.check("handle", self.constant(h), h.node.kind.out)
 
-class _Result:
-    """Instructions that put a result together."""
+    def look_up(self, hidden: Sequence[Any]) -> None:
+        """Further inputs, whose present contents count."""
+        for h in hidden:
+            self.inputs.append((self.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
 
-    def __init__(self, leaves: Sequence[tuple[int | None, Any]]) -> None:
-        self.leaves = list(leaves)
-        self.program: list[tuple[str, Any]] = []
-        self.depth = 0
-        self._left = list(leaves)
+    # ------------------------------------------------------------ results
 
-    def together(self, structure: tree.Structure, below: int = 0) -> bool:
-        """False: some container is not known.  `below`: how much is on the stack already."""
-        self.depth = max(self.depth, below + 1)
+    def put_together(self, structure: tree.Structure, left: list[tuple[int | None, Any]]) -> None:
+        """Instructions for a result; `left`: its leaves, of which those that are put together are taken away."""
         cls = structure.cls
         if cls is None:
-            position, given = self._left.pop(0)
+            position, given = left.pop(0)
             if position is None:
-                self.program.append(("object", given))
-            else:
-                self.program.append(("last" if self._is_last(position) else "result", position))
-            return True
-        if cls not in (tuple, list, dict):
-            return False
-        for i, child in enumerate(structure.children):
-            if not self.together(child, below + i):
-                return False
-        name = {tuple: "tuple", list: "list", dict: "dict"}[cls]
-        self.program.append((name, structure.rest if cls is dict else len(structure.children)))
-        return True
+                self.result.append(("object", given))
+                return
+            is_last = all([position != other for other, _ in left])
+            self.result.append(("last" if is_last else "result", position))
+            if not self.has_scalars:
+                self.result.append(("call", leaf))
+            return
+        for child in structure.children:
+            self.put_together(child, left)
+        if cls is dict:
+            self.result.append(("dict", structure.rest))
+            return
+        self.result.append(("tuple" if cls is tuple else "list", len(structure.children)))
+        if cls is not tuple and cls is not list:
+            self.result.append(("call", border(tree.joiner(structure))))
 
-    def _is_last(self, position: int) -> bool:
-        return all([position != other for other, _ in self._left])
+
+def _splitter(structure: tree.Structure) -> Callable[[Any], tuple | None]:
+    """The function that takes apart a container as only its class knows; None for another structure."""
+    exact, count = structure.exact, len(structure.children)
+
+    def split(container: Any) -> tuple | None:
+        parts, rest = tree.split(container)
+        return tuple(parts) if tree.exactly(rest) == exact and len(parts) == count else None
+
+    return split

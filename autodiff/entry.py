@@ -2,8 +2,6 @@
 
     run         native code, on values
     replayed    the traced nodes once more onto the tape, so that gradients flow through
-    caller_of   a straight line of Python from a plain call into the native launcher
-    native_of   the same call without any Python, where machine code knows what it needs
 """
 
 from __future__ import annotations
@@ -17,13 +15,10 @@ import numpy as np
 from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
-from codegen.runtime.entered import EnteredCall as Native
 
 from . import tree
-from .argument_leaves import ArgumentLeaf, kind_of
-from .calling import write_caller
+from .argument_leaves import ArgumentLeaf
 from .dispatch import Choices
-from .entering import native_entry
 from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
@@ -37,7 +32,7 @@ from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
-__all__ = ["SignatureEntry", "Signed", "caller_of", "frozen", "native_of", "present", "put_again", "replayed", "run"]
+__all__ = ["SignatureEntry", "Signed", "frozen", "present", "put_again", "replayed", "run"]
 
 
 class Signed(NamedTuple):
@@ -66,15 +61,13 @@ class SignatureEntry:
     results      nodes of the result leaves (None for those that are none)
     tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
     choices      of dispatch that the trace relied on
-    is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
-    native       the same for machine code, where it knows what it needs
-    of_tensors   the same for calls with tensors; False: there is no such way
-    missed       how many calls none of the callers that are tried has served, since its own were put first
+    ways         its calls for machine code by which arguments are arrays: None where it has no such way
+    missed       how many calls none of the ways that are tried has served, since its own was put first
     """
 
     __slots__ = (
-        "arguments", "caller", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden",
-        "is_repeated", "leaves", "lines", "missed", "native", "of_tensors", "outputs", "results", "structure", "tracks",
+        "arguments", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden", "leaves", "lines",
+        "missed", "outputs", "results", "structure", "tracks", "ways",
     )
 
     graph: Graph
@@ -91,10 +84,7 @@ class SignatureEntry:
     results: list[Node | None]
     tracks: bool
     choices: Choices
-    caller: Callable | None
-    native: Native | None
-    of_tensors: Any
-    is_repeated: bool
+    ways: dict[tuple[bool, ...], Any]
     missed: int
 
     @property
@@ -141,7 +131,7 @@ def frozen(
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
-    entry.caller, entry.native, entry.of_tensors, entry.is_repeated, entry.missed = None, None, None, False, 0
+    entry.ways, entry.missed = {}, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")
@@ -203,36 +193,6 @@ def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
             places.append(len(wanted))
             wanted.append(s)
     return wanted, places
-
-
-def caller_of(entry: SignatureEntry, signed: Signed) -> Callable | None:
-    """The function that plain code calls for this entry, if its arguments are of classes that can be written out."""
-    if entry.executable is None or any(isinstance(x, AbstractTensor) for x in signed.leaves):
-        return None
-    launch = entry.executable.launcher(_miss)
-    if launch is None:
-        return None
-    avals = [n.aval for n in entry.graph.outputs]
-    return write_caller(launch, *_written(entry, signed), avals, entry.tensors != [], entry.has_fixed)
-
-
-def native_of(entry: SignatureEntry, signed: Signed) -> Native | None:
-    """The machine code of a call, for an entry that has a caller."""
-    if entry.has_fixed is not None or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
-        return None  # it takes the values of all that count, and looks at none; some only have a history
-    return native_entry(entry.executable, *_written(entry, signed))
-
-
-def _written(entry: SignatureEntry, signed: Signed) -> tuple[Any, Any, Any, Any, Any]:
-    """Properties of a call for the functions that write it out."""
-    kinds = [kind_of(part, x) for part, x in zip(signed.parts, signed.leaves, strict=True)]
-    results = list(zip(entry.outputs, entry.leaves, strict=True))
-    return signed.structure, kinds, entry.hidden, entry.structure, results
-
-
-def _miss(*_args: Any) -> None:
-    """Take over from the launcher, in Python, when an argument does not fit."""
-    return None
 
 
 def present(hidden: Any) -> Any:

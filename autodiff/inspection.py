@@ -29,7 +29,7 @@ from .argument_leaves import argument_names
 from .descriptions import aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame, user_line
-from .inspected import GraphText, inspected, lines_of_step
+from .inspected import GraphText, inspected, lines_of_step, tape_text
 from .ops import as_tensor
 from .stand_ins import standing
 from .tape.leaves import leaf
@@ -40,7 +40,6 @@ from .tape.record import argument
 from .tape.tracing import looking
 from .tape.variables import variable_of
 from .tape.walk import needed
-from .tape_text import tape_text
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border
 from .transforms.arguments import applied, checked_numbers

@@ -4,8 +4,7 @@
 
 A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays
 and tensors it meets become hidden inputs, whose present contents count at every call.  A call from
-plain code gives the arguments straight to the native launcher of the last entry, which checks them
-itself; a miss comes back here.
+plain code is answered by machine code, which checks the arguments itself (`entering`); a miss comes back here.
 
 A size that is expected not to come again is not traced: the function runs as it is recorded (`once`).
 
@@ -25,11 +24,9 @@ from codegen.ir import OutOfRange
 from codegen.lazily import later
 
 from . import sending
-from .calling import MISS
-from .config import config
 from .errors import check_callable
 from .mode import MODE, Mode
-from .tape.node import Node
+from .tape.node import Kind, Node
 from .tape.plan import located
 from .tensor import Tensor
 from .tracebacks import shorten
@@ -98,7 +95,7 @@ class Compiled:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return _called(self, args, kwargs)
-        except Exception as error:
+        except Exception as error:  # a frame more
             shorten(error)
             raise
 
@@ -130,15 +127,10 @@ def _arriving(key: str) -> Compiled:
 
 
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
-    """A call in Python: by the caller that it fits, or else the general way."""
+    """A call in Python: one that machine code does not know."""
     try:
         traced, kwargs = function.traced, kwargs or {}
         try:
-            if not MODE.get().careful:  # nothing is being traced, and eager mode is off
-                for known in traced.callers:
-                    result = known(args, kwargs)
-                    if result is not MISS:
-                        return result
             return traced.call(args, kwargs)
         except OutOfRange as error:
             entry, values = traced.entry(args, kwargs)
@@ -155,6 +147,6 @@ _can_enter: list[bool] = []  # once it is known
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; true if they can."""
     if not _can_enter:
-        _can_enter.append(entered.install(Compiled, "site", (MODE, Mode, "careful"), _called,
-                                          (Tensor, "node", Node, "value"), config.transforming))
+        handles = ((Tensor, "node"), (Node, "value"), (Node, "kind"), (Kind, "out"))
+        _can_enter.append(entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, handles))
     return _can_enter[0]

@@ -20,7 +20,6 @@ from codegen.garbage import set_in_context
 
 from . import tree
 from .argument_leaves import as_value
-from .calling import MISS
 from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
@@ -35,7 +34,10 @@ if TYPE_CHECKING:
 
     from .entry import Signed
 
-__all__ = ["run_as_written", "run_inside", "run_unseen"]
+__all__ = ["MISS", "run_as_written", "run_inside", "run_unseen"]
+
+#: The answer for a call that has to be traced.
+MISS: Any = object()
 
 
 def run_unseen(f: Callable, signed: Signed) -> Any:

@@ -20,8 +20,17 @@ __all__ = ["StandsForArray", "named", "number_class", "standing"]
 
 _LATTICE = type(AbstractTensor)
 
-_NUMBER_CLASSES: dict[tuple[np.dtype, bool], type] = {}
+#: By what they stand for: (dtype, whether it is a Python number), or (class of NumPy's numbers, rank) of an array.
+_CLASSES: dict[tuple, type] = {}
 _PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def _class_of(key: tuple, name: str, bases: tuple[type, ...], **attributes: Any) -> type:
+    found = _CLASSES.get(key)
+    if found is None:
+        attributes |= {"__slots__": (), "__module__": "autodiff", "_parameters_": None}
+        found = _CLASSES.setdefault(key, _LATTICE.__new__(_LATTICE, f"Traced[{name}]", bases, attributes))
+    return found
 
 
 def number_class(aval: Aval, weak: bool) -> type:
@@ -29,14 +38,8 @@ def number_class(aval: Aval, weak: bool) -> type:
 
     weak   a Python number; otherwise a NumPy scalar
     """
-    found = _NUMBER_CLASSES.get((aval.dtype, weak))
-    if found is None:
-        base = tensor_class(aval)
-        number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
-        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None, "__dispatches_as__": number}
-        made = _LATTICE.__new__(_LATTICE, f"Traced[{number.__name__}]", (base,), namespace)
-        found = _NUMBER_CLASSES.setdefault((aval.dtype, weak), made)
-    return found
+    number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
+    return _class_of((aval.dtype, weak), number.__name__, (tensor_class(aval),), __dispatches_as__=number)
 
 
 class _ArrayMethods:
@@ -57,16 +60,7 @@ class StandsForArray:
 
 def array_class(aval: Aval) -> type:
     """The class of a handle that stands for an array of this aval."""
-    key = aval.dtype.type, aval.ndim
-    found = _ARRAY_CLASSES.get(key)
-    if found is None:
-        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None}
-        made = _LATTICE.__new__(_LATTICE, "Traced[ndarray]", (StandsForArray, tensor_class(aval)), namespace)
-        found = _ARRAY_CLASSES.setdefault(key, made)
-    return found
-
-
-_ARRAY_CLASSES: dict[tuple, type] = {}
+    return _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, tensor_class(aval)))
 
 
 def standing(t: Tensor, given: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""The traces of one function that `jit` was given: an entry for each call signature, and callers of the latest ones.
+"""The traces of one function that `jit` was given: an entry for each call signature, and ways into the latest ones.
 
 A trace runs the function on arguments that have no values (`_traced`); a call with tensors that track, or in another
 trace, replays its nodes onto the tape.
@@ -22,7 +22,6 @@ from codegen.runtime.cache import LRU
 from codegen.symbols import typical
 
 from . import tree
-from .calling import MISS
 from .config import config
 from .dispatch import include, observed
 from .mode import MODE
@@ -40,9 +39,9 @@ from .transforms.arguments import applied, copied_constant, own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
-    from codegen.runtime.entered import EnteredCall as Native
+    from codegen.runtime.entered import EnteredCall
 
-    from . import argument_leaves, once, tensor_calls
+    from . import argument_leaves, entering, once
     from . import entry as entries
     from .argument_leaves import ArgumentLeaf, Statics
     from .custom import host
@@ -53,7 +52,7 @@ else:  # for the first function that is called
     host = later("autodiff.custom.host")
     once = later("autodiff.once")
     argument_leaves = later("autodiff.argument_leaves")
-    tensor_calls = later("autodiff.tensor_calls")
+    entering = later("autodiff.entering")
 
 __all__ = ["Traces"]
 
@@ -61,11 +60,11 @@ __all__ = ["Traces"]
 ENTRIES = 256
 #: The number of sizes that were not called again, after which others are expected not to come again.
 SIZES = 3
-#: Entries whose callers are tried one after the other: each costs .04 µs natively, .15 for tensors, that are lost when
-#: another fits; a call that none of them fits takes 12, for tensors 27.
-CALLERS = 16
-#: The number of calls of an entry, none of which fitted, that puts its own first again.  Of more than CALLERS entries
-#: in turn each is then put there once in so many calls, which costs next to nothing.
+#: Ways that are tried one after the other: each costs .04 µs that are lost when another fits; a call that none of them
+#: fits takes 12, with tensors 27.
+WAYS = 16
+#: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
+#: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
 
 _functions: set[ref[Traces]] = set()
@@ -96,9 +95,8 @@ class Traces:
     entries   None for a signature that ran as it was recorded
     latest    the signatures that were traced last
     is_left   the function was left once while it ran as it is recorded: all its sizes are traced
-    front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
-    callers   of these, for plain code: see `autodiff.calling`
-    natives   of these the ones for machine code: see `autodiff.entering`
+    front     the entries whose ways are tried, the latest last
+    ways      of these, for machine code: see `autodiff.entering`
     tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
     enters    lets calls go by machine code, and says whether they can
     gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
@@ -113,8 +111,7 @@ class Traces:
         self.latest: list[tuple] = []
         self.is_left = False
         self.front: dict[Any, SignatureEntry] = {}
-        self.callers: tuple[Callable, ...] = ()
-        self.natives: tuple[Native, ...] = ()
+        self.ways: tuple[EnteredCall, ...] = ()
         self.gone: list[argument_leaves.StaticReference] = []
         self.tells_arrays = False
         self.lock = threading.RLock()
@@ -131,7 +128,7 @@ class Traces:
             self.entries.put(signed.key, None)
             argument_leaves.watch(signed.key[1], signed.key, self.gone)
             result = once.run_unseen(self.f, signed)
-            if result is not MISS:
+            if result is not once.MISS:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
@@ -173,7 +170,7 @@ class Traces:
         if signed.key in self.entries or signed.key in self.front:
             return False
         latest = [self.entries.get(key) for key in self.latest]
-        if any([e is None or e.is_repeated or e.of_tensors is not None for e in latest]):
+        if any([e is None or e.ways for e in latest]):
             return False
         form = _without_extents(signed.key)
         return all([_without_extents(key) == form for key in self.latest])
@@ -184,7 +181,7 @@ class Traces:
         values = [p.value for p in parts if p.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
-        entry = self.entries.get(key) or self._forgotten(key)
+        entry = self.entries.get(key)
         if entry is not None and not entry.fits:
             self._drop(key)
             entry = None
@@ -215,43 +212,29 @@ class Traces:
         arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
         return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
 
-    def _forgotten(self, key: Any) -> SignatureEntry | None:
-        """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
-        entry = self.front.get(key)
-        if entry is not None:
-            self.entries.put(key, entry)
-        return entry
-
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
-        """Another call of an entry: from now on it goes from plain code straight into the launcher.
+        """Another call of an entry: from now on it goes from plain code straight into machine code.
 
-        True if its callers are new, or are not tried any more and would have served several calls by now.
+        True if its way is new, or is not tried any more and would have served several calls by now.
         """
-        are_tensors = any([isinstance(x, AbstractTensor) for x in signed.leaves])
+        if MODE.get().careful:
+            return False  # calls from plain code may follow
+        arrays = argument_leaves.arrays_among(signed.leaves)
         with self.lock:
-            if not are_tensors and not entry.is_repeated:
-                entry.is_repeated = True
-                entry.caller = entries.caller_of(entry, signed)
-                if entry.caller is not None and self.enters():
-                    entry.native = entries.native_of(entry, signed)
-                return entry.caller is not None
-            if are_tensors and entry.of_tensors is None:
-                if MODE.get().careful:
-                    return False  # calls from plain code may follow
-                entry.of_tensors = tensor_calls.tensor_caller(entry, signed) or False
-                return bool(entry.of_tensors)
-            caller = entry.of_tensors if are_tensors else entry.caller
-            if not caller or caller in self.callers:
+            if arrays not in entry.ways:
+                entry.ways[arrays] = entering.entered_call(entry, signed) if self.enters() else None
+                return entry.ways[arrays] is not None
+            if entry.ways[arrays] is None or entry.ways[arrays] in self.ways:
                 return False
             entry.missed = (entry.missed + 1) % MISSED
             return not entry.missed
 
     def _put_first(self, key: Any, entry: SignatureEntry) -> None:
-        """Try the callers of an entry before all others."""
+        """Try the ways of an entry before all others."""
         with self.lock:
             self.front.pop(key, None)
             self.front[key] = entry
-            while len(self.front) > CALLERS:
+            while len(self.front) > WAYS:
                 del self.front[next(iter(self.front))]
             self._enter()
 
@@ -269,13 +252,11 @@ class Traces:
             self._enter()
 
     def _enter(self) -> None:
-        """Let Python and machine code try the entries of the front."""
-        found = list(self.front.values())[::-1]
-        self.callers = tuple([c for e in found for c in (e.caller, e.of_tensors) if c])
-        natives = self.natives = tuple([e.native for e in found if e.native is not None])
+        """Let machine code try the ways of the front."""
+        self.ways = tuple([way for e in reversed(self.front.values()) for way in e.ways.values() if way is not None])
         function = self.function()
-        if function is not None and natives:
-            function.site = entered.site(natives)
+        if function is not None and self.ways:
+            function.site = entered.site(self.ways)
         elif function is not None and hasattr(function, "site"):
             del function.site
 

@@ -26,7 +26,7 @@ def refused(*_: object) -> None:
 def without_python(f: Any) -> None:
     """Take from f, a function under `jit`, all ways but machine code (where there is none it keeps them)."""
     if is_native():
-        f.traced.callers, f.traced.call = (refused,), refused
+        f.traced.call = refused
 
 
 def without_general_way(f: Any) -> None:
@@ -37,7 +37,7 @@ def without_general_way(f: Any) -> None:
 
 def left_to(f: Any, other: Callable[[tuple, dict], Any]) -> None:
     """Have `other(args, kwargs)` answer the calls of f, a function under `jit`, that machine code leaves to Python."""
-    f.traced.callers = (other,)
+    f.traced.call = other
 
 
 def is_entered(f: Any) -> bool:
@@ -47,4 +47,4 @@ def is_entered(f: Any) -> bool:
 
 def straight_ways(f: Any) -> int:
     """The number of signatures of f, a function under `jit`, that go straight from the arguments into machine code."""
-    return len(f.traced.callers)
+    return len(f.traced.ways)

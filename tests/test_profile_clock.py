@@ -7,7 +7,7 @@ import pytest
 from work_done import is_watched
 
 import autodiff as ad
-from autodiff.profiling import clock
+from autodiff.profiling import steps
 
 
 def test_nothing_is_left_behind_and_nothing_costs_when_off():
@@ -22,4 +22,4 @@ def test_nothing_is_left_behind_and_nothing_costs_when_off():
 
 def _points():
     """The functions that profiles exchange, as they are now."""
-    return [attrgetter(name)(importlib.import_module(module)) for module, name, _ in clock.POINTS]
+    return [attrgetter(name)(importlib.import_module(module)) for module, name, _ in steps.POINTS]

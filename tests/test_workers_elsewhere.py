@@ -13,7 +13,7 @@ from sharded import KEYS, P, everything, in_one_process, load, loss, moments, qu
 from test_workers import bits, spawned
 
 import autodiff as ad
-from autodiff.workers import rounds
+from autodiff.workers import sums
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -102,7 +102,7 @@ def test_a_worker_of_dask_that_is_killed_changes_no_bit():
 
 def test_a_cluster_without_workers_is_an_error_with_the_keys(monkeypatch):
     distributed = needs("distributed")
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(sums, "_PATIENCE_S", 1.0)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
         distributed.Client(cluster) as client,

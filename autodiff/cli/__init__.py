@@ -25,11 +25,10 @@ from contextlib import suppress
 
 from ..config import config
 from .app import app
-from .functions import check, export
+from .functions import check, explain, export, profile
 from .inspecting import inspect_
 from .rules import rules
 from .running import bench, cache, demo, doctor
-from .scripts import explain, profile
 
 __all__ = ["app", "main"]
 

@@ -18,8 +18,7 @@ from ..api import clear_cache
 from ..config import config
 from ..errors import Error, caller
 from ..inspection import STAGES, Inspection, inspect
-from ..profiling.clock import Clock
-from ..profiling.steps import Steps, StepTimes
+from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
 from ..tape.tracing import told
 from .app import AsJson, reported, say, user_errors

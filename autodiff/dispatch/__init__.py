@@ -17,7 +17,6 @@ from codegen.lazily import lazily
 
 from .generic import GenericFunction, all_functions
 from .method import Ambiguity, Method, complete, is_own, late, not_found
-from .registry import epoch
 from .reliance import Choices, include, is_observed, note, observed
 from .signature import Choice, NamedUnion, Signature, choice_of, type_name
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "NamedUnion", "Signature",
-    "Unreachable", "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include",
+    "Unreachable", "all_functions", "ambiguities", "choice_of", "complete", "coverage", "include",
     "is_observed", "is_own", "late", "methods", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
 

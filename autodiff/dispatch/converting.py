@@ -14,7 +14,6 @@ from typing import Any
 
 from .method import Method, not_found
 from .registry import Registry
-from .reliance import note
 
 __all__ = ["Converting", "remember"]
 
@@ -64,16 +63,13 @@ class Converting(Registry):
 
     # ------------------------------------------------------------ choosing
 
-    def _forget(self) -> None:
-        super()._forget()
-        #: (place, class of an argument) → whether a method names the class there.
-        self._named: dict[tuple[int, type], bool] = {}
-        #: For each argument the classes it can be converted to → which of them.
-        self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
-
     @abstractmethod
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes; None: no method does."""
+
+    @abstractmethod
+    def ask(self, *question: Any) -> Any:
+        """The answer of dispatch to a question: see `reliance`."""
 
     def adopt_all(self, args: tuple) -> tuple:
         """All arguments, those of the classes `adopted` adopted.
@@ -96,12 +92,12 @@ class Converting(Registry):
 
     def names_class(self, place: int, cls: type) -> bool:
         """True if some method says more than `object` about this class at this place."""
-        note(self, "named", place, cls)
-        named, key = self._named, (place, cls)
-        if key in named:
-            return named[key]
+        named: bool = self.ask("named", place, cls)
+        return named
+
+    def _names(self, place: int, cls: type) -> bool:
         place = min(place, len(self.declaration.names) - 1)
-        return remember(named, key, any(m.signature.choices[place].names(cls) for m in self.table))
+        return any(m.signature.choices[place].names(cls) for m in self.table)
 
     def converted(self, args: tuple) -> tuple:
         """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
@@ -115,7 +111,7 @@ class Converting(Registry):
             for known, new in zip(forms, latest, strict=True):
                 if type(new) is not type(known[-1]):
                     known.append(new)
-            picks = self._pick(tuple([tuple(map(type, known)) for known in forms]))
+            picks = self.ask("pick", tuple([tuple(map(type, known)) for known in forms]))
             if picks is not None:
                 return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
         classes = [tuple(map(type, known)) for known in forms]
@@ -123,10 +119,6 @@ class Converting(Registry):
 
     def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
         """The form of each argument for the method that needs the fewest conversions; None: no method."""
-        note(self, "pick", forms)
-        picked = self._picked
-        if forms in picked:
-            return picked[forms]
         fits = []
         for method in self.table.ordered():
             choices = method.signature.spread(len(forms))
@@ -137,7 +129,7 @@ class Converting(Registry):
             if all(taken):
                 fits.append([first for first, *_ in taken])
         # Of equally many conversions, those for the most specific method: it comes first.
-        return remember(picked, forms, min(fits, key=sum) if fits else None)
+        return min(fits, key=sum) if fits else None
 
 
 def remember(table: dict, key: Any, value: Any) -> Any:

@@ -324,6 +324,12 @@ class GenericFunction(Converting):
         """Leave the warm path until the next call: somebody observes the choices that are made."""
         self._cache = NOTHING
 
+    def ask(self, *question: Any) -> Any:
+        """The answer to a question, which is noted."""
+        note(self, *question)
+        answers = self._answers
+        return answers[question] if question in answers else self.answer(question)
+
     def answer(self, question: tuple) -> Any:
         """The present answer of dispatch to a question that was noted: see `reliance`.
 
@@ -340,7 +346,7 @@ class GenericFunction(Converting):
         try:
             match what:
                 case "named":
-                    return self.names_class(*rest)
+                    return self._names(*rest)
                 case "pick":
                     return self._pick(*rest)
                 case "rules" | "run":

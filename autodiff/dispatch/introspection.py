@@ -11,8 +11,7 @@ from .method import RULES, Ambiguity, Method, MethodTable, complete, not_found
 from .signature import type_name
 
 __all__ = [
-    "Ambiguities", "Gap", "Match", "Methods", "Unreachable", "ambiguities", "coverage", "methods", "which",
-    "which_backward",
+    "Gap", "Match", "Unreachable", "ambiguities", "coverage", "methods", "which", "which_backward",
 ]
 
 
@@ -21,14 +20,6 @@ class _OnLines(list):
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "(none)"
-
-
-class Methods(_OnLines):
-    """The methods of a function, each before those that are less specific."""
-
-
-class Ambiguities(_OnLines):
-    """Pairs of methods that some call cannot choose between."""
 
 
 class Match(NamedTuple):
@@ -65,7 +56,7 @@ def _generic(function: Any) -> GenericFunction:
     return function
 
 
-def methods(f: Any) -> Methods:
+def methods(f: Any) -> list[Method]:
     """The methods of a generic function, most specific first; prints one to a line, with file and line.
 
     Raises DispatchError for what is no generic function.
@@ -80,7 +71,7 @@ def methods(f: Any) -> Methods:
     area(sides: Tensor[..., 1])  ...
     """
     complete()
-    return Methods(_generic(f).table.ordered())
+    return _OnLines(_generic(f).table.ordered())
 
 
 def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
@@ -181,7 +172,7 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
     return Match(Method(f, built_in, match.method.signature, "backward"), match.types, match.converted)
 
 
-def ambiguities(function: Any = None) -> Ambiguities:
+def ambiguities(function: Any = None) -> list[Ambiguity]:
     """All ambiguities of one generic function, or of all: among methods and rules.
 
     >>> import autodiff as ad
@@ -198,11 +189,11 @@ def ambiguities(function: Any = None) -> Ambiguities:
     """
     complete()
     functions = all_functions() if function is None else [_generic(function)]
-    found: list[Ambiguity] = []
+    found = _OnLines()
     for f in functions:
         for table in (f.table, *[f.rules[kind] for kind in RULES]):
             found += table.ambiguities()
-    return Ambiguities(found)
+    return found
 
 
 class Unreachable(NamedTuple):

@@ -25,31 +25,9 @@ from .declaration import Declaration, place_of
 from .method import RULES, Method, MethodTable, complete, is_own, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
-__all__ = ["Registry", "epoch"]
-
-#: Called with the function and the method that was added, replaced or deleted.
-Listener = Callable[[Any, Method], None]
+__all__ = ["Registry"]
 
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
-
-#: Choices of rules that one function remembers before it starts again.
-_CHOSEN_LIMIT = 4096
-
-
-class Epoch:
-    """Counts the registrations in the whole process: equal numbers, equal choices."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def __repr__(self) -> str:
-        return f"epoch {self.now}"
-
-
-#: `epoch.now` rises with every method that is added, replaced or deleted, on any function.
-epoch = Epoch()
 
 
 class _WithSite:
@@ -72,7 +50,6 @@ class Registry(_WithSite):
         self.declaration = declaration
         self.table = MethodTable()
         self.rules: defaultdict[str, MethodTable] = defaultdict(MethodTable)
-        self._listeners: list[Listener] = []
         #: True if some type is an abstract base class: a class may be registered with it at any time.
         self.is_abstract = False
         #: True if some method names a class of arrays: an array and a tensor then are different calls.
@@ -81,7 +58,6 @@ class Registry(_WithSite):
         self.watchers: dict[int, ref[Any]] | None = None
         #: The number of methods and rules that were added, replaced or deleted.
         self.changes = 0
-        self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
 
@@ -234,26 +210,18 @@ class Registry(_WithSite):
                 self._changed(method)
 
     def _changed(self, method: Method) -> None:
-        """Make every choice again, and say so."""
+        """Make every choice again."""
         self.changes += 1
         self.choose_again()
-        for listener in list(self._listeners):
-            listener(self, method)
 
     def choose_again(self) -> None:
         """Drop every choice, and of what relies on them what another choice would change."""
         self._forget()
-        epoch.now += 1
         watchers = self.watchers
         for reference in () if watchers is None else list(watchers.values()):  # at once: other threads may add to them
             choices = reference()
             if choices is not None:
                 choices.look_again(self)
-
-    def on_change(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(function, method)` after a method is added, replaced or deleted; returns how to stop."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     # ------------------------------------------------------------ choosing
 
@@ -278,19 +246,15 @@ class Registry(_WithSite):
         if not (table := self.rules.get(kind)):
             return None
         chosen, key = self._chosen, (kind, method, *classes)
-        if key in chosen:
-            return chosen[key]
-        rules: list[Method] = list(table)
-        if method.kind == "method":
-            rules = [rule for rule in rules if rule.signature <= method.signature]
-        if len(chosen) >= _CHOSEN_LIMIT:
-            chosen.clear()
-        chosen[key] = found = most_specific(rules, classes)
-        return found
+        if key not in chosen:
+            is_plain = method.kind == "method"
+            rules = [rule for rule in table if not is_plain or rule.signature <= method.signature]
+            chosen[key] = most_specific(rules, classes)
+        return chosen[key]
 
     def _forget(self) -> None:
         """Drop every choice that calls have made."""
-        self._chosen = {}
+        self._chosen: dict[tuple, Method | None] = {}
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

@@ -15,12 +15,18 @@ import gzip
 import html
 import json
 import re
-from collections.abc import Mapping
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .svg import svg
-from .timing import timed
+import numpy as np
+
+from codegen import compiler
+from codegen.ir import Aval, OutOfRange
+
+from ..errors import Error, located
 
 __all__ = ["SCRIPTS", "frame", "page", "svg", "timed"]
 
@@ -66,3 +72,51 @@ def _fixed() -> dict[str, str]:
 
 def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
+
+
+#: Seconds.  Graphs of some hundred operations take one.
+_PATIENCE = 120
+
+
+def svg(dot: str) -> str:
+    """The drawing as SVG.  Raises Error where Graphviz's program `dot` is not installed, or gives up."""
+    program = shutil.which("dot")
+    if program is None:
+        raise Error(
+            "an SVG is drawn by Graphviz's program `dot`, which is not installed (Debian, Ubuntu, Homebrew: graphviz)\n"
+            "  the text for it can be had without (--dot), and the explorer draws by itself (--html)"
+        )
+    try:
+        done = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, text=True, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise Error(
+            f"`dot` did not draw this graph in {_PATIENCE} s; the explorer draws larger ones (--html)"
+        ) from None
+    if done.returncode:
+        raise Error(f"`dot` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _random(aval: Aval, rng: np.random.Generator) -> np.ndarray:
+    if aval.dtype.kind in "biu":
+        return np.zeros(aval.shape, aval.dtype)
+    return (rng.random(aval.shape) + 0.5).astype(aval.dtype)
+
+
+def timed(data: Mapping[str, Any], stages: Any, values: Sequence[Any]) -> dict[str, Any]:
+    """An inspection's data in which each step of the program has its `time`, in seconds.  Runs the program.
+
+    values   those of the graph's inputs; a random array, of numbers from 0.5 to 1.5, in place of one that is None
+    """
+    rng = np.random.default_rng(0)
+    avals = [i.aval for i in stages.recorded.inputs]
+    arguments = [_random(a, rng) if v is None else np.asarray(v, a.dtype) for a, v in zip(avals, values, strict=True)]
+    try:
+        times = compiler.step_times(stages.program, arguments)
+    except (ArithmeticError, OutOfRange, np.linalg.LinAlgError) as error:
+        raise Error(located(
+            f"{data['name']} cannot be timed on these arguments: {error}",
+            "give arrays in place of types: random numbers stand for an argument that is given as a type",
+        )) from None
+    steps = [{**step, "time": time} for step, time in zip(data["program"]["steps"], times, strict=True)]
+    return {**data, "program": {**data["program"], "steps": steps}}

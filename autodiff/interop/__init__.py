@@ -17,8 +17,8 @@ from codegen.lazily import lazily
 
 if TYPE_CHECKING:
     from . import jax, torch
-    from .entries import Entry, entry
+    from .program import Entry, entry
 
 __all__ = ["Entry", "entry", "jax", "torch"]
 
-__getattr__, __dir__ = lazily(globals(), {"Entry": "entries", "entry": "entries", "jax": "jax", "torch": "torch"})
+__getattr__, __dir__ = lazily(globals(), {"Entry": "program", "entry": "program", "jax": "jax", "torch": "torch"})

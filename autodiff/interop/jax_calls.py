@@ -26,9 +26,8 @@ from .. import tree
 from ..api import asarray
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
-from .entries import c_entry, can_enter
 from .foreign import Chain, Layout, exchanged, wrapped
-from .program import LeafProgram, kept
+from .program import LeafProgram, c_entry, can_enter, kept
 
 try:
     import jax

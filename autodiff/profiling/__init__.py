@@ -1,10 +1,8 @@
 """Profiles: the time of a block by phase, kernel, line and rule (`ad.profile`).
 
-    clock.py       time by phase, each moment counted once: tracing, rules, passes, LLVM, linking, running
-    steps.py       the steps of programs, each call timed
+    steps.py       time by phase, each moment counted once; the steps of programs, each call timed
     report.py      tables by phase, kernel, rule and line, against the limits of this machine
-    limits.py      those limits, measured
-    pictures.py    a trace that flame graph viewers open, and a roofline
+    pictures.py    those limits, measured; a trace that flame graph viewers open, and a roofline
 """
 
 from .report import KernelTime, Profile, profile

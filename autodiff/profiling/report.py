@@ -12,10 +12,8 @@ from codegen.program import observers
 
 from ..config import config
 from ..errors import Error, check_nothing, check_path, in_short, located
-from .clock import PHASES, Clock
-from .limits import Limits, measured_limits
-from .pictures import roofline, trace
-from .steps import Steps, StepTimes
+from .pictures import Limits, measured_limits, roofline, trace
+from .steps import PHASES, Clock, Steps, StepTimes
 
 __all__ = ["KernelTime", "Profile", "profile"]
 

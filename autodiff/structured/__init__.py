@@ -7,7 +7,6 @@
 Each takes part by methods of the generic functions; where none fits, `ad.dense` writes it out.
 """
 
-from . import attributes as attributes
 from . import linear as linear
 from .diagonal import Diagonal, UniformScaling
 from .fill import Fill

@@ -1,28 +1,222 @@
 """The differentiable sum: a function that is computed elsewhere (see `interop.foreign`), by one round trip.
 
-Its rule is another sum over the same shards, so it has derivatives of any order.
+A round trip is a task for each shard, lost tasks repeated, results added in the order of the keys.  The sum's rule is
+another sum over the same shards, so it has derivatives of any order.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..custom.reads import held_by
-from ..errors import DispatchError, GradientError, check_callable, located
+from ..errors import DispatchError, DTypeError, GradientError, ShapeError, WorkerError, check_callable, located
 from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
 from .keeping import Shards
-from .rounds import go_round
 from .serialized import Sent, sent
+from .task import Done, Failed
 
-__all__ = ["sum_over"]
+__all__ = ["Sum", "go_round", "sum_over"]
+
+#: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
+_SLOW_S, _LOOK_S = 2.0, 1.0
+
+#: Seconds without any worker before a step is given up: a cluster starts them again in less.
+_PATIENCE_S = 30.0
+
+
+class Sum:
+    """Results that are added in a binary tree over the keys, as they arrive: the order of arrival changes no bit.
+
+    A result waits for its neighbour only, so a result for each level of the tree is kept where they arrive in order.
+
+    >>> total = Sum(["a", "b", "c"])
+    >>> for place, x in ((2, 30.0), (0, 1.0), (1, 2.0)):
+    ...     total.add(place, Done(np.float64(x), []))
+    >>> float(total.result()[0][0])
+    33.0
+    """
+
+    def __init__(self, keys: list) -> None:
+        self.keys = keys
+        self.waiting: dict[tuple[int, int], list[np.ndarray]] = {}
+        self.known: tuple[int, Any, list] | None = None
+        self.missing = set(range(len(keys)))
+
+    def add(self, place: int, done: Done) -> None:
+        """Add the results for one key.  Raises ShapeError or DTypeError where they differ from those before."""
+        leaves, structure = tree.flatten(done.result) if done.result is not None else ([], None)
+        values = [np.asarray(x) for x in (*leaves, *done.rest)]
+        self._check(place, structure, values)
+        self.missing.discard(place)
+        level, width = 0, len(self.keys)
+        while width > 1:
+            neighbour = place ^ 1
+            if neighbour < width:
+                other = self.waiting.pop((level, neighbour), None)
+                if other is None:
+                    self.waiting[level, place] = values
+                    return
+                first, second = (other, values) if neighbour < place else (values, other)
+                values = [_plus(a, b) for a, b in zip(first, second, strict=True)]
+            place, width, level = place >> 1, (width + 1) >> 1, level + 1
+        self.waiting[level, 0] = values
+
+    def result(self) -> tuple[list[np.ndarray], Any, int]:
+        """The sums, the structure of what f returned, and the number of its leaves."""
+        (values,) = self.waiting.values()
+        structure = self.known[1] if self.known else None
+        return values, structure, structure.size if structure is not None else 0
+
+    def _check(self, place: int, structure: Any, values: list[np.ndarray]) -> None:
+        mine = [(v.dtype, v.shape) for v in values]
+        if self.known is None:
+            self.known = place, structure, mine
+            return
+        other, expected, theirs = self.known
+        if structure == expected and mine == theirs:
+            return
+        kind = DTypeError if structure == expected and [s for _, s in mine] == [s for _, s in theirs] else ShapeError
+        raise kind(located(
+            f"sum_over: f returned {_told(structure, mine)} for the key {self.keys[place]!r:.60}\n"
+            f"  and {_told(expected, theirs)} for the key {self.keys[other]!r:.60}: they cannot be added",
+            "let load return every shard with the same dtypes, and f results of the same shapes",
+        ))
+
+
+def _told(structure: Any, avals: list) -> str:
+    texts = [f"{dtype}[{','.join(map(str, shape))}]" for dtype, shape in avals]
+    own = texts[: structure.size] if structure is not None else texts
+    return ", ".join(own) if structure is None or len(own) == 1 else f"{structure} of {', '.join(own)}"
+
+
+def _plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    total = np.asarray(a + b)
+    if total.dtype.kind == "i" and np.any(((a ^ total) & (b ^ total)) < 0):
+        raise OverflowError(located(f"sum_over: a sum of integers does not fit {total.dtype}"))
+    return total
+
+
+def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
+    """Results of all shards.
+
+    submit   a function of a shard's number that starts its task and returns the future
+    """
+    total = Sum(shards.keys)
+    tell = _Progress(shards.progress, len(shards.keys))
+    attempts = 0
+    while True:
+        missing, reason = sorted(total.missing), None
+        futures: dict[int, Any] = {}
+        try:
+            reason = _collect(shards, missing, submit, futures, total, tell)
+        finally:
+            for future in futures.values():  # whatever is left: a key failed, or the user interrupts
+                future.cancel()
+            tell.clear()
+        if not total.missing:
+            return total
+        attempts += 1
+        keys = [shards.keys[i] for i in sorted(total.missing)]
+        deserted = isinstance(reason, WorkerError)
+        if attempts > shards.retries or not shards.renew(deserted):
+            raise _lost(shards, keys, attempts, reason) from reason
+
+
+def _collect(
+    shards: Shards, places: list[int], submit: Callable, futures: dict[int, Any], total: Sum, tell: _Progress
+) -> BaseException | None:
+    """Add what arrives until nothing is on its way.
+
+    Returns the reason why something is missing: a WorkerError if the cluster has had no worker for half a minute.
+    """
+    arrived: SimpleQueue[int] = SimpleQueue()
+    reason: BaseException | None = None
+    alone_since: float | None = None
+    for place in places:
+        try:
+            futures[place] = future = submit(place)
+        except Exception as error:  # a broken executor, or one that was shut down
+            reason = error.with_traceback(None)
+            break
+        future.add_done_callback(lambda _, place=place: arrived.put(place))
+    while futures:
+        try:
+            place = arrived.get(timeout=_LOOK_S)
+        except Empty:
+            tell(len(shards.keys) - len(total.missing))
+            alone_since = (alone_since or time.monotonic()) if shards.has_nobody() else None
+            if alone_since and time.monotonic() - alone_since > _PATIENCE_S:
+                return WorkerError(f"no worker is left, and none was started in {_PATIENCE_S:.0f} s")
+            continue
+        try:
+            answer = futures.pop(place).result()
+        except Exception as error:  # errors of f are answers, so a worker was lost
+            # A traceback keeps all frames, so the user's tensors, alive; what is live changes programs and their bits.
+            reason = error.with_traceback(None)
+            shards.drop(place)
+            continue
+        if isinstance(answer, Failed):
+            shards.drop(place)
+            raise answer.error
+        total.add(place, answer)
+        tell(len(shards.keys) - len(total.missing))
+    return reason
+
+
+def _lost(shards: Shards, keys: list, attempts: int, reason: BaseException | None) -> WorkerError:
+    shown = ", ".join([repr(k)[:40] for k in keys[:8]]) + (f" and {len(keys) - 8} more" if len(keys) > 8 else "")
+    why = f": {type(reason).__name__}: {str(reason).strip():.300}" if reason is not None else ""
+    advice = (
+        "see why the cluster starts no worker again: Dask ends a worker that is being started again at the moment\n"
+        "  distributed.deploy.lost-worker-timeout (15s) after any loss of it: set that to 1h"
+        if isinstance(reason, WorkerError)
+        else "its workers may run out of memory: make shards smaller, or retries= larger"
+        if shards.can_renew()
+        else "give on= a function that makes the executor, so that a broken one is made again:\n"
+        "  on=lambda: ProcessPoolExecutor(4)"
+    )
+    error = WorkerError(located(
+        f"sum_over: {len(keys)} of {len(shards.keys)} shards have no result after {attempts} "
+        f"{'attempt' if attempts == 1 else 'attempts'}{why}\n"
+        f"  keys: {shown}",
+        advice,
+    ))
+    error.keys = tuple(keys)
+    return error
+
+
+class _Progress:
+    """Tells the user's function, or a terminal where a step takes seconds, how many shards are done."""
+
+    def __init__(self, told: Callable[[int, int], object] | bool | None, count: int) -> None:
+        self.told = told if callable(told) else None
+        self.shows = told is True or (told is None and sys.stderr is not None and sys.stderr.isatty())
+        self.count = count
+        self.start = time.monotonic()
+        self.line = ""
+
+    def __call__(self, done: int) -> None:
+        if self.told is not None:
+            self.told(done, self.count)
+        elif self.shows and time.monotonic() - self.start > _SLOW_S:
+            self.line = f"{done} of {self.count} shards"
+            print(f"\r{self.line}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self.line:
+            print("\r" + " " * len(self.line) + "\r", end="", file=sys.stderr, flush=True)
+            self.line = ""
 
 
 def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:

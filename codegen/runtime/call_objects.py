@@ -23,6 +23,7 @@ from .recording_objects import (
     HEAD,
     RawArray,
     RawDescr,
+    call,
     class_of,
     dec,
     float_value,
@@ -132,9 +133,9 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: instead of a result NumPy's own false or true (`Truth`).
-PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth")
-END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH = range(len(PUT_TOGETHER))
+#: instead of a result NumPy's own false or true (`Truth`); what a function of Python's gives for the part before it.
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
+END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
 new_dict = extern("PyDict_New", ptr)
 set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr)
@@ -250,6 +251,12 @@ def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
             parts = tuple_size(made)
             top -= parts
             made = dict_of_parts(made, stack + top, parts)
+        elif code == CALL:
+            parts = 1
+            top -= 1
+            made = call(made, stack + top, 1, None)
+            if made is not None:
+                dec(stack[top])
         else:
             truth = ptr[Truth](operand)
             held = objects[truth.number]

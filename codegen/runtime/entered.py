@@ -1,7 +1,7 @@
 """Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
-    install(cls, "site", (MODE, Mode, "careful"), slow)    calls of objects of the class look into their slot
-    entry = Entry(plan, Call(...), PutTogether)               one known call
+    install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class look into their slot
+    entry = EnteredCall(plan, form)                          one known call
     f.site = site([entry, ...])                               what is tried at a call of f, in this order
 
 Where the self-check fails nothing is installed, and Python's own `__call__` stays.
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Aval, dtype_name
+from ..ir import Aval
 from ..lazily import later
-from ..records import record
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
 from .native import OFFSETS, Self, native
@@ -31,13 +30,9 @@ else:
     entered_call = later("codegen.runtime.entered_call")
     plan_words = later("codegen.runtime.plan_words")
 
-__all__ = ["CallForm", "EnteredCall", "can_enter", "install", "site"]
-
-#: Objects that a call may hand around: they lie on the stack.
-MOST = 1024
+__all__ = ["CallForm", "EnteredCall", "install", "site"]
 
 
-@record(frozen=True)
 class CallForm:
     """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`.
 
@@ -45,74 +40,73 @@ class CallForm:
     has_keywords    whether keywords are given too: their dict is in the next register
     registers   how many there are
     checks      (name, register, object, first register of the parts, count)
-    places      registers of the plan's first inputs
+    inputs      of the plan: (register, whether it has a handle on a node with the value)
     arrays      which of these are arrays: no number is taken for them
-    hidden      its further inputs: (False, an array) or (True, a handle on a node that has one)
-    holds       whether some inputs lie where somebody may change them, in containers or nodes
     result      (name, operand)
-    depth       of the stack that they need
+    has_scalars     0-d results are NumPy scalars, not arrays
+    then        what gets the inputs where there is no plan
     """
 
-    given: int
-    has_keywords: bool
-    registers: int
-    checks: tuple[tuple[str, int, Any, int, int], ...]
-    places: tuple[int, ...]
-    arrays: frozenset[int]
-    hidden: tuple[tuple[bool, Any], ...]
-    holds: bool
-    result: tuple[tuple[str, Any], ...]
-    depth: int
+    def __init__(self, given: int, has_keywords: bool, *, has_scalars: bool = True) -> None:
+        self.given, self.has_keywords, self.has_scalars = given, has_keywords, has_scalars
+        self.registers = given + has_keywords
+        self.checks: list[tuple[str, int, Any, int, int]] = []
+        self.inputs: list[tuple[int, bool]] = []
+        self.arrays: list[int] = []
+        self.result: list[tuple[str, Any]] = []
+        self.then: Callable | None = None
 
-    @property
-    def is_flat(self) -> bool:
-        """True if the arguments are the plan's inputs as they are."""
-        return not (self.hidden or self.holds) and self.places == tuple(range(self.registers))
+    def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
+        """Add an instruction; the first register of its parts."""
+        first = self.registers
+        self.checks.append((name, register, thing, first, count))
+        self.registers += count
+        return first
 
-
-def can_enter(plan: LaunchPlan) -> bool:
-    """True if calls can go straight into a plan."""
-    few = len(plan.inputs) + len(plan.outputs) <= MOST
-    return few and all(dtype_name(a.dtype) in call_objects.NUMBER_KINDS for a in plan.outputs if not a.ndim)
+    def constant(self, thing: Any) -> int:
+        """A register with an object."""
+        return self.check("constant", 0, thing, 1)
 
 
 class EnteredCall:
-    """One known call of a plan, in memory as `enter` reads it."""
+    """One known call, of a plan or of the function that the form has in its place, in memory as `enter` reads it."""
 
     __slots__ = ("_block", "_owned")
 
-    def __init__(self, plan: LaunchPlan, call: CallForm) -> None:
-        steps = StepTable(plan.steps, is_long=plan.is_long)
-        block = PlanBlock(plan, steps, raise_status, has_scalars=True, arrays=call.arrays)
-        owned: list[Any] = [block, call]
+    def __init__(self, plan: LaunchPlan | None, call: CallForm) -> None:
+        block = None
+        if plan is not None:
+            steps = StepTable(plan.steps, is_long=plan.is_long)
+            block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
         checks = [
             word
             for name, register, thing, parts, count in call.checks
             for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
-        hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
         truths: list[Any] = []
         result: list[int] = []
         for name, operand in call.result:
             word = operand
-            if name in ("object", "dict"):
+            if name in ("object", "dict", "call"):
                 word = id(operand)
-            elif name in ("last", "result") and _is_truth(plan.outputs[operand]):
+            elif name in ("last", "result") and call.has_scalars and plan and _is_truth(plan.outputs[operand]):
                 truths.append(words([operand, name == "last", id(np.False_), id(np.True_)]))
                 name, word = "truth", ctypes.addressof(truths[-1])
             result += (call_objects.PUT_TOGETHER.index(name), word)
-        tables = [words(t) for t in (checks, call.places, hidden, [*result, 0, 0])] + truths
-        addresses = [ctypes.addressof(t) for t in tables]
+        inputs = [int(number) for pair in call.inputs for number in pair]
+        holds = any(is_handle for _, is_handle in call.inputs)
+        is_flat = not holds and [register for register, _ in call.inputs] == [*range(call.given)]
+        is_flat = is_flat and 0 < call.given == call.registers and plan is not None
+        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])] + truths
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
-            check_count=len(call.checks), checks=addresses[0],
-            place_count=len(call.places), places=addresses[1],
-            hidden_count=len(call.hidden), hidden=addresses[2],
-            holds=int(call.holds), is_flat=int(call.is_flat), plan=block.address,
-            depth=max(call.depth, 1), result=addresses[3],
+            check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
+            input_count=len(call.inputs), inputs=ctypes.addressof(tables[1]),
+            holds=int(holds), is_flat=int(is_flat), plan=0 if block is None else block.address,
+            then=id(call.then), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
         )  # fmt: skip
         self._block = words([values[name] for name in plan_words.ENTRY])
-        self._owned = (owned, tables)
+        self._owned = (block, call, tables)
 
     @property
     def address(self) -> int:
@@ -137,29 +131,25 @@ def install(
     slot: str,
     mode: tuple[Any, type, str],
     slow: Callable[[Any, tuple, dict[str, Any] | None], Any],
-    handles: tuple[type, str, type, str],
-    lookers: dict,
+    handles: Sequence[tuple[type, str]],
 ) -> bool:
     """Let calls of objects of this class go by `enter`.  For one class of a process.
 
     slot       of the class, for sites
     mode       a ContextVar of objects of a class, with the slot that is not False when every call goes to `slow`
     slow       slow(self, args, kwargs or None): all other calls
-    handles    the class of handles and its slot for nodes, the class of nodes and its slot for values
-    lookers    while it is not empty, calls that need the value of a handle go to `slow`
+    handles    classes and slots: of handles for nodes, of nodes for values and for kinds, of kinds for results
     """
     variable, mode_type, flag = mode
     if not native().launch:
         return False
-    fields = dict(
-        site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag),
-        node_at=offset_of(*handles[:2]), value_at=offset_of(*handles[2:]),
-        items_at=OFFSETS["ITEMS"],
-    )  # fmt: skip
+    fields = dict(site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag), items_at=OFFSETS["ITEMS"])
+    names = ("node_at", "value_at", "kind_at", "out_at")
+    fields |= {name: offset_of(*place) for name, place in zip(names, handles, strict=True)}
     if None in fields.values():
         return False
     objects = dict(
-        mode=variable, lookers=lookers, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
+        mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
         array_type=np.ndarray, int_type=int, float_type=float, str_type=str,
     )  # fmt: skip
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}

@@ -3,9 +3,9 @@
 An object that is called has a slot with its *site*: a bytes object of addresses of entries (`plan_words.EntryWords`),
 tried one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
 
-Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or the
-mode asks for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the entries and
-what they run, is held while a call is on.
+Registers hold objects: first the arguments in order and the dict of keywords, which the caller holds, then what checks
+put there, which are held until the call ends.  Where no entry fits, or the mode asks for care, the Python function
+`slow(self, args, kwargs)` is called.  The site, and with it the entries and what they run, is held while a call is on.
 """
 
 # mypy: ignore-errors
@@ -38,9 +38,10 @@ __all__ = ["TAKE_APART", "enter", "entering_words", "set_items_at"]
 
 #: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
 #: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
-#: in order.
-TAKE_APART = ("class", "object", "tuple", "list", "dict")
-CLASS, OBJECT, TUPLE, LIST, DICT = range(len(TAKE_APART))
+#: in order; a handle on a node with this result; a dict that has to be empty; the object itself, as the part; the parts
+#: that a function of Python's finds, which gives None where they are not as expected.
+TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "empty", "constant", "parts")
+CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
 #: The bytes of a site before its addresses.
 PAYLOAD = RawSelf.fields()["payload"].offset
 #: Py_EQ.
@@ -73,51 +74,91 @@ def same_value(x: ptr, y: ptr) -> bool:
     return cls is entering.float_type and bit_cast(u64, float_value(x)) == bit_cast(u64, float_value(y))
 
 
+@native(inline=False)
+def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
+    """True if a function of Python's takes an object apart; the parts are in their registers then."""
+    given = local(ptr, 1)
+    given[0] = x
+    found = call(function, given, 1, None)
+    if found is None:
+        clear_error()  # the general way meets it again
+        return False
+    if found is entering.none:
+        dec(found)
+        return False
+    for i in range(count):
+        parts[i] = items_of(found)[i]
+        inc(parts[i])
+    dec(found)
+    return True
+
+
+@native(inline=False)
+def dict_parts(x: ptr, keys: ptr, parts: ptr[ptr], count: i64) -> bool:
+    """True if a dict has these keys in this order; its values are in registers then."""
+    cursor = local(i64, 1)
+    pair = local(ptr, 2)
+    cursor[0] = 0
+    for i in range(count):
+        dict_next(x, cursor, pair, pair + 1)
+        key = items_of(keys)[i]
+        if pair[0] is not key and not same_value(pair[0], key):
+            return False
+        parts[i] = pair[1]
+        inc(parts[i])
+    return True
+
+
 @native(inline=True)
 def taken_apart(check: ptr[Check], x: ptr, parts: ptr[ptr]) -> bool:
-    """True if an object passes a check; its parts are in their registers then."""
+    """True if an object passes a check; its parts are in their registers then, which hold them."""
     count = check.count
     if check.code == CLASS:
         return class_of(x) is check.object
     if check.code == OBJECT:
         return x is check.object or same_value(x, check.object)
+    if check.code == HANDLE:
+        kind = ptr[ptr](node_of(x) + entering.kind_at)[0]
+        return ptr[ptr](kind + entering.out_at)[0] is check.object
     if check.code == TUPLE:
         if class_of(x) is not check.object or ptr[RawTuple](x).size != count:
             return False
         for i in range(count):
             parts[i] = items_of(x)[i]
+            inc(parts[i])
         return True
     if check.code == LIST:
         if class_of(x) is not check.object or list_size(x) != count:
             return False
         for i in range(count):
             parts[i] = list_item(x, i)
+            inc(parts[i])
         return True
-    if class_of(x) is not entering.dict_type or dict_size(x) != count:
-        return False
-    cursor = local(i64, 1)
-    key = local(ptr, 1)
-    cursor[0] = 0
-    for i in range(count):
-        dict_next(x, cursor, key, parts + i)
-        if key[0] is not items_of(check.object)[i]:
-            return False
-    return True
+    if check.code == DICT:
+        fits = class_of(x) is entering.dict_type and dict_size(x) == count
+        return fits and dict_parts(x, check.object, parts, count)
+    if check.code == CONSTANT:
+        parts[0] = check.object
+        inc(parts[0])
+        return True
+    if check.code == EMPTY:
+        return dict_size(check.object) == 0
+    return parts_by(check.object, x, parts, count)
 
 
 @native(inline=True)
-def present(is_handle: i64, x: ptr) -> ptr:
-    """The value now of a further input: null for a handle without one, or while somebody looks at more of handles than
-    their values."""
-    if is_handle == 0:
-        return x
-    node = ptr[ptr](x + entering.node_at)[0]
+def node_of(x: ptr) -> ptr:
+    return ptr[ptr](x + entering.node_at)[0]
+
+
+@native(inline=True)
+def value_of(x: ptr) -> ptr:
+    """The value that a handle has now, or null."""
+    node = node_of(x)
     if node is None:
         return None
     value = ptr[ptr](node + entering.value_at)[0]
-    if value is entering.none or dict_size(entering.lookers) != 0:
-        return None
-    return value
+    return None if value is entering.none else value
 
 
 @native(inline=False)
@@ -163,32 +204,55 @@ def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
 
 
 @native(inline=False)
-def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
-    """`tried` for arguments that are taken apart, or with further inputs."""
-    registers = local(ptr, entry.registers)
-    inputs = local(ptr, entry.place_count + entry.hidden_count)
-    for a in range(entry.given):
-        registers[a] = arguments[a]
-    if entry.has_keywords != 0:
-        registers[entry.given] = keywords
-    if not passes(entry, registers):
-        return ptr(MISS)
-    count = entry.place_count
-    for p in range(count):
-        inputs[p] = registers[entry.places[p]]
-    for h in range(entry.hidden_count):
-        value = present(entry.hidden[h].is_handle, entry.hidden[h].object)
-        if value is None:
-            return ptr(MISS)
-        inputs[count + h] = value
-    count += entry.hidden_count
+def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
+    """The result of the function of Python's that an entry has in place of a plan."""
+    found = call(entry.then, inputs, u64(count), None)
+    if found is not entering.none:
+        return found
+    dec(found)
+    return ptr(MISS)
+
+
+@native(inline=False)
+def run_registers(entry: ptr[EntryWords], registers: ptr[ptr]) -> ptr:
+    """The result of an entry for arguments that have passed its checks; MISS where an input has no value."""
+    count = entry.input_count
+    inputs = local(ptr, count)
+    for i in range(count):
+        inputs[i] = registers[entry.inputs[i].register]
+        if entry.inputs[i].is_handle != 0:
+            inputs[i] = value_of(inputs[i])
+            if inputs[i] is None:
+                return ptr(MISS)
+    if entry.plan is None:
+        return run_then(entry, inputs, count)
     if entry.holds == 0:
         return run_entry(entry, inputs, count)
-    # Somebody may change a container, or what a handle is on, while this runs.
+    # Somebody may give a handle another node while this runs.
     for k in range(count):
         inc(inputs[k])
     result = run_entry(entry, inputs, count)
     let_go(inputs, count)
+    return result
+
+
+@native(inline=False)
+def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
+    """`tried` for arguments that are taken apart, or with further inputs."""
+    registers = local(ptr, entry.registers)
+    given = entry.given
+    for a in range(given):
+        registers[a] = arguments[a]
+    if entry.has_keywords != 0:
+        registers[given] = keywords
+        given += 1
+    held = entry.registers - given
+    for r in range(held):
+        registers[given + r] = None
+    result = ptr(MISS)
+    if passes(entry, registers):
+        result = run_registers(entry, registers)
+    let_go(registers + given, held)
     return result
 
 
@@ -197,7 +261,7 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
     """The result of an entry for these arguments; MISS where they do not fit."""
     if entry.is_flat == 0:
         return tried_apart(entry, arguments, keywords)
-    return run_entry(entry, arguments, entry.place_count) if passes(entry, arguments) else ptr(MISS)
+    return run_entry(entry, arguments, entry.input_count) if passes(entry, arguments) else ptr(MISS)
 
 
 @native(inline=True)

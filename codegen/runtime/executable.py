@@ -44,14 +44,13 @@ from ..program import (
 from ..records import NamedTuple
 from ..symbols import typical
 from . import kept
-from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import LaunchPlan, NativeStep, Share, launcher_or
+from .launcher import LaunchPlan, NativeStep, Share
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
-    from . import cost, entered, fourier, loops, numpy_loops, orders, products, segmented
+    from . import cost, fourier, loops, numpy_loops, orders, products, segmented
     from . import share as shares
     from .share import KernelPiece
 
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     )
 else:
     cost = later("codegen.runtime.cost")
-    entered = later("codegen.runtime.entered")
     fourier = later("codegen.runtime.fourier")
     loops = later("codegen.runtime.loops")
     numpy_loops = later("codegen.runtime.numpy_loops")
@@ -137,22 +135,6 @@ class Executable:
         self.name, self.plan, self.call = name, None, Evaluation(graph)
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
-
-    def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
-        """A native function that runs the program, or gives `slow(*arguments)` when an argument does not fit.
-
-        None when the program, or this Python, has no such function.  `slow` must not hold the result.
-        """
-        found = None if self.plan is None else launcher_or(self.plan, slow)
-        if found is None or not isinstance(self.call, segmented.Decided):
-            return found
-        return segmented.or_slow(found, slow)
-
-    def entry(self, call: entered.CallForm) -> entered.EnteredCall | None:
-        """A known call that goes straight into the program; None when there is no such way."""
-        if self.plan is None or not machine.is_native() or not entered.can_enter(self.plan):
-            return None
-        return entered.EnteredCall(self.plan, call)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))

@@ -40,7 +40,7 @@ else:
 
 __all__ = [
     "LaunchPlan", "NativeStep", "OutOfRange", "PackedCall", "PlanBlock", "Refused", "Share", "StepTable", "builtin_of",
-    "checked_arguments", "is_native", "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status",
+    "checked_arguments", "is_native", "launcher", "method_definition", "new_builtin", "raise_status",
     "storage",
 ]  # fmt: skip
 
@@ -163,7 +163,7 @@ def storage(plan: LaunchPlan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.n
         return lambda: (tuple([memory.new(a) for a in plan.outputs]), memory.workspace(size))
     # A program that does nothing has its outputs made all the same.
     nothing = LaunchPlan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
-    make = _builtin(nothing, StepTable((), is_long=False), raise_status)
+    make = builtin_of(plan.name, PlanBlock(nothing, StepTable((), is_long=False), raise_status))
 
     def made() -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         *outputs, space = make()
@@ -207,15 +207,7 @@ def raise_status(code: int, size: int = 0) -> None:
 def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
     """A callable that runs `plan`: the native launcher where it works, else `PackedCall`."""
     packed = PackedCall(plan)
-    return _builtin(plan, packed.steps, packed) if is_native() else packed
-
-
-def launcher_or(plan: LaunchPlan, slow: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The native launcher that gives `slow(*arguments)` for arguments it does not take as they are.
-
-    None where there is no native launcher.  `slow` must not hold the result: that would be a cycle.
-    """
-    return _builtin(plan, StepTable(plan.steps, is_long=plan.is_long), slow) if is_native() else None
+    return builtin_of(plan.name, PlanBlock(plan, packed.steps, packed)) if is_native() else packed
 
 
 _METH_FASTCALL = 0x80
@@ -229,13 +221,8 @@ def method_definition(name: str, address: int) -> ctypes.Structure:
     return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
 
 
-def _builtin(plan: LaunchPlan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """A builtin function whose code is `launch` and whose `self` is the plan."""
-    return builtin_of(plan.name, PlanBlock(plan, steps, slow))
-
-
 def builtin_of(name: str, block: PlanBlock) -> Callable[..., Any]:
-    """The builtin of a plan that is in memory already."""
+    """A builtin function whose code is `launch` and whose `self` is a plan in memory."""
     method = method_definition(name, native().launch)
     self = Self(struct.pack("P", block.address))
     self.owned = (block, method)

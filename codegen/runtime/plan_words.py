@@ -14,8 +14,8 @@ from __future__ import annotations
 from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
 
 __all__ = [
-    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "EntryWords", "Hidden", "InstructionWords",
-    "KernelCallWords", "PlanWords", "Spec", "entering",
+    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "EntryWords", "InputWords",
+    "InstructionWords", "KernelCallWords", "PlanWords", "Spec", "entering",
 ]  # fmt: skip
 
 #: In place of a result: arguments are not as expected.
@@ -104,11 +104,11 @@ class Check(Struct):
     count: i64
 
 
-class Hidden(Struct):
-    """A further input: an object, or a handle on a node that has a value then."""
+class InputWords(Struct):
+    """An input: what is in a register, or the value of the node that the handle there is on."""
 
+    register: i64
     is_handle: i64
-    object: ptr
 
 
 class InstructionWords(Struct):
@@ -121,10 +121,10 @@ class InstructionWords(Struct):
 class EntryWords(Struct):
     """A known call: its arguments and its result.
 
-    registers    how many there are: arguments, then the dict of keywords, then parts of these
-    places       registers of the plan's inputs
-    holds        True if somebody else may let inputs go
+    registers    how many there are: arguments, then the dict of keywords, then parts of these and constants
+    holds        True if some inputs are values of nodes, which somebody else may let go
     is_flat      True if the arguments are the inputs as they are
+    plan         null where a function of Python's, `then`, gets the inputs; it gives None for a miss
     depth        of the stack that the instructions of the result need
     """
 
@@ -133,13 +133,12 @@ class EntryWords(Struct):
     registers: i64
     check_count: i64
     checks: ptr[Check]
-    place_count: i64
-    places: ptr[i64]
-    hidden_count: i64
-    hidden: ptr[Hidden]
+    input_count: i64
+    inputs: ptr[InputWords]
     holds: i64
     is_flat: i64
     plan: ptr[PlanWords]
+    then: ptr
     depth: i64
     result: ptr[InstructionWords]
 
@@ -151,8 +150,8 @@ class Entering(Struct):
     mode          the ContextVar of the mode;   careful_at: where that has the flag of care, which is not `false` then
     site_at       where objects have their site;   site_type: the class of sites
     slow          slow(self, args, kwargs or None) is called otherwise
-    node_at       where handles have a node;   value_at: where nodes have a value
-    lookers       a dict: while it is not empty, the values of handles are not taken
+    node_at       where handles have a node;   value_at, kind_at: where nodes have a value and a kind
+    out_at        where kinds have what results
     """
 
     items_at: i64
@@ -166,7 +165,8 @@ class Entering(Struct):
     dict_type: ptr
     node_at: i64
     value_at: i64
-    lookers: ptr
+    kind_at: i64
+    out_at: i64
     array_type: ptr
     int_type: ptr
     float_type: ptr

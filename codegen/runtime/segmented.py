@@ -26,20 +26,7 @@ from ..program import Branch, Loop, Place, While
 from ..records import NamedTuple
 from .launcher import LaunchPlan, PackedCall, Refused, checked_arguments
 
-__all__ = ["Decided", "Host", "Segmented", "driven", "or_slow", "reference_step"]
-
-
-def or_slow(launch: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
-    """A launcher that gives `slow(*arguments)` for refused ones too."""
-
-    def launch_or_slow(*arguments: Any) -> Any:
-        try:
-            return launch(*arguments)
-        except Refused:
-            pass
-        return slow(*arguments)
-
-    return launch_or_slow
+__all__ = ["Decided", "Host", "Segmented", "driven", "reference_step"]
 
 
 class Decided:

@@ -23,8 +23,8 @@ from sharded import (
 
 import autodiff as ad
 from autodiff.interop import foreign
-from autodiff.workers import rounds, sums, task
-from autodiff.workers.rounds import Sum
+from autodiff.workers import sums, task
+from autodiff.workers.sums import Sum, go_round
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def trips(monkeypatch):
 
     def counted(shards, submit):
         seen.append(len(shards))
-        return rounds.go_round(shards, submit)
+        return go_round(shards, submit)
 
     monkeypatch.setattr(sums, "go_round", counted)
     return seen
@@ -167,8 +167,8 @@ Deserted.__module__ = "distributed.client"
 
 
 def test_a_cluster_without_workers_is_waited_for_once(monkeypatch):
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(sums, "_LOOK_S", 0.01)
+    monkeypatch.setattr(sums, "_PATIENCE_S", 0.2)
     start = time.monotonic()
     with pytest.raises(ad.WorkerError, match=r"after 1 attempt: (.|\n)*lost-worker-timeout") as lost:
         ad.sum_over(loss, ad.shards(load, KEYS, on=Deserted(range(10_000)), retries=1000))(P)
@@ -176,8 +176,8 @@ def test_a_cluster_without_workers_is_waited_for_once(monkeypatch):
 
 
 def test_a_cluster_that_can_be_made_again_is_made_again_when_its_workers_are_gone(monkeypatch):
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(rounds, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(sums, "_LOOK_S", 0.01)
+    monkeypatch.setattr(sums, "_PATIENCE_S", 0.1)
     made = iter([Deserted(range(10_000)), Deserted(())])
     with ad.shards(load, KEYS, on=lambda: next(made)) as shards:
         same(ad.sum_over(loss, shards)(P), in_one_process(loss)(P))
@@ -186,12 +186,12 @@ def test_a_cluster_that_can_be_made_again_is_made_again_when_its_workers_are_gon
 def test_only_an_uninterrupted_time_without_workers_counts(monkeypatch):
     """Nor does one that began in a step before."""
     now = [1.0]  # a clock of its own: a busy machine may be late between two looks
-    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(rounds, "_LOOK_S", 0.01)
+    monkeypatch.setattr(sums, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(sums, "_LOOK_S", 0.01)
     total = ad.sum_over(loss, ad.shards(load, KEYS, on=(client := Deserted({1, 2, 4, 5})), retries=0))
     for _ in range(2):
         same(total(P), in_one_process(loss)(P))
-        now[0] += 2 * rounds._PATIENCE_S
+        now[0] += 2 * sums._PATIENCE_S
     assert client.looks == 6
 
 
@@ -199,7 +199,7 @@ def test_progress_is_told(capsys, monkeypatch):
     told = []
     ad.sum_over(loss, ad.shards(load, KEYS, progress=lambda *x: told.append(x)))(P)
     assert told == [(i, 5) for i in range(1, 6)]
-    monkeypatch.setattr(rounds, "_SLOW_S", 0.0)
+    monkeypatch.setattr(sums, "_SLOW_S", 0.0)
     ad.sum_over(loss, ad.shards(load, KEYS))(P)
     assert capsys.readouterr().err == ""
     ad.sum_over(loss, ad.shards(load, KEYS, progress=True))(P)
