@@ -132,8 +132,9 @@ def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:
     if dtype is ...:
         parent = AbstractTensor, ..., ...
         return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [parent]
-    above = base, next((c for c in dtype.__mro__[1:] if c in _CATEGORIES), ...), rank
-    return [above] if rank is ... else [(base, dtype, ...), above]
+    above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
+    parent = base, above[0] if above else ..., rank
+    return [parent] if rank is ... else [(base, dtype, ...), parent]
 
 
 class AbstractTensor(metaclass=_Lattice):
@@ -365,12 +366,7 @@ _new = object.__new__
 
 def tensor_class(aval: Aval) -> type:
     """The most specific class of a tensor of this aval."""
-    key = aval.dtype.type, aval.ndim
-    return _TENSOR_CLASSES.get(key) or _TENSOR_CLASSES.setdefault(key, Tensor[key])
-
-
-#: By dtype class and rank.
-_TENSOR_CLASSES: dict[tuple, type] = {}
+    return _class_of(Tensor, aval.dtype.type, aval.ndim)
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

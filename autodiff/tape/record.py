@@ -144,8 +144,12 @@ class Recording:
         """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""
         self.small.append(_ref(t))
         if len(self.small) > self.limit:
-            self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
-            self.limit = 2 * len(self.small) + SMALL_LIMIT
+            self.prune_small()
+
+    def prune_small(self) -> None:
+        """Leave out the handles that are gone, and those that have a value."""
+        self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
+        self.limit = 2 * len(self.small) + SMALL_LIMIT
 
     def note_updated(self, t: Tensor) -> None:
         """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
@@ -205,7 +209,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     mode = MODE.get()
     kind = op.memo[mode.tracks].get((outs, params))
     if kind is None:
-        aval = op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
+        aval = op.infer(*[o.aval for o in outs], **dict(zip(op.params, params, strict=True)))
         kind = kind_of(op, params, outs, mode.tracks, aval)
     start = now.start
     for n in nodes:
@@ -220,8 +224,10 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     t = _new(out.cls)
     t.node = node
     t.masked = now.body != 0 and is_masked(tensors)
-    if out.small:
-        now.note_small(t)
+    if out.small:  # as `note_small` does
+        now.small.append(_ref(t))
+        if len(now.small) > now.limit:
+            now.prune_small()
     if number > now.look_at:
         look_at_size(now, nodes)
     if mode.watching or now.captures is not None:

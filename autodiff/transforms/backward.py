@@ -6,35 +6,35 @@ post-accumulate hooks run in order.  An exception before the commit leaves every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from codegen.garbage import Paused
+from codegen.garbage import Paused, ignoring, set_in_context
 from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, located, with_article
+from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import evaluate
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
-from ..tape.leaves import constant_kind
-from ..tape.node import Kind, Leaf, Node, data_node
+from ..tape.leaves import constant_kind, leaf
+from ..tape.node import Kind, Leaf, Node, data_node, released
+from ..tape.plan import commit_lock, data
 from ..tape.record import Recording, state
-from ..tape.walk import by_number, history, uncommon
+from ..tape.walk import by_number, gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .anomaly import is_watching
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
-from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
-from .parts import InParts, in_parts
+from .parts import in_parts
 
-__all__ = ["backward", "results_of", "seed_for"]
+__all__ = ["backward", "check_not_released", "cotangents_for", "passed", "release", "results_of", "seed_for"]
 
 
 def backward(
@@ -65,7 +65,7 @@ def backward(
         if now.tracing or now.unseen:
             _refuse_in_trace(now)
         ask: Ask | None = None
-        is_plain = inputs is None and not create_graph and not is_watching()
+        is_plain = inputs is None and not create_graph and not MODE.get().anomalies
         if isinstance(tensors, Tensor):
             results, given = [tensors], [grad_tensors]
             if grad_tensors is None and is_plain:
@@ -78,7 +78,10 @@ def backward(
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
             starts = [None if g is None else seed.node for (_, seed), g in zip(seeds, given, strict=True)]
             ask = Ask(BACKWARD, tuple(nodes), tuple(starts))
-        if ask is not None and _is_known(now, ask, retain_graph):
+        known = None if ask is None else answered(ask, now, now.small, retain_graph, not retain_graph)
+        if known is not None:
+            if type(known) is list:
+                run_after(due_after(known[::2]))
             return
         live = [] if create_graph else live_beside(now, nodes)
         if ask is not None and ask.seeds == (None,):
@@ -108,8 +111,15 @@ def backward(
             _commit_recorded(leaves, with_history(found_by_walk, [g.nodes[-1] for g in groups]))
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)
-            end_recording(now)
+            for identity, group in zip(leaves, groups, strict=True):
+                group.old = None if identity.grad is None else identity.grad.node
+            # The sum with an existing `.grad` is computed in the same run.  Where rules or hooks may touch that `.grad`
+            # themselves, `solve` leaves it out: then the addition is done at the commit.
+            values = solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask)
+            while not _committed(leaves, values, [group.old for group in groups]):
+                for group in groups:
+                    group.old = None
+                values = solve(seeds, groups, retain=retain_graph, past=past)
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
         run_after(due)
@@ -236,44 +246,6 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
                 identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
 
 
-def _commit_computed(
-    leaves: dict[Leaf, list[Node]],
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    retain: bool,
-    past: list[Node],
-    live: Sequence[Node],
-    ask: Ask | None,
-) -> None:
-    """Compute, then write.
-
-    The sum with an existing `.grad` is computed in the same run.  `solve` leaves it out where rules or
-    hooks may touch that `.grad` themselves, and another thread may have changed it meanwhile: then the
-    addition is done at the commit.
-    """
-    for identity, group in zip(leaves, groups, strict=True):
-        group.old = None if identity.grad is None else identity.grad.node
-    values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask)
-    with commit_lock:
-        fused = [g.old for g in groups]
-        if unchanged(leaves, fused):
-            write(leaves, values, fused)
-            return
-    for group in groups:
-        group.old = None
-    values = solve(seeds, groups, retain=retain, past=past)
-    with commit_lock:
-        write(leaves, values, [None] * len(groups))
-
-
-def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
-    """Answer a backward that is known.  False: it is not, or a `.grad` changed meanwhile."""
-    found = answered(ask, now, now.small, retain, not retain)
-    if type(found) is list:
-        run_after(due_after(found[::2]))
-    return found is not None
-
-
 def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
     """Answer a long recording whose steps are alike.  False: it is none, or a `.grad` changed meanwhile."""
     out = root.kind.out
@@ -283,22 +255,94 @@ def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
     if found is None:
         return False
     with Paused():
-        return _commit_parts(found, retain)
+        leaves: dict[Leaf, list[Node]] = {}
+        for node in sorted(found.bars, key=by_number):
+            if node.leaf is not None:
+                leaves.setdefault(node.leaf, []).append(node)
+        olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
+        evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
+        values = found.gradients(list(leaves.values()), olds)
+        due = due_after(leaves)
+        is_done = _committed(leaves, values, olds, lambda: found.commit(not retain))
+    if is_done:
+        run_after(due)
+    return is_done
 
 
-def _commit_parts(found: InParts, retain: bool) -> bool:
-    leaves: dict[Leaf, list[Node]] = {}
-    for node in sorted(found.bars, key=by_number):
-        if node.leaf is not None:
-            leaves.setdefault(node.leaf, []).append(node)
-    olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
-    evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
-    values = found.gradients(list(leaves.values()), olds)
-    due = due_after(leaves)
+# ---------------------------------------------------------------- the commit
+
+
+def _committed(
+    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None],
+    commit: Callable[[], None] | None = None,
+) -> bool:  # fmt: skip
+    """Write each `.grad`, if those that values were added to (`olds`) are still there.   commit: done just before"""
     with commit_lock:
-        if not unchanged(leaves, olds):
-            return False
-        found.commit(not retain)
+        for identity, old in zip(leaves, olds, strict=True):
+            if old is not None and (identity.grad is None or identity.grad.node is not old):
+                return False
+        if commit is not None:
+            commit()
         write(leaves, values, olds)
-    run_after(due)
-    return True
+        return True
+
+
+def write(
+    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
+) -> None:
+    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
+
+    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
+    pending (create_graph left it) the sum is recorded.
+    """
+    mode = MODE.get()
+    try:
+        set_in_context(MODE, mode.off)
+        for identity, value, old in zip(leaves, values, fused, strict=True):
+            if value is None:
+                continue
+            present = identity.grad
+            if old is not None or present is None:
+                identity.grad = leaf(value)
+            elif present.node.value is None:
+                identity.grad = add(present, leaf(value))
+            else:
+                with ignoring(all="ignore"):
+                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
+    finally:
+        set_in_context(MODE, mode)
+
+
+def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
+    """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
+
+    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    """
+    reached, places = set(targets), []
+    for k, node in enumerate(past):
+        if any([i in reached for i in gradient_inputs(node)]):
+            reached.add(node)
+            places.append(k)
+    return places
+
+
+def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it.
+
+    rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
+    """
+    if any([n.kind.released and n.number > than for n in rare]):
+        raise GradientError(located(
+            "second backward through the same graph",
+            "pass retain_graph=True to the first one, or compute the result again",
+        ))
+
+
+def release(past: Sequence[Node]) -> None:
+    """Mark a history as given up; what it kept for gradients is freed."""
+    for node in past:
+        if node.leaf is None:
+            kind = node.kind
+            node.kind = kind.freed or released(kind)
+            if node.value is not None:
+                node.inputs = ()

@@ -35,7 +35,6 @@ from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
-from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
 from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
 from .rules import Watches, found_out, rules_that_ask
@@ -71,20 +70,23 @@ def solve(
         past = history(ends)
     if live is None:
         live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
-    planned, runs_every_rule = None, MODE.get().eager or is_watching()
-    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
-        what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    mode = MODE.get()
+    runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
+    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    planned = sought = None
+    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in past if type(n) is not Node])):
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned, found, family = _planned(what)
-            if planned is None:
-                planned = _planned_exactly(what, found, family)
+            if planned is None and (sought := _sought(what, found, family)) is not None:
+                planned = sought.plan or _make(sought), sought.exact.order, sought.exact.ranks
+                sought.note_answered()
     if planned is None:
         return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
-    plan, order, ranks, remade = planned
+    plan, order, ranks = planned
     try:
         results = plan.run(order)
     except Misfit:
-        plan = remade("a rule cannot compute with a number as it did before")
+        plan = _make(sought or _Sought(what, None), "a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
     _end()
@@ -129,8 +131,8 @@ def _computed(
     return values
 
 
-#: A plan, the recording in canonical order, that of the groups, and what makes the plan anew.
-_Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
+#: A plan, the recording in canonical order, and that of the groups.
+_Planned = tuple[Plan, Sequence[Node], Sequence[int]]
 
 
 def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
@@ -154,8 +156,7 @@ def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described 
     count(plan)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    found = found.without_nodes()
-    return (plan, order, ranks, partial(_made_anew, what, found)), None, None
+    return (plan, order, ranks), None, None
 
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
@@ -172,41 +173,52 @@ def _let_pass(what: Gradients, found: Known) -> _Planned:
     plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     plan.grads, plan.computed = grads, computed
     note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, exact.ranks, partial(_made_anew, what, None)
+    return plan, order, exact.ranks
 
 
-def _made_anew(what: Gradients, found: Known | None, why: str) -> Plan:
-    planned = _planned_exactly(what, found, None, why)
-    assert planned is not None
-    return planned[0]
+class _Sought:
+    """A recording whose plan is looked for by its exact key.
 
-
-def _planned_exactly(
-    what: Gradients, found: Known | None, family: Described | None, why: str = ""
-) -> _Planned | None:  # fmt: skip
-    """Find the plan by an exact key; make it if there is none.  None where no plan can be kept.
-
-    found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
+    found    what machine code says of the recording;   plan: the known one;   size: set where it is one of many
     """
-    exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
-    key, order, places, ranks = exact.key, exact.order, exact.places, exact.ranks
-    named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
-    make = partial(_make, what, exact, found, named)
-    size, plan = None, None if why else _known(key)
-    if plan is None and not why:
+
+    size: Size | None = None
+    plan: Plan | None = None
+
+    def __init__(self, what: Gradients, found: Known | None) -> None:
+        self.what, self.found = what, found
+        self.exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
+
+    def name(self, plan: Plan, key: tuple, found: Known | None) -> None:
+        """Find a plan from now on."""
+        what, exact = self.what, self.exact
+        name_plan(plan, key, found, exact.order, what.ask, what.given_up(), exact.ranks)
+
+    def note_answered(self) -> None:
+        """Have machine code answer such an ask at other sizes, too."""
+        what, exact = self.what, self.exact
+        if what.ask is not None and self.size is not None:
+            self.size.note_answered(what.ask, exact.order, what.given_up(), exact.places, exact.ranks)
+
+
+def _sought(what: Gradients, found: Known | None, family: Described | None) -> _Sought | None:
+    """The recording with its plan, if there is one; None where no plan can be kept.
+
+    found, family    what machine code says of the recording, and of it without numbers
+    """
+    sought = _Sought(what, found)
+    key, order = sought.exact.key, sought.exact.order
+    plan = _known(key)
+    if plan is None:
         if _why_unkept(uncommon(what.past), what.groups) is not None:
             return None
-        size = size_of(key, family, order)
-        plan = None if size is None else size.plan()
+        sought.size = size_of(key, family, order)
+        plan = None if sought.size is None else sought.size.plan()
     count(plan)
-    if plan is None:
-        plan = make(why, size=size)
-    else:
-        plan.leaves = places
-        named(plan, key, found)
-    if what.ask is not None and size is not None:
-        size.note_answered(what.ask, order, what.given_up(), places, ranks)
-    return plan, order, ranks, make
+    if plan is not None:
+        sought.plan, plan.leaves = plan, sought.exact.places
+        sought.name(plan, key, found)
+    return sought
 
 
 def _known(key: tuple) -> Plan | None:
@@ -219,14 +231,9 @@ def _if_still_right(plan: Plan) -> Plan | None:
     return None if plan.relied and reading(plan.relied) != plan.read else plan
 
 
-def _make(
-    what: Gradients, exact: Exactly, found: Known | None, named: Callable[..., None], why: str = "",
-    size: Size | None = None,
-) -> Plan:  # fmt: skip
-    """Run the rules, and make the plan of what they record.
-
-    named    finds it from now on;   why: it is made anew, or rules run each time;   size: it is one of many
-    """
+def _make(sought: _Sought, why: str = "") -> Plan:
+    """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
+    what, exact, found, size = sought.what, sought.exact, sought.found, None if why else sought.size
     past, seeds, groups = what.past, what.seeds, exact.groups
     key, number, order, kept = exact.key, exact.number, exact.order, exact.kept
     asked = state.now.asked
@@ -263,7 +270,7 @@ def _make(
     if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
-        named(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+        sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
         plan.choices = choices
         known_plan = ref(plan)
         forget_size: Callable[[], None] | None = None
@@ -352,7 +359,7 @@ def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], s
         return lambda: "a hook on a leaf runs each time"
     if MODE.get().eager:
         return lambda: "in eager mode everything runs each time"
-    return (lambda: "anomalies are looked for") if is_watching() else None
+    return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
 
 
 def _reads_unnamed(call: Any) -> str:
