@@ -12,8 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
@@ -32,7 +30,6 @@ from .node import (
     data_node,
     kept,
     kind_of,
-    leaf_kind,
     new_number,
     one_kind,
     out_of,
@@ -332,12 +329,6 @@ def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False, num
     out = out_of(aval, requires_grad, weak, number)
     kind = Kind(ARGUMENT, (), out)
     return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # one that tracks may get hooks
-
-
-def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
-    """A number that takes part like a number argument of a traced function, but has its value."""
-    kind = leaf_kind(out_of(Aval((), dtype), weak=weak, number=not weak))
-    return handle(data_node(kind, np.asarray(value, dtype)))
 
 
 #: Operations without work: the compiler never sees them.

@@ -37,9 +37,9 @@ from ..ops import as_tensor
 from ..ops.conversion import numpys
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
-from ..tape.leaves import leaf, tracked_node
+from ..tape.leaves import leaf, number_like_traced, tracked_node
 from ..tape.node import Node
-from ..tape.record import ALIASES, identity_of, number_like_traced, state
+from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
