@@ -21,7 +21,7 @@ from ..inspection import STAGES, Inspection, inspect
 from ..profiling.clock import Clock
 from ..profiling.steps import Steps, StepTimes
 from ..tape.misses import explain
-from ..tape.tracing import told
+from ..tape.modes import told
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_argnums
 from .targets import called, run_script

@@ -13,18 +13,17 @@
     hooks       functions of the user's in the walk; going back inside of going back
     anomaly     detect_anomaly
     batch       vmap: many examples at once
-    modes       no_grad, enable_grad
 """
 
 from typing import TYPE_CHECKING
 
 from codegen.lazily import lazily
 
+from ..tape.modes import enable_grad, is_grad_enabled, no_grad
 from . import handles
 from .anomaly import detect_anomaly
 from .backward import backward
 from .functional import grad, value_and_grad, vjp
-from .modes import enable_grad, is_grad_enabled, no_grad
 
 if TYPE_CHECKING:
     from .batch import vmap
