@@ -32,7 +32,7 @@ class OneNode:
     def __init__(self, operation: OwnPrimitive) -> None:
         self._operation = operation
 
-    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram, None] | None:
+    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
         """The program of a call with these arguments that gave y; None where it recorded something else."""
         node = y.node
         if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
@@ -49,7 +49,7 @@ class OneNode:
                 return None
         out = node.kind.out
         step = RecordedStep(node.kind, None, tuple(range(len(args))))
-        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
+        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind)
 
 
 def is_simple(tensor: type, number: type) -> bool:

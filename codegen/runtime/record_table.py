@@ -71,9 +71,10 @@ class RecordedProgram:
                   where it `keeps_numbers`, as it is
     bounds        operands that are index arrays, with the extents they are for: if their values are known and
                   outside, nothing is recorded
+    choices       an object that lives as long as the program
     """
 
-    __slots__ = ("_held", "_keys", "_words", "operands")
+    __slots__ = ("_held", "_keys", "_words", "choices", "operands")
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class RecordedProgram:
         number_kind: Any = None,
         keeps_numbers: bool = False,
         bounds: Sequence[tuple[int, int]] = (),
+        choices: Any = None,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
@@ -94,7 +96,7 @@ class RecordedProgram:
         words += [len(bounds), *flat, *[0] * (2 * MOST_BOUNDS - len(flat))]
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
-        self.operands = operands
+        self.operands, self.choices = operands, choices
         self._keys: tuple = ()
         self._held = (tuple(steps), cls, number_kind)
         self._words = (ctypes.c_int64 * len(words))(*words)
