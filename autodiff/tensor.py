@@ -366,7 +366,8 @@ _new = object.__new__
 
 def tensor_class(aval: Aval) -> type:
     """The most specific class of a tensor of this aval."""
-    return _class_of(Tensor, aval.dtype.type, aval.ndim)
+    key = Tensor, aval.dtype.type, aval.ndim
+    return _CLASSES.get(key) or _class_of(*key)
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

@@ -197,11 +197,11 @@ class _Natively:
         number_kind = keywords.get("number_kind")
         keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
 
-        def run(*examples: Tensor) -> Any:
+        def on_examples(*examples: Tensor) -> Any:
             given = (type(xs)(examples),) if count == ITEMS else examples
             return self._body(*given, *rest, **keywords)
 
-        template = of_examples(run, [x.node.kind.out for x in xs])
+        template = of_examples(on_examples, [x.node.kind.out for x in xs])
         if template is None or template.steps[-1][0] is not y.node.kind:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
@@ -217,16 +217,17 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         #: By key; False for what cannot be put down again, None for what was met once.
         templates: dict[tuple, Any] = {}
+        most = body.__code__.co_argcount
 
         @wraps(body)
         def run(*args: Any, **keywords: Any) -> Any:
+            if len(args) > most:
+                Declaration(body.__name__, body, place_of(body)).refuse(args, keywords)
             xs, rest = args[:tensors], args[tensors:]
             is_known = not MODE.get().watching and all([isinstance(x, Tensor) for x in xs])
             told = static(rest, keywords) if is_known else None
             now, nodes = state.now, [x.node for x in xs] if is_known else []
             if told is None or any([n.value is None and n.number < now.start for n in nodes]):
-                if tensors == 0 and len(rest) > body.__code__.co_argcount:
-                    Declaration(body.__name__, body, place_of(body)).refuse(rest, keywords)
                 return body(*args, **keywords)
             key = (*[n.kind.out for n in nodes], MODE.get().tracks, now.literal, told)
             template = templates.get(key)
