@@ -21,7 +21,7 @@ from ..tape import record
 from ..tape.node import Node
 from ..tensor import Tensor
 from .arguments import common
-from .primitive import OwnPrimitive, elementwise
+from .primitive import BOOL, OwnPrimitive, elementwise
 from .template import public
 
 __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
@@ -108,7 +108,7 @@ def binary(
 
     def body(x1, x2):
         tensors = common(called, (("x1", x1), ("x2", x2)), admitted)
-        if on_bool and tensors[0].dtype == np.bool_:
+        if on_bool and tensors[0].node.kind.out.aval.dtype == BOOL:
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 

@@ -7,22 +7,22 @@ post-accumulate hooks run in order.  An exception before the commit leaves every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from codegen.garbage import Paused, ignoring, set_in_context
+from codegen.garbage import Paused, ignoring
 from codegen.ir import Aval, dtype_name
 
 from ..errors import DTypeError, GradientError, ShapeError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import evaluate
+from ..tape.ask import evaluate, live_small
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
-from ..tape.leaves import constant_kind, leaf
-from ..tape.node import Kind, Leaf, Node, data_node, released
+from ..tape.leaves import constant, leaf
+from ..tape.modes import no_grad
+from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock, data
 from ..tape.record import Recording, state
 from ..tape.walk import by_number, gradient_inputs, history, uncommon
@@ -30,7 +30,6 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
 from .gradient import solve
-from .gradient_asks import live_beside
 from .hooks import due_after, run_after
 from .parts import in_parts
 
@@ -83,7 +82,7 @@ def backward(
             if type(known) is list:
                 run_after(due_after(known[::2]))
             return
-        live = [] if create_graph else live_beside(now, nodes)
+        live = [] if create_graph else live_small(now, nodes)
         if ask is not None and ask.seeds == (None,):
             (root,) = nodes
             if _in_parts(root, live, retain_graph):
@@ -122,7 +121,8 @@ def backward(
                 values = solve(seeds, groups, retain=retain_graph, past=past)
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
-        run_after(due)
+        if due:
+            run_after(due)
     except Exception as error:
         shorten(error)
         raise
@@ -172,7 +172,7 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
             "  or was compared or made an integer, through which no gradient flows",
         ))
     if given is None:
-        one = handle(data_node(_kind_of_one(out.aval), None))
+        one = _one(out.aval)
         return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
@@ -183,9 +183,8 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
     return seed
 
 
-@lru_cache(16)
-def _kind_of_one(aval: Aval) -> Kind:
-    """The kind of the one that a backward from a result of this aval starts from.  Raises where there is none."""
+def _one(aval: Aval) -> Tensor:
+    """The one that a backward from a result of this aval starts from.  Raises where there is none."""
     if aval.size != 1:
         raise GradientError(located(
             f"backward: the result is {aval}, not a scalar, and no gradient was given",
@@ -196,7 +195,7 @@ def _kind_of_one(aval: Aval) -> Kind:
             f"backward: the result is {aval}: a complex number has no direction to descend in",
             "take ad.real or ad.abs of it, or pass gradient= with its aval",
         ))
-    return constant_kind(1.0, dtype_name(aval.dtype))
+    return constant(1.0, dtype_name(aval.dtype))
 
 
 class _SeedShapeError(GradientError, ShapeError):
@@ -295,22 +294,18 @@ def write(
     At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
     pending (create_graph left it) the sum is recorded.
     """
-    mode = MODE.get()
-    try:
-        set_in_context(MODE, mode.off)
-        for identity, value, old in zip(leaves, values, fused, strict=True):
-            if value is None:
-                continue
-            present = identity.grad
-            if old is not None or present is None:
-                identity.grad = leaf(value)
-            elif present.node.value is None:
+    for identity, value, old in zip(leaves, values, fused, strict=True):
+        if value is None:
+            continue
+        present = identity.grad
+        if old is not None or present is None:
+            identity.grad = leaf(value)
+        elif present.node.value is not None:
+            with ignoring(all="ignore"):
+                identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
+        else:
+            with no_grad():
                 identity.grad = add(present, leaf(value))
-            else:
-                with ignoring(all="ignore"):
-                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
-    finally:
-        set_in_context(MODE, mode)
 
 
 def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:

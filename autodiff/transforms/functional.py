@@ -23,7 +23,7 @@ from ..custom import function
 from ..errors import DispatchError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
-from ..tape.ask import evaluate
+from ..tape.ask import evaluate, live_small
 from ..tape.known import NODES, Ask
 from ..tape.leaves import leaf
 from ..tape.node import Node
@@ -46,7 +46,7 @@ from .arguments import (
 from .backward import check_not_released, cotangents_for, passed, release, results_of, seed_for
 from .backward_pass import OUTSIDE, RECORDED, VERSIONS, Group, emit, group_of, pull_back_at_once, pulled, with_history
 from .gradient import solve
-from .gradient_asks import again, ask_for, live_beside
+from .gradient_asks import again, ask_for
 from .parts import in_parts
 
 __all__ = ["grad", "gradients_with_history", "value_and_grad", "vjp"]
@@ -148,7 +148,7 @@ def _arrays(
     found = again(ask, retain)
     if found is not None:
         return found
-    live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
+    live = live_small(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
     if starts == (None,) and not retain:
         parts = in_parts(results[0], [*also, *live], frozenset(targets))
         if parts is not None:
@@ -273,7 +273,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
             known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
-        live = live_beside(state.now, [t.node for t in ys])
+        live = live_small(state.now, [t.node for t in ys])
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
             got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else with_article(type(x).__name__)

@@ -25,7 +25,7 @@ from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import end_recording, evaluate, live_small
 from ..tape.families import Described, described
 from ..tape.known import BACKWARD, NODES, Ask, Known, forget, known, name_plan, plan_of
 from ..tape.misses import compared, note
@@ -36,7 +36,7 @@ from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
+from .gradient_asks import Exactly, Gradients, in_order, separate
 from .rules import Watches, found_out, rules_that_ask
 
 __all__ = ["solve"]
@@ -69,12 +69,12 @@ def solve(
     if past is None:
         past = history(ends)
     if live is None:
-        live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
+        live = live_small(state.now, [*ends, *[s.node for _, s in seeds], *also])
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     what = Gradients(seeds, groups, retain, also, past, live, ask, through)
     planned = sought = None
-    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in past if type(n) is not Node])):
+    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned, found, family = _planned(what)
             if planned is None and (sought := _sought(what, found, family)) is not None:
@@ -94,8 +94,9 @@ def solve(
 
 
 def _end() -> None:
+    """End the recording: a rule that goes back has looked, or changed a .grad."""
     now = state.now
-    now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
+    now.asked, now.looked = now.asked + 1, now.looked + 1
     if not now.tracing:
         end_recording(now)
 
@@ -252,9 +253,10 @@ def _make(sought: _Sought, why: str = "") -> Plan:
             gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
         why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
-    watches.see_returned(gradients)
-    if not why and watches.looked_at_array():
-        why = "a rule looks at the contents of an array that it reads: it runs each time"
+    if watches:
+        watches.see_returned(gradients)
+        if not why and watches.looked_at_array():
+            why = "a rule looks at the contents of an array that it reads: it runs each time"
     relied = users_methods(choices)
     read = reading(relied)
     why = why or unnamed(relied)
@@ -268,8 +270,9 @@ def _make(sought: _Sought, why: str = "") -> Plan:
     answer = _answer(drawn, gradients, seeds, kept, number)
     plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
     if known and still_true(key[1], order):
-        plan.formulas = watches.formulas(plan.gather, number)
-        plan.gather = watches.let_go(plan.gather)
+        if watches:
+            plan.formulas = watches.formulas(plan.gather, number)
+            plan.gather = watches.let_go(plan.gather)
         sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
         plan.choices = choices
         known_plan = ref(plan)
@@ -298,9 +301,11 @@ def _answer(
     """The answer to a recording by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    if any([n in own for n, _ in drawn.store]):
+        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
     places = drawn.places
     return Answer(
-        drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own])),
+        drawn,
         tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
         tuple([g is not None and g.node in places for g in gradients]),
     )

@@ -140,8 +140,9 @@ class BackwardPass:
         if programs is not None and native is not None:
             self._go_natively(programs)
             return
-        down = range(len(self.order) - 1, -1, -1)
-        for at, _ in zip(down, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
+        down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
+        nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
+        for at, _ in zip(down, nodes, strict=True):
             self._go(at)
 
     def found(self) -> dict[Node, Tensor]:
