@@ -130,8 +130,8 @@ def _dtype_name(dtype: Any) -> str:
 def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:
     """The parameters of direct parents: one step up in dtype, one step up in rank."""
     if dtype is ...:
-        parent = AbstractTensor, ..., ...
-        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [parent]
+        top = AbstractTensor, ..., ...
+        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [top]
     above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
     parent = base, above[0] if above else ..., rank
     return [parent] if rank is ... else [(base, dtype, ...), parent]

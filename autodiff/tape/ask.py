@@ -25,7 +25,7 @@ from ..mode import MODE
 from .families import answered, described
 from .known import EXACT_KEYS, VALUE, Ask, known, name_plan, plan_of
 from .loans import give_back
-from .misses import compared, note
+from .misses import note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
@@ -138,7 +138,7 @@ def _planned(
                 size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
         else:
             size = None
-        note(*(("value", compared(key)) if why is None else ("backward", why())))
+        note(*(("value", key) if why is None else ("backward", why())))
     if size is not None:
         size.note_answered(ask, order)
     return plan, order
@@ -206,8 +206,11 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 def end_recording(now: Recording) -> None:
     """After a gradient: what is recorded from here on is another recording; older pending values wait until used.
 
-    Memory that was lent to this one is given back.
+    Memory that was lent to this one is given back.  A rule that goes back has looked, or changed a `.grad`.
     """
+    now.asked, now.looked = now.asked + 1, now.looked + 1
+    if now.tracing:
+        return
     _begin_another(now)
     now.began = now.start
     if now.lent:

@@ -14,7 +14,7 @@ import numpy as np
 from codegen.garbage import Paused, ignoring
 from codegen.ir import Aval, dtype_name
 
-from ..errors import DTypeError, GradientError, ShapeError, located, with_article
+from ..errors import DTypeError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import evaluate, live_small
@@ -30,7 +30,7 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
 from .gradient import solve
-from .hooks import due_after, run_after
+from .hooks import GradientShapeError, due_after, run_after
 from .parts import in_parts
 
 __all__ = ["backward", "check_not_released", "cotangents_for", "passed", "release", "results_of", "seed_for"]
@@ -178,7 +178,7 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
     seed = as_tensor(given, "backward", "gradient")
     if seed.aval != out.aval:
-        error = _SeedShapeError if seed.shape != out.shape else _SeedDTypeError
+        error = GradientShapeError if seed.shape != out.shape else _SeedDTypeError
         raise error(located(f"backward: the result is {result.aval}, its gradient {seed.aval}"))
     return seed
 
@@ -196,10 +196,6 @@ def _one(aval: Aval) -> Tensor:
             "take ad.real or ad.abs of it, or pass gradient= with its aval",
         ))
     return constant(1.0, dtype_name(aval.dtype))
-
-
-class _SeedShapeError(GradientError, ShapeError):
-    """A seed of another shape than its result."""
 
 
 class _SeedDTypeError(GradientError, DTypeError):

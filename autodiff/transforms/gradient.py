@@ -28,7 +28,7 @@ from ..tape import tier
 from ..tape.ask import end_recording, evaluate, live_small
 from ..tape.families import Described, described
 from ..tape.known import BACKWARD, NODES, Ask, Known, forget, known, name_plan, plan_of
-from ..tape.misses import compared, note
+from ..tape.misses import note
 from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
 from ..tape.record import state
@@ -72,9 +72,10 @@ def solve(
         live = live_small(state.now, [*ends, *[s.node for _, s in seeds], *also])
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
+    has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
     what = Gradients(seeds, groups, retain, also, past, live, ask, through)
     planned = sought = None
-    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
+    if not (runs_every_rule or has_hooks):
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned, found, family = _planned(what)
             if planned is None and (sought := _sought(what, found, family)) is not None:
@@ -89,16 +90,8 @@ def solve(
         plan = _make(sought or _Sought(what, None), "a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
-    _end()
+    end_recording(state.now)
     return in_order(separate(plan, results, order), ranks)
-
-
-def _end() -> None:
-    """End the recording: a rule that goes back has looked, or changed a .grad."""
-    now = state.now
-    now.asked, now.looked = now.asked + 1, now.looked + 1
-    if not now.tracing:
-        end_recording(now)
 
 
 def _computed(
@@ -123,7 +116,7 @@ def _computed(
     evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
     if why is not None and COUNTS.misses == misses and not is_known:
         note("backward", why())
-    _end()
+    end_recording(state.now)
     values: list[np.ndarray | None] = []
     for node in gradients:
         value = None if node is None else data(node)
@@ -245,7 +238,7 @@ def _make(sought: _Sought, why: str = "") -> Plan:
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
         except Exception:
-            if not watches:
+            if not watches.by_node:
                 raise
             # The rules are run once more, with the numbers themselves: what is raised then is meant.
             watches.see_all()
@@ -253,15 +246,15 @@ def _make(sought: _Sought, why: str = "") -> Plan:
             gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
         why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
-    if watches:
+    if watches.by_node:
         watches.see_returned(gradients)
         if not why and watches.looked_at_array():
             why = "a rule looks at the contents of an array that it reads: it runs each time"
     relied = users_methods(choices)
     read = reading(relied)
     why = why or unnamed(relied)
-    keys = watches.keys()
-    key = _with_calls(key, keys, number)
+    keys = watches.keys() if watches.calls else {}
+    key = _with_calls(key, keys, number) if keys else key
     known = not why
     for group in () if known else groups:
         group.old = None
@@ -270,7 +263,7 @@ def _make(sought: _Sought, why: str = "") -> Plan:
     answer = _answer(drawn, gradients, seeds, kept, number)
     plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
     if known and still_true(key[1], order):
-        if watches:
+        if watches.by_node:
             plan.formulas = watches.formulas(plan.gather, number)
             plan.gather = watches.let_go(plan.gather)
         sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
@@ -280,7 +273,7 @@ def _make(sought: _Sought, why: str = "") -> Plan:
         choices.on_change(lambda: _drop(known_plan(), forget_size))
         if size is not None and not relied:
             forget_size = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
-    note("backward", why or compared(key))
+    note("backward", why or key)
     return plan
 
 

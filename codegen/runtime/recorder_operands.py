@@ -88,11 +88,11 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
 
 
 @native
-def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
-    """The leaf of a number, which is made a float unless the program keeps it; null with an exception."""
+def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
+    """The leaf of a number, as a float; null with an exception."""
     cls = class_of(x)
     value = x
-    if cls is tape.float_type or keeps:
+    if cls is tape.float_type:
         inc(x)
     else:
         number = int_as_float(x) if cls is tape.int_type else float_value(x)

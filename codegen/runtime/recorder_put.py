@@ -107,7 +107,6 @@ class ProgramWords(Struct):
     is_small: i64
     number_kind: ptr[RawKind]
     operands: i64
-    keeps_numbers: i64
     n_keyed: i64
     other_keys: array[ptr, MOST_OPERANDS - 1]
     n_statics: i64
@@ -237,7 +236,7 @@ def put_down(
     is_good = True
     for i in range(operands):
         if unlikely(nodes[i] is None):
-            nodes[i] = number_node(xs[i], program.number_kind, program.keeps_numbers != 0)
+            nodes[i] = number_node(xs[i], program.number_kind)
             is_good = nodes[i] is not None
             if not is_good:
                 break
