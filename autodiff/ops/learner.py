@@ -153,8 +153,8 @@ class Learner:
         number_kind = _kind_of_numbers(xs, keys)
         if number_kind is not None:
             named = {**named, "number_kind": number_kind}
-        if hasattr(serving, "tensors") and not all([isinstance(x, Tensor) for x in xs]):
-            return  # a number or an array in place of a tensor
+        if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
+            return  # in a rule numbers are constants; or there is a number, or an array, in place of a tensor
         program = natively(full, y, named) if natively is not None and is_in_order else None
         if program is not None and program.operands != len(keys):
             program = None
