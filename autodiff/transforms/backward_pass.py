@@ -25,7 +25,7 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import SUMS, BackwardPass, Many, aval_of, noted
+from .reverse import SUMS, Many, Pull, aval_of, noted
 from .rule_programs import at_once
 
 __all__ = [
@@ -88,7 +88,7 @@ def emit(
     is_kept = is_looked_at(past)
     with recording_rules(tracks or is_kept):
         bars = [(node, bar.node, False) for node, bar in seeds]
-        found = BackwardPass(past, bars, [n for g in groups for n in g.nodes], many).found()
+        found = Pull(past, bars, [n for g in groups for n in g.nodes], many).found()
         gradients = [_total(group, found, many) for group in groups]
     return untracked(gradients) if is_kept and not tracks else gradients
 

@@ -47,7 +47,15 @@ from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
 __all__ = [
-    "SUMS", "BackwardPass", "Cotangent", "LooksAtCotangents", "Many", "Wires", "aval_of", "begun", "noted",
+    "SUMS",
+    "Cotangent",
+    "LooksAtCotangents",
+    "Many",
+    "Pull",
+    "Wires",
+    "aval_of",
+    "begun",
+    "noted",
     "pull_back_masked",
 ]  # fmt: skip
 
@@ -87,8 +95,8 @@ def aval_of(node: Node, many: Many | None) -> Aval:
 def pull_back_masked(
     order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
 ) -> dict[Node, Cotangent]:  # fmt: skip
-    """The cotangents of `targets` where it is known which are masked, before and after: see `BackwardPass`."""
-    run = BackwardPass(order, [(node, *value) for node, value in seeds], targets)
+    """The cotangents of `targets` where it is known which are masked, before and after: see `Pull`."""
+    run = Pull(order, [(node, *value) for node, value in seeds], targets)
     return {node: Cotangent(bar, masked) for node, bar, masked in run.reached()}
 
 
@@ -98,7 +106,7 @@ def pull_back_masked(
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
-class BackwardPass:
+class Pull:
     """One backward pass: cotangents of targets, given those of some results; none of a target that is not reached.
 
     bars     by place, cotangents of nodes that the walk has not come to, and of targets
