@@ -32,8 +32,8 @@ from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
 from .ops import as_tensor
 from .stand_ins import StandsForArray, standing
+from .tape.leaves import number_like_traced
 from .tape.misses import changed_axes
-from .tape.record import number_like_traced
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 

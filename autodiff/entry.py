@@ -25,12 +25,12 @@ from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.lines import belonging
 from .tape.misses import compiled_in_sight
+from .tape.modes import tracking
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
 from .tape.record import identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
-from .transforms.modes import tracking
 
 __all__ = ["SignatureEntry", "Signed", "frozen", "present", "put_again", "replayed", "run"]
 

@@ -130,10 +130,11 @@ def _dtype_name(dtype: Any) -> str:
 def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:
     """The parameters of direct parents: one step up in dtype, one step up in rank."""
     if dtype is ...:
-        parent = AbstractTensor, ..., ...
-        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [parent]
-    above = base, next((c for c in dtype.__mro__[1:] if c in _CATEGORIES), ...), rank
-    return [above] if rank is ... else [(base, dtype, ...), above]
+        top = AbstractTensor, ..., ...
+        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [top]
+    above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
+    parent = base, above[0] if above else ..., rank
+    return [parent] if rank is ... else [(base, dtype, ...), parent]
 
 
 class AbstractTensor(metaclass=_Lattice):
@@ -365,12 +366,8 @@ _new = object.__new__
 
 def tensor_class(aval: Aval) -> type:
     """The most specific class of a tensor of this aval."""
-    key = aval.dtype.type, aval.ndim
-    return _TENSOR_CLASSES.get(key) or _TENSOR_CLASSES.setdefault(key, Tensor[key])
-
-
-#: By dtype class and rank.
-_TENSOR_CLASSES: dict[tuple, type] = {}
+    key = Tensor, aval.dtype.type, aval.ndim
+    return _CLASSES.get(key) or _class_of(*key)
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

@@ -20,7 +20,7 @@ from ..errors import Error, caller
 from ..inspection import STAGES, Inspection, inspect
 from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
-from ..tape.tracing import told
+from ..tape.modes import told
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_argnums
 from .targets import called, run_script

@@ -21,6 +21,7 @@ from ..mode import MODE
 from ..ops import zeros_like
 from ..session import namespace
 from ..tape.lines import belonging
+from ..tape.modes import enable_grad
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
 from ..tape.record import DETACH, argument, identity_of, record, record_again, state
@@ -28,7 +29,6 @@ from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
-from ..transforms.modes import enable_grad
 
 __all__ = [
     "RECOMPUTED", "Body", "BodyUse", "Recorded", "again", "between", "clone", "cut", "filled", "float_places",

@@ -18,7 +18,7 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, check_calla
 from ..ops import arange, as_tensor, astype
 from ..ops.arguments import check_parts
 from ..stand_ins import standing
-from ..tape.record import number_like_traced
+from ..tape.leaves import number_like_traced
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written

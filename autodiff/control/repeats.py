@@ -25,12 +25,12 @@ from ..errors import DTypeError, GradientError, check_callable, located
 from ..ops import any as any_
 from ..ops import as_tensor, zeros_like
 from ..ops.batching import with_examples
+from ..tape.modes import enable_grad
 from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
-from ..transforms.modes import enable_grad
 from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, run_of
 from .trace import Nesting, applied, as_written, check_kept, choose, derived, of_all, trace, where_differing

@@ -34,9 +34,10 @@ from ..ops import as_tensor, reshape, where
 from ..ops.batching import with_examples
 from ..session import namespace
 from ..stand_ins import standing
+from ..tape.leaves import number_like_traced
+from ..tape.modes import tracing
 from ..tape.node import Node, data_node, new_number
-from ..tape.record import argument, number_like_traced, state
-from ..tape.tracing import tracing
+from ..tape.record import argument, state
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with

@@ -154,7 +154,7 @@ def shape_of(
 ) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
     key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
-    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, CallShape, *key))
+    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.known(key) or _ALIVE.the_one(key, CallShape(*key)))
 
 
 class CustomCall:

@@ -181,7 +181,7 @@ class GenericFunction(Converting):
 
     def _resolve(self, args: tuple, tail: tuple) -> Callable:
         """The function that serves calls with arguments of these types from now on, which these defaults complete."""
-        cache = self._cache
+        cache, key = self._cache, _key(args)
         if tail:
             full = self._resolve(args + tail, ())
 
@@ -192,7 +192,7 @@ class GenericFunction(Converting):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        return remember(cache, _key(args), self._while_registered(run) if self.is_abstract else run)
+        return remember(cache, key, self._while_registered(run) if self.is_abstract else run)
 
     def _while_registered(self, run: Callable) -> Callable:
         """The function for calls until a class is registered with an abstract base class: then choose again."""

@@ -27,8 +27,8 @@ from ..entry import SignatureEntry, present
 from ..errors import Error
 from ..frames import UserLine, is_ours
 from ..jit import jit
+from ..tape.modes import told
 from ..tape.node import Node as TapeNode
-from ..tape.tracing import told
 
 __all__ = ["MOST_SIZES", "BuiltProgram", "SizedAval", "parse_sized", "plain_text", "program", "sized_program"]
 

@@ -21,7 +21,7 @@ from ..tape import record
 from ..tape.node import Node
 from ..tensor import Tensor
 from .arguments import common
-from .primitive import OwnPrimitive, elementwise
+from .primitive import BOOL, OwnPrimitive, elementwise
 from .template import public
 
 __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
@@ -32,7 +32,7 @@ class OneNode:
     def __init__(self, operation: OwnPrimitive) -> None:
         self._operation = operation
 
-    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram, None] | None:
+    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
         """The program of a call with these arguments that gave y; None where it recorded something else."""
         node = y.node
         if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
@@ -49,7 +49,7 @@ class OneNode:
                 return None
         out = node.kind.out
         step = RecordedStep(node.kind, None, tuple(range(len(args))))
-        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
+        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind)
 
 
 def is_simple(tensor: type, number: type) -> bool:
@@ -108,7 +108,7 @@ def binary(
 
     def body(x1, x2):
         tensors = common(called, (("x1", x1), ("x2", x2)), admitted)
-        if on_bool and tensors[0].dtype == np.bool_:
+        if on_bool and tensors[0].node.kind.out.aval.dtype == BOOL:
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 

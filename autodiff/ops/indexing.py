@@ -31,7 +31,6 @@ from .arithmetic import add
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
-from .patterns import Patterned
 from .primitive import I64, expect, zeros_of
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
@@ -256,10 +255,10 @@ def getitem(x, key):
     What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")
-    return READ.record(x, key)
+    return selected(x, key)
 
 
-def _selected(x: Tensor, key: Any) -> Tensor:
+def selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
     chosen = _selection(x.aval, key)
     if chosen.indices and x.node.kind.out.requires_grad:
@@ -282,9 +281,6 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
     return x
 
 
-#: `x[key]`, by the patterns of keys.
-READ = Patterned(_selected, is_part=True)
-
 
 @public()
 def index_update(x, key, value):
@@ -298,7 +294,7 @@ def index_update(x, key, value):
     """
     x = as_tensor(x, "x[...] = value", "x")
     value = _assigned(x, value)
-    return _masked_update(x, key, value) if _is_mask(x, key, value) else WRITE.record(x, key, value)
+    return _masked_update(x, key, value) if _is_mask(x, key, value) else _updated(x, key, value)
 
 
 def _is_mask(x: Tensor, key: Any, value: Tensor) -> bool:
@@ -318,8 +314,9 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
     return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
 
 
-#: `x[key] = value`, by the patterns of keys.
-WRITE = Patterned(_updated)
+def assigned(x: Tensor, key: Any, value: Tensor) -> Tensor:
+    """`index_update` for any key but a mask with one value."""
+    return _updated(x, key, _assigned(x, value))
 
 
 @public()

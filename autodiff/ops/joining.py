@@ -25,7 +25,7 @@ from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
 from .primitive import linear
 from .shaping import reshaped
 from .slicing import part
-from .template import ITEMS, public, remembered
+from .template import ITEMS, public
 
 __all__ = ["concatenate", "split", "stack"]
 
@@ -149,9 +149,11 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _are_of_any_length(length: int) -> bool:
     """True if lengths do not repeat; False where what is recorded now is recorded for good."""
     now = state.now
-    _lengths.append(length)
     is_plain = now.start and not (MODE.get().careful or now.literal or now.tracing or now.transforming or now.body)
-    return bool(is_plain and config.patience) and len(set(_lengths.copy())) >= _GROWING
+    if not is_plain or not config.patience:
+        return False
+    _lengths.append(length)
+    return len(set(_lengths.copy())) >= _GROWING
 
 
 def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -173,9 +175,8 @@ def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
     return values
 
 
-@public(records=_concatenate)
+@public(ITEMS, _concatenate)
 @_known_at_once
-@remembered(ITEMS)
 def concatenate(arrays, axis=0):
     """Arrays one after the other along an axis; None joins them flattened.
 
@@ -199,9 +200,8 @@ def concatenate(arrays, axis=0):
     return joined(xs, axis_of("concatenate", axis, xs[0].aval))
 
 
-@public()
+@public(ITEMS)
 @_known_at_once
-@remembered(ITEMS)
 def stack(arrays, axis=0):
     """Arrays of one shape along a new axis.
 

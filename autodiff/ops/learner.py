@@ -1,13 +1,27 @@
-"""Learning from a call that Python recorded, so that machine code records the next like it (`ops.recorder`)."""
+"""Learning from a call that Python recorded, so that machine code records the next like it (`ops.recorder`).
+
+Of an operation the call itself shows it (`OneNode`), of other functions of this library their body, which is run once
+more, on examples (`template`).  So it is of `x[key]` and `x[key] = v`, for ints, slices, None, `...` and index arrays:
+
+    X[i : i + 64]      X: f64[1797,64]     pattern ((64, 1),)     starts [i]
+    X[i, ::2]                              pattern ((-1, 0), (32, 2))     starts [i, 0]
+    X[..., None]                           pattern ((-3, 0), (-2, 0))     no starts
+    X[:, rows]         rows: i64[8]        pattern ((1797, 1), (-4, 0))   no starts, an index array
+
+The pattern decides what is recorded, with the avals of index arrays; these, and the starts, are run-time arguments.
+Machine code reads keys as it is done here (`codegen.runtime.recorder_subscripts`).
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
 from codegen.symbols import Symbol
 
@@ -15,19 +29,19 @@ from ..config import config
 from ..custom.function import Function
 from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
-from ..tape.node import Kind
+from ..tape.node import Kind, Out, leaf_kind, out_of
+from ..tape.record import state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
-from .template import EXPECTED, ITEMS
+from .primitive import I64
+from .template import ITEMS, of_examples, static
 
-__all__ = ["ALL", "Learner", "Room", "key_of"]
+__all__ = ["ALL", "START", "Learner", "Room", "key_of", "learn_subscript"]
 
 #: The arguments of a site that are operands, the others being static: so many in front, all, or the items of the first.
 ALL = 0
-#: Static arguments of these classes are compared by value, others by identity.
-_BY_VALUE = frozenset((int, float, tuple))
-#: The numbers of static arguments that are remembered after they were met once, and of sorts of operands.
-_RECENT, _MET = 16, 64
+#: The number of things that are remembered after they were met once.
+_MET = 64
 #: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
 _AT_ONCE = 64
 
@@ -37,9 +51,12 @@ class Room:
 
     Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 64 things
     met, at least: of two that come by turns neither drives out the other.
+
+    at_once    room for what is met first
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: bool = True) -> None:
+        self._at_once = at_once
         self._met: set[Any] = set()
         self._before: set[Any] = set()
         self._new = 0
@@ -52,7 +69,7 @@ class Room:
             self._before, self._met = self._met, set()
         self._met.add(what)
         self._new += 1
-        return self._new <= _AT_ONCE
+        return self._at_once and self._new <= _AT_ONCE
 
 
 class Learner:
@@ -74,8 +91,7 @@ class Learner:
     ) -> None:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
-        self.recent: deque[Any] = deque(maxlen=_RECENT)
-        self.room = Room()
+        self.room, self.statics = Room(), Room(at_once=False)
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
@@ -99,12 +115,8 @@ class Learner:
         if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
-        EXPECTED.again = is_again = _is_real(given) and self.is_expected_again(keys)
-        try:
-            y = self.run(*args, **keywords)
-        finally:
-            EXPECTED.again = False
-        if is_again and isinstance(y, Tensor):
+        y = self.run(*args, **keywords)
+        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
@@ -141,14 +153,13 @@ class Learner:
         number_kind = _kind_of_numbers(xs, keys)
         if number_kind is not None:
             named = {**named, "number_kind": number_kind}
-        found = natively(full, y, named) if natively is not None and is_in_order else None
-        if found is None and hasattr(serving, "templates"):
-            return  # a template is made when it is met again
-        program, tell = found or (None, None)
+        if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
+            return  # in a rule numbers are constants; or there is a number, or an array, in place of a tensor
+        program = natively(full, y, named) if natively is not None and is_in_order else None
         if program is not None and program.operands != len(keys):
             program = None
-        if tell is not None:
-            tell(self.table.forget)
+        if program is not None and program.choices is not None:
+            program.choices.on_change(self.table.forget)
         self.table.learn(age, keys, MODE.get().tracks, program, statics)
 
     def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
@@ -164,18 +175,14 @@ class Learner:
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
     def stays(self, value: Any) -> bool:
-        """True if a static argument is likely to be met again."""
-        if value is None or type(value) is bool or (type(value) is int and value in _SMALL_INTS):
+        """True if a static argument is likely to be met again.  Long ints and strings are known by identity."""
+        if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
             return True
-        if isinstance(value, (type, np.dtype)):
-            return True
-        by_value = type(value) in _BY_VALUE
-        for x in list(self.recent):
-            if x is value or (by_value and type(x) is type(value) and x == value):
-                return True
-        if by_value or type(value) is str:
-            self.recent.append(value)
-        return False
+        if type(value) is int:
+            return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.is_left(value))
+        if type(value) is str:
+            return sys.intern(value) is value
+        return static((value,), {}) is not None and self.statics.is_left(value)
 
 
 #: Axes and the like: worth remembering at once.
@@ -221,3 +228,126 @@ _NUMBERS = frozenset((float, int, np.float64, np.float32))
 def _is_real(xs: Sequence[Any]) -> bool:
     """True if no operand has a symbol for an extent."""
     return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
+
+
+# ---------------------------------------------------------------- subscripts
+
+#: The kind of a leaf that says where a slice or an int starts.
+START = leaf_kind(out_of(Aval((), I64)))
+
+
+class _Read(NamedTuple):
+    """A key taken apart: its pattern, starts in the order of their leaves, index arrays and their extents."""
+
+    parts: tuple
+    starts: list[int]
+    indices: list[Any]
+    extents: list[int]
+    has_ints: bool
+
+
+def learn_subscript(
+    table: RecordTable, age: int, room: Room, run: Callable[..., Tensor], x: Tensor, key: Any, *more: Any
+) -> None:
+    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds."""
+    out = x.node.kind.out
+    read = None if state.now.literal else _pattern(out.shape, key)
+    if read is None or len(read.parts) > MOST_STATICS or (read.has_ints and read.indices):
+        return
+    found = [pair for operand in (*more, *read.indices) if (pair := _key_and_out(x, operand)) is not None]
+    count, keys, outs = len(more), [out, *[k for k, _ in found]], [out, *[o for _, o in found]]
+    if len(keys) > MOST_OPERANDS or len(found) < count + len(read.indices) or not room.is_left((*keys, read.parts)):
+        return
+
+    def on_examples(x: Tensor, *given: Tensor) -> Tensor:
+        return run(x, _with_tensors(key, given[count:]), *given[:count])
+
+    program, template = None, of_examples(on_examples, outs, len(read.starts))
+    if template is not None:
+        number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
+        bounds = tuple(enumerate(read.extents, 1 + count))
+        program = template.program(len(keys) + len(read.starts), number_kind, bounds)
+        template.choices.on_change(table.forget)
+    table.learn(age, keys, MODE.get().tracks, program, read.parts, are_words=True)
+
+
+def _key_and_out(x: Tensor, operand: Any) -> tuple[Any, Out] | None:
+    """The key of an operand in a table, and the Out of its node; None for one that is not recorded natively."""
+    if isinstance(operand, Tensor):
+        out = operand.node.kind.out
+        return (out, out) if type(operand) is out.cls else None
+    if type(operand) is np.ndarray:
+        kind = known_kind(operand)
+        return None if kind is None else (kind, kind.out)
+    dtype = x.node.kind.out.aval.dtype
+    is_number = type(operand) in _PYTHON and dtype.kind == "f"
+    return (type(operand), out_of(Aval((), dtype))) if is_number else None
+
+
+def _is_index(entry: Any) -> bool:
+    """True if an entry of a key is an array of integers."""
+    if isinstance(entry, Tensor):
+        return entry.node.kind.out.aval.dtype.kind == "i"
+    return type(entry) is np.ndarray and entry.dtype.kind == "i" and entry.dtype.itemsize >= 4
+
+
+def _with_tensors(key: Any, tensors: Sequence[Tensor]) -> Any:
+    """A key with these tensors for its index arrays."""
+    if not tensors:
+        return key
+    left = iter(tensors)
+    return tuple([next(left) if _is_index(e) else e for e in key]) if type(key) is tuple else next(left)
+
+
+#: Entries of a pattern: a slice is (how many elements, step).
+_INT, _NEW, _REST, _INDEX = (-1, 0), (-2, 0), (-3, 0), (-4, 0)
+
+
+def _pattern(shape: tuple[int, ...], key: Any) -> _Read | None:
+    """The part of a key that decides what is recorded, and the rest.  None for keys of other kinds or that do not fit.
+
+    Beside index arrays ints are such themselves, which `_selection` makes before the starts of slices.
+    """
+    entries = key if type(key) is tuple else (key,)
+    indices = [e for e in entries if _is_index(e)]
+    axis, parts = 0, []
+    ints: list[int] = []
+    starts: list[int] = []
+    extents = []
+    for place, entry in enumerate(entries):
+        if entry is None:
+            parts.append(_NEW)
+            continue
+        if entry is Ellipsis:
+            rest = entries[place + 1 :]
+            axis = len(shape) - sum([e is not None for e in rest])
+            if any([e is Ellipsis for e in rest]) or axis < sum([p is not _NEW for p in parts]):
+                return None
+            parts.append(_REST)
+            continue
+        if axis >= len(shape):
+            return None
+        extent, axis = shape[axis], axis + 1
+        if type(extent) is Symbol:
+            return None
+        if type(entry) is slice:
+            try:
+                start, stop, step = entry.indices(extent)
+            except (TypeError, ValueError):
+                return None
+            count = len(range(start, stop, step))
+            if count != extent or step != 1:
+                starts.append(start if count else 0)
+            parts.append((count, step))
+        elif (type(entry) is int or isinstance(entry, np.integer)) and -extent <= entry < extent:
+            if extent != 1 or indices:
+                ints.append(int(entry) % extent)
+                if not indices:
+                    starts.append(ints[-1])
+            parts.append(_INT)
+        elif indices and _is_index(entry):
+            extents.append(extent)
+            parts.append(_INDEX)
+        else:
+            return None
+    return _Read(tuple(parts), [*ints, *starts] if indices else starts, indices, extents, _INT in parts)

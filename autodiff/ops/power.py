@@ -152,7 +152,7 @@ def _power_body(x1: Any, x2: Any) -> Tensor:
     return power_to(base, *static) if static else record(_integer_power, (base, exponent))
 
 
-def _natively(args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram, None] | None:
+def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     """The program of a base and this very exponent, where that is a number; else of two tensors (see `OneNode`)."""
     x1, x2 = args
     if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
@@ -160,7 +160,7 @@ def _natively(args: tuple, y: Tensor, keywords: dict) -> tuple[RecordedProgram, 
     node, out = y.node, y.node.kind.out
     if node.kind.op is not _power_static or node.inputs != (x1.node,):
         return None
-    return RecordedProgram(1, (RecordedStep(node.kind, None, (0,)),), out.cls, is_small=out.small), None
+    return RecordedProgram(1, (RecordedStep(node.kind, None, (0,)),), out.cls, is_small=out.small)
 
 
 _of_tensors = OneNode(_power)

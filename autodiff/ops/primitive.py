@@ -85,8 +85,9 @@ def elementwise(
         if partials is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
+        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
-        for x, x_bar, partial in zip(xs, done, partials(y, *xs, **operation.keywords(values)), strict=True):
+        for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _wants(x):
                 found.append(None)
                 continue
@@ -104,7 +105,8 @@ def elementwise(
         if partials is None:
             return None
         dy = None
-        for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
+        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        for dx, partial in zip(dxs, factors_of, strict=True):
             dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
@@ -199,13 +201,13 @@ def primitive(
 
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
-        cotangents = vjp(y_bar, y, *xs, **operation.keywords(values))
+        cotangents = vjp(y_bar, y, *xs, **dict(zip(operation.params, values, strict=True)))
         # Results that nobody wants are never computed.
         return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
     def push_of_jvp(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         assert jvp is not None
-        return jvp(dxs, y, *xs, **operation.keywords(values))
+        return jvp(dxs, y, *xs, **dict(zip(operation.params, values, strict=True)))
 
     operation = OwnPrimitive(
         name,

@@ -186,7 +186,7 @@ def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Te
     def body(key, shape=(), dtype=np.float64):
         return of(drawn(name, key, shape, dtype))
 
-    return public(1, name=name, doc=doc)(body)
+    return public(name=name, doc=doc)(remembered(1)(body))
 
 
 normal = _shaped(

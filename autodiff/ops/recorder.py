@@ -55,10 +55,9 @@ from ..tape.record import (
 )
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
-from .indexing import READ, WRITE, getitem, index_update
-from .learner import ALL, Learner, Room, key_of
+from .indexing import assigned, getitem, index_update, selected
+from .learner import ALL, START, Learner, Room, key_of, learn_subscript
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
-from .patterns import START
 from .template import NATIVE
 
 __all__ = ["Front", "install", "install_once", "is_installed", "uninstall"]
@@ -159,7 +158,7 @@ class Front:
         setattr(cls, name, made)
 
     def _subscript(self) -> Any:
-        """`x[key]`, which learns from the templates of patterns."""
+        """`x[key]`, which learns by the pattern of the key."""
         python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
         room = Room()
 
@@ -171,10 +170,8 @@ class Front:
         def unknown(x: Tensor, key: Any) -> Any:
             age = table.age
             y = python(x, key)
-            if not MODE.get().watching and key_of(x) is not None:
-                found = READ.known(x, key)
-                if found is not None and room.is_left((*found[0], found[1])) and _runs_own(getitem, (x, key)):
-                    _learn_pattern(table, age, *found)
+            if not MODE.get().watching and key_of(x) is not None and _runs_own(getitem, (x, key)):
+                learn_subscript(table, age, room, selected, x, key)
             return y
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
@@ -184,7 +181,7 @@ class Front:
 
     def _assignment(self) -> Any:
         """`x[key] = value`, in the same way."""
-        python, table = vars(Tensor)["__setitem__"], _table(index_update)
+        python, table, room = vars(Tensor)["__setitem__"], _table(index_update), Room()
 
         def slow(x: Tensor, key: Any, *value: Any) -> None:
             if not value:
@@ -197,10 +194,9 @@ class Front:
             age, old = table.age, handle(x.node)
             python(x, key, value)
             # Under no_grad the part of a result that stays keeps its derivative: Python records that.
-            if not MODE.get().careful and key_of(old) is not None and (MODE.get().tracks or not old.requires_grad):
-                found = WRITE.known(old, key, value)
-                if found is not None and _runs_own(index_update, (old, key, value)):
-                    _learn_pattern(table, age, *found)
+            is_whole = MODE.get().tracks or not old.requires_grad
+            if is_whole and not MODE.get().careful and key_of(old) and _runs_own(index_update, (old, key, value)):
+                learn_subscript(table, age, room, assigned, old, key, value)
 
         address = self.recorder.site("assign", table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
@@ -264,11 +260,6 @@ def _runs_own(function: Function, args: tuple) -> bool:
         classes.append(type(argument) if kind is None else kind.out.cls)
     method = function.find(tuple(classes))
     return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
-
-
-def _learn_pattern(table: RecordTable, age: int, keys: list, parts: tuple, program: Any, tell: Callable) -> None:
-    tell(table.forget)
-    table.learn(age, keys, MODE.get().tracks, program, parts, are_words=True)
 
 
 def _learns(function: Function) -> bool:

@@ -9,8 +9,6 @@ Indices are checked as in `gathering`.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from codegen.ir import Aval
@@ -19,7 +17,7 @@ from codegen.lowering import Move, Order, Scatter
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, integer, reduced_shape
+from .arguments import axis_of, integer, reduced_shape
 from .arithmetic import add, imaginary_part, multiply, real_part
 from .batching import along
 from .conditions import equal, isnan
@@ -28,7 +26,7 @@ from .creation import iota
 from .gathering import index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
-from .template import Bounds, public
+from .template import public
 
 __all__ = ["argsort", "one_hot", "segment_sum", "sort", "take_along_axis"]
 
@@ -95,9 +93,9 @@ _scatter_along: OwnPrimitive = linear(
     batch=along("axis", shapes=("shape",)),
 )
 
-def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> Bounds:
+def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> tuple[tuple[int, int]]:
     extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
-    return Bounds(functools.partial(check_known, name="take_along_axis"), ((1, extent),))
+    return ((1, extent),)
 
 
 @public(2, _take_along, _bounds)
@@ -126,8 +124,8 @@ def take_along_axis(x, indices, axis=-1):
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))
 
-def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> Bounds:
-    return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
+def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> tuple[tuple[int, int]]:
+    return ((1, num_segments),)
 
 
 @public(2, bounds=_bounds_of_segments)

@@ -25,7 +25,7 @@ from ..mode import MODE
 from .families import answered, described
 from .known import EXACT_KEYS, VALUE, Ask, name_plan, plan_of
 from .loans import give_back
-from .misses import compared, note
+from .misses import note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
@@ -97,7 +97,7 @@ def _evaluate(
     start = now.start
     now.asked += ends_recording
     if is_over:
-        live = [n for n in live_small(now) if n not in roots]
+        live = live_small(now, roots)
         _begin_another(now)
     if not now.tracing and values_in_parts([*roots, *live], start):
         return
@@ -137,7 +137,7 @@ def _planned(
                 size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
         else:
             size = None
-        note(*(("value", compared(key)) if why is None else ("backward", why())))
+        note(*(("value", key) if why is None else ("backward", why())))
     if size is not None:
         size.note_answered(ask, order)
     return plan, order
@@ -201,8 +201,11 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 def end_recording(now: Recording) -> None:
     """After a gradient: what is recorded from here on is another recording; older pending values wait until used.
 
-    Memory that was lent to this one is given back.
+    Memory that was lent to this one is given back.  A rule that goes back has looked, or changed a `.grad`.
     """
+    now.asked, now.looked = now.asked + 1, now.looked + 1
+    if now.tracing:
+        return
     _begin_another(now)
     now.began = now.start
     if now.lent:
@@ -214,19 +217,19 @@ def _begin_another(now: Recording) -> None:
     now.look_at = number + PENDING_LIMIT
 
 
-def live_small(now: Recording) -> list[Node]:
-    """Pending nodes of small results that somebody still holds; the list of candidates starts anew."""
+def live_small(now: Recording, roots: Sequence[Node] = ()) -> list[Node]:
+    """Pending nodes of small results that somebody still holds, beside `roots`; the list of candidates starts anew.
+
+    None in a trace.
+    """
+    if now.tracing or not now.small:
+        return []
     small, now.small = now.small, []
     now.limit = SMALL_LIMIT
-    nodes = [node for r in small if (t := r()) is not None and (node := t.node).value is None]
-    if now.tracing:
-        nodes = [n for n in nodes if _has_values(n)]
-    return nodes if len(nodes) < 2 else list(dict.fromkeys(nodes))
-
-
-def _has_values(node: Node) -> bool:
-    """True if a pending node depends on no argument of the trace that is going on."""
-    return not any(n.value is None and not n.inputs for n in needed((node,)))
+    live = dict.fromkeys([node for r in small if (t := r()) is not None and (node := t.node).value is None])
+    for root in roots:
+        live.pop(root, None)
+    return list(live)
 
 
 def _own_references() -> int:
@@ -263,7 +266,8 @@ def stored_along(
             continue  # a call of several results, which have the values
         else:
             kind = node.kind
-            flows = all([i in cheap for i in value_inputs(node)]) and not kind.op.heavy
+            inputs = node.inputs if type(node) is Node else value_inputs(node)
+            flows = all([i in cheap for i in inputs]) and not kind.op.heavy
             if node.leaf is not None or (kind.op.heavy and tracks and kind.out.requires_grad):
                 stored = True
             elif flows:

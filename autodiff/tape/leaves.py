@@ -24,8 +24,8 @@ from .record import state
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
 __all__ = [
-    "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted",
-    "taken", "tracked_node", "use_native", "weak_number",
+    "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf",
+    "number_like_traced", "place_leaf", "promoted", "taken", "tracked_node", "use_native", "weak_number",
 ]
 
 _new = object.__new__
@@ -207,6 +207,12 @@ def weak_number(value: Any, dtype: np.dtype) -> Tensor:
     else:
         kind = leaf_kind(out)
     return handle(data_node(kind, t.node.value))
+
+
+def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
+    """A number that takes part like a number argument of a traced function, but has its value."""
+    kind = leaf_kind(out_of(Aval((), dtype), weak=weak, number=not weak))
+    return handle(data_node(kind, np.asarray(value, dtype)))
 
 
 def place_leaf(value: int) -> Tensor:

@@ -40,7 +40,7 @@ from ..session import owned
 from .node import Kind, Out
 
 __all__ = [
-    "AFTER_S", "Explanation", "Miss", "changed_axes", "compared", "compiled_in_sight", "explain", "forget", "note",
+    "AFTER_S", "Explanation", "Miss", "changed_axes", "compiled_in_sight", "explain", "forget", "note",
     "unrolled",
 ]
 
@@ -102,11 +102,15 @@ class _Notes:
 _notes: _Notes = owned(_Notes)
 
 
-def note(what: str, reason: str) -> None:
-    """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile)."""
+def note(what: str, why: str | tuple) -> None:
+    """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile).
+
+    why    the reason; or the exact key of what was made, which is compared with those seen before
+    """
     line = user_line()
-    key = (what, line, reason)
     with Paused(), _lock:
+        reason = _compared(why) if type(why) is tuple else str(why)
+        key = (what, line, reason)
         found = _notes.found
         made = compiled() - _notes.compiles
         _notes.compiles += made
@@ -152,21 +156,20 @@ def explain(*given: Never, **named: Never) -> Explanation:
 # ---------------------------------------------------------------- the most similar key
 
 
-def compared(key: tuple) -> str:
+def _compared(key: tuple) -> str:
     """The difference of an exact key, (purpose, parts, ...), from the most similar one seen before, which it joins."""
     purpose, parts, *rest = key
     if len(parts) > LARGEST:
         return f"a recording of {len(parts)} nodes that was not seen before"
     # The operation that it ends in says which program it is: another one is no useful comparison.
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
-    with Paused(), _lock:
-        recent = _notes.recent
-        seen = recent.pop(program, None) or deque(maxlen=RECENT)
-        nearest = min(reversed(seen), key=lambda k: _distance(parts, k[0]), default=None)
-        seen.append((parts, rest))
-        recent[program] = seen
-        if len(recent) > KINDS:
-            recent.popitem(last=False)
+    recent = _notes.recent
+    seen = recent.pop(program, None) or deque(maxlen=RECENT)
+    nearest = min(reversed(seen), key=lambda k: _distance(parts, k[0]), default=None)
+    seen.append((parts, rest))
+    recent[program] = seen
+    if len(recent) > KINDS:
+        recent.popitem(last=False)
     return "nothing like it was seen before" if nearest is None else _difference(parts, rest, *nearest)
 
 

@@ -88,16 +88,17 @@ class Alive(dict[Any, "ref[Any]"]):
     def __init__(self) -> None:
         self.limit = 256
 
-    def the_one(self, key: Hashable, make: Callable[..., _Value], *given: Any) -> _Value:
-        """The one object under a key; made, as `make(*given)`, where nothing has it any more.
-
-        No lock is held: what is made may run code that records, and of two that threads make one is taken.
-        """
+    def known(self, key: Hashable) -> Any:
+        """The object under a key; None where nothing has it any more."""
         known = self.get(key)
-        found: _Value | None = None if known is None else known()
-        if found is not None:
-            return found
-        value = make(*given)
+        return None if known is None else known()
+
+    def the_one(self, key: Hashable, value: _Value) -> _Value:
+        """The one object under a key: this one, where nothing has another any more.
+
+        No lock is held: making one may run code that records, and of two that threads make one is taken.
+        """
+        found: _Value | None
         made = ref(value)
         while (found := self.setdefault(key, made)()) is None:
             _remove_dead_weakref(self, key)
@@ -122,7 +123,9 @@ def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
     flags = (requires_grad, weak, number)
-    return _OUTS.the_one((aval.shape, aval.dtype, flags), Out, aval, *flags)
+    key = aval.shape, aval.dtype, flags
+    found: Out | None = _OUTS.known(key)
+    return _OUTS.the_one(key, Out(aval, *flags)) if found is None else found
 
 
 class Primitive(Op):
@@ -196,14 +199,15 @@ class Kind:
         self.rules: Any = None
         self.runs: Runs | None = None
         exactly = repr(params) if op is CONSTANT else params  # -0.0 is not 0.0, and nan is nan
-        self.told: Told = _TOLD.the_one((op, exactly, out.shape, out.aval.dtype), Told)
+        key = op, exactly, out.shape, out.aval.dtype
+        self.told: Told = _TOLD.known(key) or _TOLD.the_one(key, Told())
 
     def run_as(self) -> Runs:
         """The value of `runs`, made when it is first asked for."""
         op, aval = self.op, self.out.aval
         assert op.reference is not None, f"{op.name} has no reference"
         packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
-        keywords, dtype = op.keywords(self.params) if self.params else {}, aval.dtype
+        keywords, dtype = dict(zip(op.params, self.params, strict=True)), aval.dtype
         loops = self._loops(keywords, dtype) if OWN else None
         found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
         if OWN:  # else there is no machine code yet that asks for loops
@@ -239,7 +243,8 @@ _ALIVE = Alive()
 
 def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
     """The one kind under a key, which says what it is of."""
-    return _ALIVE.the_one(key, Kind, op, params, out, released)
+    found: Kind | None = _ALIVE.known(key)
+    return _ALIVE.the_one(key, Kind(op, params, out, released)) if found is None else found
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:

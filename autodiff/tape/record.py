@@ -12,8 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
@@ -32,7 +30,6 @@ from .node import (
     data_node,
     kept,
     kind_of,
-    leaf_kind,
     new_number,
     one_kind,
     out_of,
@@ -144,8 +141,12 @@ class Recording:
         """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""
         self.small.append(_ref(t))
         if len(self.small) > self.limit:
-            self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
-            self.limit = 2 * len(self.small) + SMALL_LIMIT
+            self.prune_small()
+
+    def prune_small(self) -> None:
+        """Leave out the handles that are gone, and those that have a value."""
+        self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
+        self.limit = 2 * len(self.small) + SMALL_LIMIT
 
     def note_updated(self, t: Tensor) -> None:
         """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
@@ -205,7 +206,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     mode = MODE.get()
     kind = op.memo[mode.tracks].get((outs, params))
     if kind is None:
-        aval = op.infer(*[o.aval for o in outs], **(op.keywords(params) if params else {}))
+        aval = op.infer(*[o.aval for o in outs], **dict(zip(op.params, params, strict=True)))
         kind = kind_of(op, params, outs, mode.tracks, aval)
     start = now.start
     for n in nodes:
@@ -220,8 +221,10 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     t = _new(out.cls)
     t.node = node
     t.masked = now.body != 0 and is_masked(tensors)
-    if out.small:
-        now.note_small(t)
+    if out.small:  # as `note_small` does
+        now.small.append(_ref(t))
+        if len(now.small) > now.limit:
+            now.prune_small()
     if number > now.look_at:
         look_at_size(now, nodes)
     if mode.watching or now.captures is not None:
@@ -326,12 +329,6 @@ def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False, num
     out = out_of(aval, requires_grad, weak, number)
     kind = Kind(ARGUMENT, (), out)
     return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # one that tracks may get hooks
-
-
-def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
-    """A number that takes part like a number argument of a traced function, but has its value."""
-    kind = leaf_kind(out_of(Aval((), dtype), weak=weak, number=not weak))
-    return handle(data_node(kind, np.asarray(value, dtype)))
 
 
 #: Operations without work: the compiler never sees them.

@@ -5,29 +5,25 @@
     rules, rule_values  a custom function's rule, what it is given and may return
     gradient    gradients as values: rule key -> plan -> executable
     backward_pass  the rules run, as more nodes; sums by group
-    backward    `.backward()`: into the .grad of leaves, all or none
-    commits     .grad is written, and a history is given up
-    arguments   of a transformed function
-    functional  value_and_grad, vjp as functions of functions
-    between     grad: of a function, or between tensors
+    backward    `.backward()`: into the .grad of leaves, all or none; a history is given up
+    arguments   of a transformed function, and its results
+    functional  grad, value_and_grad, vjp: of functions, and between tensors
     handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
     hooks       functions of the user's in the walk; going back inside of going back
     anomaly     detect_anomaly
     batch       vmap: many examples at once
-    modes       no_grad, enable_grad
 """
 
 from typing import TYPE_CHECKING
 
 from codegen.lazily import lazily
 
+from ..tape.modes import enable_grad, is_grad_enabled, no_grad
 from . import handles
 from .anomaly import detect_anomaly
 from .backward import backward
-from .between import grad
-from .functional import value_and_grad, vjp
-from .modes import enable_grad, is_grad_enabled, no_grad
+from .functional import grad, value_and_grad, vjp
 
 if TYPE_CHECKING:
     from .batch import vmap

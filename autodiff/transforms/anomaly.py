@@ -6,7 +6,7 @@ computed and looked at as soon as its rule has run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..tape.plan import data
 from ..tape.record import state
 from ..tensor import Tensor
 
-__all__ = ["detect_anomaly", "is_watching", "runs_as_written", "watch_pushed", "watcher"]
+__all__ = ["detect_anomaly", "is_watching", "runs_as_written", "watch", "watch_pushed"]
 
 
 class detect_anomaly:
@@ -61,13 +61,11 @@ def runs_as_written() -> bool:
     return not state.now.tracing and (config.eager or is_watching())
 
 
-def watcher() -> Callable[[Node, Sequence[Node], Sequence[tuple[Node, Node]]], None] | None:
-    """The function that the reverse walk calls with each node, its cotangents, and what its rule made of them."""
-    return _watch if is_watching() else None
+def watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -> None:
+    """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made.
 
-
-def _watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -> None:
-    """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made."""
+    The reverse walk calls it with each node, its cotangents, and the inputs with what its rule made for them.
+    """
     evaluate([*bars, *[g for _, g in made]], ends_recording=False)
     name = node.kind.op.name if node.call is None else node.call.function.__name__
     for bar in bars:

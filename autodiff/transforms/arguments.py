@@ -1,4 +1,4 @@
-"""The arguments of a function that is transformed: fresh nodes for what is differentiated, constants for the rest.
+"""The arguments and results of a function that is transformed: fresh nodes for what is differentiated, else constants.
 
 A call from plain code (no tensor among the arguments, in no trace and no other transformation) gets finished
 NumPy arrays; every other call gets tensors.
@@ -23,6 +23,7 @@ from ..containers import unregistered
 from ..errors import (
     DispatchError,
     DTypeError,
+    GradientError,
     ShapeError,
     caller,
     check_callable,
@@ -36,16 +37,16 @@ from ..ops import as_tensor
 from ..ops.conversion import numpys
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
-from ..tape.leaves import leaf, tracked_node
+from ..tape.leaves import leaf, number_like_traced, tracked_node
 from ..tape.node import Node
-from ..tape.record import ALIASES, identity_of, number_like_traced, state
+from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
     "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results",
-    "run_recorded", "tracks_outside",
+    "run_recorded", "scalar_and_aux", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -277,6 +278,36 @@ def run_recorded(
         now.since = max([n.number for n in outer], default=0)
         config.transforming.pop(mark, None)
         set_in_context(MODE, mode)
+
+
+def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
+    """The float scalar that a function returned, and what came with it.  Raises GradientError for anything else."""
+    aux = None
+    if has_aux:
+        if not (isinstance(result, tuple) and len(result) == 2):
+            got = with_article(type(result).__name__)
+            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
+        result, aux = result
+    if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
+        result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
+    if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
+        got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
+        raise GradientError(located(
+            f"{transformation}: {name} must return a float scalar, not {got}",
+            _made_scalar(result),
+        ))
+    return result, aux
+
+
+def _made_scalar(result: Any) -> str:
+    """Advice on how a result that is no float scalar may become one."""
+    if result is None:
+        return "it ends without `return`, or with one that has no value"
+    if isinstance(result, tuple):
+        return "return the number to differentiate first, and has_aux=True lets it return (number, anything else)"
+    if isinstance(result, Tensor) and result.dtype.kind != "f" and not result.shape:
+        return "ad.abs or ad.real of a complex number is a float" if result.dtype.kind == "c" else "convert it to float"
+    return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
 def plain(x: Any) -> Any:

@@ -7,32 +7,33 @@ post-accumulate hooks run in order.  An exception before the commit leaves every
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 
-from ..errors import DTypeError, GradientError, ShapeError, located, with_article
+from ..errors import DTypeError, GradientError, located, with_article
+from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import end_recording
+from ..tape import machine
+from ..tape.ask import live_small
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
-from ..tape.leaves import constant_kind
-from ..tape.node import Kind, Leaf, Node, data_node
+from ..tape.leaves import constant, leaf
+from ..tape.modes import no_grad
+from ..tape.node import Leaf, Node, released
+from ..tape.plan import commit_lock, data
 from ..tape.record import Recording, state
-from ..tape.walk import history, uncommon
+from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .anomaly import is_watching
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
-from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
-from .gradient_asks import live_beside
-from .hooks import due_after, run_after
+from .hooks import GradientShapeError, due_after, run_after
 
-__all__ = ["backward", "results_of", "seed_for"]
+__all__ = ["backward", "check_not_released", "cotangents_for", "passed", "release", "results_of", "seed_for"]
 
 
 def backward(
@@ -63,7 +64,7 @@ def backward(
         if now.tracing or now.unseen:
             _refuse_in_trace(now)
         ask: Ask | None = None
-        is_plain = inputs is None and not create_graph and not is_watching()
+        is_plain = inputs is None and not create_graph and not MODE.get().anomalies
         if isinstance(tensors, Tensor):
             results, given = [tensors], [grad_tensors]
             if grad_tensors is None and is_plain:
@@ -76,9 +77,12 @@ def backward(
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
             starts = [None if g is None else seed.node for (_, seed), g in zip(seeds, given, strict=True)]
             ask = Ask(BACKWARD, tuple(nodes), tuple(starts))
-        if ask is not None and _is_known(now, ask, retain_graph):
+        known = None if ask is None else answered(ask, now, now.small, retain_graph, not retain_graph)
+        if known is not None:
+            if type(known) is list:
+                run_after(due_after(known[::2]))
             return
-        live = [] if create_graph else live_beside(now, nodes)
+        live = [] if create_graph else live_small(now, nodes)
         if ask is None or ask.seeds == (None,):
             seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
         if create_graph and inputs is None:
@@ -102,11 +106,19 @@ def backward(
             _commit_recorded(leaves, with_history(found_by_walk, [g.nodes[-1] for g in groups]))
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            _commit_computed(leaves, seeds, groups, retain_graph, past, live, ask)
-            end_recording(now)
+            for identity, group in zip(leaves, groups, strict=True):
+                group.old = None if identity.grad is None else identity.grad.node
+            # The sum with an existing `.grad` is computed in the same run.  Where rules or hooks may touch that `.grad`
+            # themselves, `solve` leaves it out: then the addition is done at the commit.
+            values = solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask)
+            while not _committed(leaves, values, [group.old for group in groups]):
+                for group in groups:
+                    group.old = None
+                values = solve(seeds, groups, retain=retain_graph, past=past)
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
-        run_after(due)
+        if due:
+            run_after(due)
     except Exception as error:
         shorten(error)
         raise
@@ -156,20 +168,19 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
             "  or was compared or made an integer, through which no gradient flows",
         ))
     if given is None:
-        one = handle(data_node(_kind_of_one(out.aval), None))
+        one = _one(out.aval)
         return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
     seed = as_tensor(given, "backward", "gradient")
     if seed.aval != out.aval:
-        error = _SeedShapeError if seed.shape != out.shape else _SeedDTypeError
+        error = GradientShapeError if seed.shape != out.shape else _SeedDTypeError
         raise error(located(f"backward: the result is {result.aval}, its gradient {seed.aval}"))
     return seed
 
 
-@lru_cache(16)
-def _kind_of_one(aval: Aval) -> Kind:
-    """The kind of the one that a backward from a result of this aval starts from.  Raises where there is none."""
+def _one(aval: Aval) -> Tensor:
+    """The one that a backward from a result of this aval starts from.  Raises where there is none."""
     if aval.size != 1:
         raise GradientError(located(
             f"backward: the result is {aval}, not a scalar, and no gradient was given",
@@ -180,11 +191,7 @@ def _kind_of_one(aval: Aval) -> Kind:
             f"backward: the result is {aval}: a complex number has no direction to descend in",
             "take ad.real or ad.abs of it, or pass gradient= with its aval",
         ))
-    return constant_kind(1.0, dtype_name(aval.dtype))
-
-
-class _SeedShapeError(GradientError, ShapeError):
-    """A seed of another shape than its result."""
+    return constant(1.0, dtype_name(aval.dtype))
 
 
 class _SeedDTypeError(GradientError, DTypeError):
@@ -230,39 +237,81 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
                 identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
 
 
-def _commit_computed(
-    leaves: dict[Leaf, list[Node]],
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    retain: bool,
-    past: list[Node],
-    live: Sequence[Node],
-    ask: Ask | None,
+# ---------------------------------------------------------------- the commit
+
+
+def _committed(
+    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]
+) -> bool:
+    """Write each `.grad`, if those that values were added to (`olds`) are still there."""
+    with commit_lock:
+        for identity, old in zip(leaves, olds, strict=True):
+            if old is not None and (identity.grad is None or identity.grad.node is not old):
+                return False
+        write(leaves, values, olds)
+        return True
+
+
+def write(
+    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
 ) -> None:
-    """Compute, then write.
+    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
 
-    The sum with an existing `.grad` is computed in the same run.  `solve` leaves it out where rules or
-    hooks may touch that `.grad` themselves, and another thread may have changed it meanwhile: then the
-    addition is done at the commit.
+    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
+    pending (create_graph left it) the sum is recorded.
     """
-    for identity, group in zip(leaves, groups, strict=True):
-        group.old = None if identity.grad is None else identity.grad.node
-    values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask)
-    with commit_lock:
-        fused = [g.old for g in groups]
-        if unchanged(leaves, fused):
-            write(leaves, values, fused)
-            return
-    for group in groups:
-        group.old = None
-    values = solve(seeds, groups, retain=retain, past=past)
-    with commit_lock:
-        write(leaves, values, [None] * len(groups))
+    for identity, value, old in zip(leaves, values, fused, strict=True):
+        if value is None:
+            continue
+        present = identity.grad
+        if old is not None or present is None:
+            identity.grad = leaf(value)
+        elif present.node.value is not None:
+            with ignoring(all="ignore"):
+                identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
+        else:
+            with no_grad():
+                identity.grad = add(present, leaf(value))
 
 
-def _is_known(now: Recording, ask: Ask, retain: bool) -> bool:
-    """Answer a backward that is known.  False: it is not, or a `.grad` changed meanwhile."""
-    found = answered(ask, now, now.small, retain, not retain)
-    if type(found) is list:
-        run_after(due_after(found[::2]))
-    return found is not None
+def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
+    """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
+
+    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    """
+    reached, ends = set(targets), {n for n in uncommon(past) if not gradient_inputs(n)}
+    if reached.issuperset(ends):  # nothing leads elsewhere
+        return [k for k, node in enumerate(past) if node not in ends]
+    places = []
+    for k, node in enumerate(past):
+        if not reached.isdisjoint(node.inputs if type(node) is Node else gradient_inputs(node)):
+            reached.add(node)
+            places.append(k)
+    return places
+
+
+def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it.
+
+    rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
+    """
+    if any([n.kind.released and n.number > than for n in rare]):
+        raise GradientError(located(
+            "second backward through the same graph",
+            "pass retain_graph=True to the first one, or compute the result again",
+        ))
+
+
+def release(past: list[Node]) -> None:
+    """Mark a history as given up; what it kept for gradients is freed."""
+    native = machine.asks
+    if native is not None:
+        while (kind := native.release(past)) is not None:
+            released(kind)
+        return
+    for node in past:
+        if node.leaf is None:
+            kind = node.kind
+            node.kind = kind.freed or released(kind)
+            if node.value is not None:
+                node.inputs = ()

@@ -14,20 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.garbage import set_in_context
-from codegen.records import record
 
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
 from ..tape.node import Node
-from ..tape.record import DETACH, state
-from ..tape.record import record as recorded
+from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import SUMS, Many, aval_of, noted, pull_back
+from .reverse import SUMS, Many, Pull, aval_of, noted
 from .rule_programs import at_once
 
 __all__ = [
@@ -40,16 +38,18 @@ __all__ = [
 RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 
 
-@record()
 class Group:
     """The nodes whose cotangents add up to one gradient; hooks on the sum; what the sum is added to.
 
     `solve` sets `old` to None when it did not add it: rules or hooks ran that may have changed it.
     """
 
-    nodes: tuple[Node, ...]
-    hooks: dict[Any, Callable] | None = None
-    old: Node | None = None
+    __slots__ = ("hooks", "nodes", "old")
+
+    def __init__(
+        self, nodes: tuple[Node, ...], hooks: dict[Any, Callable] | None = None, old: Node | None = None
+    ) -> None:
+        self.nodes, self.hooks, self.old = nodes, hooks, old
 
 
 def group_of(node: Node) -> Group:
@@ -87,7 +87,8 @@ def emit(
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
     is_kept = is_looked_at(past)
     with recording_rules(tracks or is_kept):
-        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], many)
+        bars = [(node, bar.node, False) for node, bar in seeds]
+        found = Pull(past, bars, [n for g in groups for n in g.nodes], many).found()
         gradients = [_total(group, found, many) for group in groups]
     return untracked(gradients) if is_kept and not tracks else gradients
 
@@ -142,7 +143,7 @@ def is_looked_at(past: Sequence[Node]) -> bool:
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The tensors without their histories; those that have none as they are."""
-    return [t if t is None or not t.node.kind.out.requires_grad else recorded(DETACH, (t,)) for t in tensors]
+    return [t if t is None or not t.node.kind.out.requires_grad else record(DETACH, (t,)) for t in tensors]
 
 
 def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:

@@ -42,7 +42,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
-from .reverse import Wires, begun, noted, pull_back
+from .reverse import Pull, Wires, begun, noted
 from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
@@ -277,7 +277,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        return pull_back(past, seeds, [u.node]).get(u.node)
+        return Pull(past, [(node, bar.node, False) for node, bar in seeds], [u.node]).found().get(u.node)
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:

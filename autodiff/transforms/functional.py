@@ -1,39 +1,57 @@
-"""Derivatives as functions of functions: value_and_grad, vjp, and what `ad.grad` does with a function.
+"""Gradients as results: `grad`, of a function or between tensors, `value_and_grad`, `vjp`.
 
-Every transformation gives each argument a fresh node and differentiates with respect to that node,
-never the caller's; so nesting cannot confuse one derivative with another.
+Nothing is accumulated in a `.grad`.  A function gets a fresh node for each argument and is differentiated with respect
+to that node, never the caller's; so nesting cannot confuse one derivative with another.  Called from plain code (no
+tensor among the arguments) it computes at once and returns NumPy arrays; called with tensors, or inside another
+transformation or a trace, it records and returns tensors.
 
-Called from plain code (no tensor among the arguments) they compute at once and return NumPy arrays;
-called with tensors, or inside another transformation or a trace, they record and return tensors.
+Of tensors the history between results and inputs is walked once, from a known plan if it can be, and released unless it
+is to be kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..errors import GradientError, located, with_article
+from ..custom import function
+from ..errors import DispatchError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
-from ..tape.ask import evaluate
+from ..tape.ask import evaluate, live_small
 from ..tape.known import NODES, Ask
-from ..tape.leaves import constant, leaf
+from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.program import data
 from ..tape.record import DETACH, record, state
-from ..tape.walk import history
+from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .arguments import Arguments, fitting, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .backward_pass import OUTSIDE, RECORDED, group_of, pulled
+from .arguments import (
+    Arguments,
+    fitting,
+    is_plain,
+    name_of,
+    plain,
+    plain_results,
+    run_recorded,
+    scalar_and_aux,
+    tracks_outside,
+)
+from .backward import check_not_released, cotangents_for, passed, release, results_of, seed_for
+from .backward_pass import OUTSIDE, RECORDED, VERSIONS, Group, emit, group_of, pull_back_at_once, pulled, with_history
 from .gradient import solve
-from .gradient_asks import again, live_beside
+from .gradient_asks import again, ask_for
 
-__all__ = ["gradient_of", "gradients_with_history", "value_and_grad", "vjp"]
+__all__ = ["grad", "gradients_with_history", "value_and_grad", "vjp"]
+
+
+# ---------------------------------------------------------------- of functions
 
 
 def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
@@ -57,11 +75,6 @@ def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
     return not state.now.transforming and not tracks_outside(history([value.node]), {t.node for t in leaves})
 
 
-def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
-    """The function `ad.grad(f)`: `value_and_grad` without the value."""
-    return _derivative(f, argnums, has_aux, "grad")
-
-
 def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable:
     """The function that `value_and_grad` returns, or `grad`: the taker."""
     name = name_of(f, taker, argnums)
@@ -83,7 +96,7 @@ def _differentiated(
 ) -> Any:
     """The results of one call.   name: of f in messages;  taker: see `_derivative`"""
     a = Arguments(args, argnums, name)
-    value, aux = _scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
+    value, aux = scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
     leaves, structure = tree.flatten(aux)
     if a.plain:
         gradients = _computed(value, a.leaves, leaves)
@@ -108,37 +121,8 @@ def gradients_with_history(
     lends: bool,
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of f as functions of its arguments, of which `leaves` are the tensors to differentiate by."""
-    value, _ = _scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
+    value, _ = scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
     return _recorded(value, leaves, RECORDED)[1]
-
-
-def _scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
-    aux = None
-    if has_aux:
-        if not (isinstance(result, tuple) and len(result) == 2):
-            got = with_article(type(result).__name__)
-            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
-        result, aux = result
-    if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
-        result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
-    if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
-        got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
-        raise GradientError(located(
-            f"{transformation}: {name} must return a float scalar, not {got}",
-            _made_scalar(result),
-        ))
-    return result, aux
-
-
-def _made_scalar(result: Any) -> str:
-    """Advice on how a result that is no float scalar may become one."""
-    if result is None:
-        return "it ends without `return`, or with one that has no value"
-    if isinstance(result, tuple):
-        return "return the number to differentiate first, and has_aux=True lets it return (number, anything else)"
-    if isinstance(result, Tensor) and result.dtype.kind != "f" and not result.shape:
-        return "ad.abs or ad.real of a complex number is a float" if result.dtype.kind == "c" else "convert it to float"
-    return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
 def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
@@ -163,13 +147,9 @@ def _arrays(
     found = again(ask, retain)
     if found is not None:
         return found
-    live = live_beside(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
-    bars = [(r, _seed(r) if bar is None else bar) for r, bar in seeds]
+    live = live_small(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
+    bars = [(r, seed_for(handle(r), None) if bar is None else bar) for r, bar in seeds]
     return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
-
-
-def _seed(value: Node) -> Tensor:
-    return constant(1.0, "f64" if value.kind.out.aval.dtype == np.float64 else "f32")
 
 
 def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool, list[Tensor]]:
@@ -178,7 +158,7 @@ def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool
     tracks = True
     found: list[Tensor | None] = [None] * len(mine)
     if value.node.kind.out.requires_grad:
-        tracks, found = pulled([(value.node, _seed(value.node))], mine, asked)
+        tracks, found = pulled([(value.node, seed_for(value, None))], mine, asked)
     return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
@@ -245,3 +225,142 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
     if g is None:
         return np.zeros(like.shape, like.dtype)[()] if is_array else zeros_like(handle(like.node))
     return g[()] if isinstance(g, np.ndarray) and not g.shape else g
+
+
+# ---------------------------------------------------------------- between tensors
+
+
+@function
+def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+         argnums=None, has_aux=False):
+    """The gradient of a function, as a function; or the gradients of tensors.
+
+    grad(f, argnums=0, has_aux=False)
+        The function that returns the gradient of f with respect to the arguments `argnums`; f returns a
+        float scalar (with has_aux: and anything else, which is returned behind the gradient).
+
+    grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
+        The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
+        Nothing is accumulated.  The history between y and xs is released unless create_graph or retain_graph.
+
+    Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.grad(lambda x: (x ** 3).sum())(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> ad.grad(x * x, x)
+    f64[] 4.0
+    """
+    ys = [y] if isinstance(y, Tensor) else results_of(y, "grad")
+    given = [grad_outputs] if isinstance(y, Tensor) else cotangents_for(ys, grad_outputs, "grad", "grad_outputs")
+    retain = bool(create_graph if retain_graph is None else retain_graph)
+    targets, structure = tree.flatten(xs)
+    live = []
+    if not create_graph:
+        if state.now.unseen:
+            state.now.see()  # a trace has no values to compute with
+        if grad_outputs is not None:
+            given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
+        if all([isinstance(x, Tensor) for x in targets]):
+            known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
+            if known is not None:
+                return tree.unflatten(structure, _as_leaves(known))
+        live = live_small(state.now, [t.node for t in ys])
+    for x in targets:
+        if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
+            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else with_article(type(x).__name__)
+            raise GradientError(located(
+                f"grad: the inputs are tensors that require grad, not {got}",
+                "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
+            ))
+    if create_graph and retain:
+        bars = [seed_for(t, g).node for t, g in zip(ys, given, strict=True)]
+        found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
+        if found is not None:
+            gradients = _all_used(with_history(found[2], found[1]), targets, allow_unused)
+            return tree.unflatten(structure, gradients)
+    found = _walked(ys, given, targets, live, create_graph, retain, allow_unused)
+    return tree.unflatten(structure, found)
+
+
+def _as_leaves(gradients: Sequence[np.ndarray | None]) -> list[Tensor | None]:
+    return [None if g is None else leaf(g) for g in gradients]
+
+
+def _walked(
+    ys: Sequence[Tensor], given: Sequence[Tensor | None], targets: Sequence[Tensor], live: Sequence[Node],
+    create_graph: bool, retain: bool, allow_unused: bool,
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
+    past = history([t.node for t in ys])
+    rare = uncommon(past)
+    nodes = _versions(targets, rare)
+    through = [] if create_graph and retain else passed(past, [n for found in nodes for n in found])
+    # A node that is older than every target is below them; a released node has lost its inputs, so age must tell.
+    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
+    check_not_released(rare, oldest)
+    del rare  # a list beside the history counts as somebody who may need the values of its nodes
+    groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
+              for x, found in zip(targets, nodes, strict=True)]
+    if create_graph:
+        found = emit(past, seeds, groups, tracks=True)
+        gradients: Sequence[Tensor | None] = with_history(found, [g.nodes[-1] for g in groups])
+    else:
+        ask = ask_for(ys, targets, given, allow_unused)
+        values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
+        gradients = _as_leaves(values)
+    gradients = _all_used(gradients, targets, allow_unused)
+    if not retain:
+        release([past[k] for k in through])
+    return gradients
+
+
+def _all_used(
+    found: Sequence[Tensor | None], targets: Sequence[Tensor], allow_unused: bool
+) -> Sequence[Tensor | None]:
+    if not allow_unused and any(g is None for g in found):
+        unused = next(i for i, g in enumerate(found) if g is None)
+        raise GradientError(located(
+            f"grad: input {unused} ({targets[unused].aval}) is not used by the result",
+            "pass allow_unused=True to get None for it",
+        ))
+    return found
+
+
+def _versions(targets: Sequence[Tensor], rare: Sequence[Node]) -> list[tuple[Node, ...]]:
+    """Of each target the nodes that are meant: itself, or those of a history that hold a value of its leaf.
+
+    rare    the `uncommon` nodes of the history
+    """
+    leaves = [n for n in rare if n.leaf is not None]
+    nodes = [x.node for x in targets]
+    return [(x,) if x.leaf is None else tuple([n for n in leaves if n.leaf is x.leaf]) for x in nodes]
+
+
+@grad.method(Callable)
+def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+      argnums=None, has_aux=False):
+    # The second and third places are here `argnums` and `has_aux`; what tensors take belongs to no function.
+    options = {"grad_outputs": None if isinstance(grad_outputs, bool) else grad_outputs, "f": f,
+               "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph}
+    surplus = [name for name, value in options.items() if value is not None]
+    if surplus:
+        raise DispatchError(located(
+            f"grad: {', '.join(surplus)} cannot be given for a function",
+            "write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors",
+        ))
+    return _derivative(y, xs if argnums is None else argnums, has_aux or bool(grad_outputs), "grad")
+
+
+@grad.method(NoneType)
+def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+      argnums=None, has_aux=False):
+    if not callable(f):
+        raise DispatchError(located(
+            "grad: no function and no tensor was given",
+            "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
+        ))
+    return grad(f, xs, grad_outputs, create_graph, allow_unused,
+                retain_graph=retain_graph, argnums=argnums, has_aux=has_aux)

@@ -25,19 +25,18 @@ from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import end_recording, evaluate
+from ..tape.ask import end_recording, evaluate, live_small
 from ..tape.families import Described, described
 from ..tape.known import BACKWARD, NODES, Ask, Known, forget, name_plan, plan_of
-from ..tape.misses import compared, note
+from ..tape.misses import note
 from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
 from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
-from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
+from .gradient_asks import Exactly, Gradients, in_order, separate
 from .parts import in_parts
 from .rules import Watches, found_out, rules_that_ask
 
@@ -71,36 +70,33 @@ def solve(
     if past is None:
         past = history(ends)
     if live is None:
-        live = live_beside(state.now, [*ends, *[s.node for _, s in seeds], *also])
-    planned, runs_every_rule = None, MODE.get().eager or is_watching()
-    if not (runs_every_rule or any([g.hooks for g in groups]) or any([n.hooks for n in uncommon(past)])):
-        what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+        live = live_small(state.now, [*ends, *[s.node for _, s in seeds], *also])
+    mode = MODE.get()
+    runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
+    has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
+    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    planned = sought = None
+    if not (runs_every_rule or has_hooks):
         found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
         if found is not None:
-            _end()
+            end_recording(state.now)
             return found
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             planned, name, family = _planned(what)
-            if planned is None:
-                planned = _planned_exactly(what, name, family)
+            if planned is None and (sought := _sought(what, name, family)) is not None:
+                planned = sought.plan or _make(sought), sought.exact.order, sought.exact.ranks
+                sought.note_answered()
     if planned is None:
         return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
-    plan, order, ranks, remade = planned
+    plan, order, ranks = planned
     try:
         results = plan.run(order)
     except Misfit:
-        plan = remade("a rule cannot compute with a number as it did before")
+        plan = _make(sought or _Sought(what, None), "a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
-    _end()
+    end_recording(state.now)
     return in_order(separate(plan, results, order), ranks)
-
-
-def _end() -> None:
-    now = state.now
-    now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
-    if not now.tracing:
-        end_recording(now)
 
 
 def _computed(
@@ -125,7 +121,7 @@ def _computed(
     evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
     if why is not None and COUNTS.misses == misses and not is_known:
         note("backward", why())
-    _end()
+    end_recording(state.now)
     values: list[np.ndarray | None] = []
     for node in gradients:
         value = None if node is None else data(node)
@@ -134,8 +130,8 @@ def _computed(
     return values
 
 
-#: A plan, the recording in canonical order, that of the groups, and what makes the plan anew.
-_Planned = tuple[Plan, Sequence[Node], Sequence[int], Callable[[str], Plan]]
+#: A plan, the recording in canonical order, and that of the groups.
+_Planned = tuple[Plan, Sequence[Node], Sequence[int]]
 
 
 def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
@@ -157,8 +153,7 @@ def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described 
     count(plan)
     order = found.order
     ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    found = found.without_nodes()
-    return (plan, order, ranks, partial(_made_anew, what, found)), None, None
+    return (plan, order, ranks), None, None
 
 
 def _let_pass(what: Gradients, found: Known) -> _Planned:
@@ -175,41 +170,52 @@ def _let_pass(what: Gradients, found: Known) -> _Planned:
     plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     plan.grads, plan.computed = grads, computed
     note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, exact.ranks, partial(_made_anew, what, None)
+    return plan, order, exact.ranks
 
 
-def _made_anew(what: Gradients, found: Known | None, why: str) -> Plan:
-    planned = _planned_exactly(what, found, None, why)
-    assert planned is not None
-    return planned[0]
+class _Sought:
+    """A recording whose plan is looked for by its exact key.
 
-
-def _planned_exactly(
-    what: Gradients, found: Known | None, family: Described | None, why: str = ""
-) -> _Planned | None:  # fmt: skip
-    """Find the plan by an exact key; make it if there is none.  None where no plan can be kept.
-
-    found, family    what machine code says of the recording, and of it without numbers;   why: the plan is made anew
+    found    what machine code says of the recording;   plan: the known one;   size: set where it is one of many
     """
-    exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
-    key, order, places, ranks = exact.key, exact.order, exact.places, exact.ranks
-    named = partial(name_plan, order=order, ask=what.ask, given_up=what.given_up(), ranks=ranks)
-    make = partial(_make, what, exact, found, named)
-    size, plan = None, None if why else _known(key)
-    if plan is None and not why:
+
+    size: Size | None = None
+    plan: Plan | None = None
+
+    def __init__(self, what: Gradients, found: Known | None) -> None:
+        self.what, self.found = what, found
+        self.exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
+
+    def name(self, plan: Plan, key: tuple, found: Known | None) -> None:
+        """Find a plan from now on."""
+        what, exact = self.what, self.exact
+        name_plan(plan, key, found, exact.order, what.ask, what.given_up(), exact.ranks)
+
+    def note_answered(self) -> None:
+        """Have machine code answer such an ask at other sizes, too."""
+        what, exact = self.what, self.exact
+        if what.ask is not None and self.size is not None:
+            self.size.note_answered(what.ask, exact.order, what.given_up(), exact.places, exact.ranks)
+
+
+def _sought(what: Gradients, found: Known | None, family: Described | None) -> _Sought | None:
+    """The recording with its plan, if there is one; None where no plan can be kept.
+
+    found, family    what machine code says of the recording, and of it without numbers
+    """
+    sought = _Sought(what, found)
+    key, order = sought.exact.key, sought.exact.order
+    plan = _known(key)
+    if plan is None:
         if _why_unkept(uncommon(what.past), what.groups) is not None:
             return None
-        size = size_of(key, family, order)
-        plan = None if size is None else size.plan()
+        sought.size = size_of(key, family, order)
+        plan = None if sought.size is None else sought.size.plan()
     count(plan)
-    if plan is None:
-        plan = make(why, size=size)
-    else:
-        plan.leaves = places
-        named(plan, key, found)
-    if what.ask is not None and size is not None:
-        size.note_answered(what.ask, order, what.given_up(), places, ranks)
-    return plan, order, ranks, make
+    if plan is not None:
+        sought.plan, plan.leaves = plan, sought.exact.places
+        sought.name(plan, key, found)
+    return sought
 
 
 def _known(key: tuple) -> Plan | None:
@@ -222,14 +228,9 @@ def _if_still_right(plan: Plan) -> Plan | None:
     return None if plan.relied and reading(plan.relied) != plan.read else plan
 
 
-def _make(
-    what: Gradients, exact: Exactly, found: Known | None, named: Callable[..., None], why: str = "",
-    size: Size | None = None,
-) -> Plan:  # fmt: skip
-    """Run the rules, and make the plan of what they record.
-
-    named    finds it from now on;   why: it is made anew, or rules run each time;   size: it is one of many
-    """
+def _make(sought: _Sought, why: str = "") -> Plan:
+    """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
+    what, exact, found, size = sought.what, sought.exact, sought.found, None if why else sought.size
     past, seeds, groups = what.past, what.seeds, exact.groups
     key, number, order, kept = exact.key, exact.number, exact.order, exact.kept
     asked = state.now.asked
@@ -240,7 +241,7 @@ def _make(
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
         except Exception:
-            if not watches:
+            if not watches.by_node:
                 raise
             # The rules are run once more, with the numbers themselves: what is raised then is meant.
             watches.see_all()
@@ -248,14 +249,15 @@ def _make(
             gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
         why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
-    watches.see_returned(gradients)
-    if not why and watches.looked_at_array():
-        why = "a rule looks at the contents of an array that it reads: it runs each time"
+    if watches.by_node:
+        watches.see_returned(gradients)
+        if not why and watches.looked_at_array():
+            why = "a rule looks at the contents of an array that it reads: it runs each time"
     relied = users_methods(choices)
     read = reading(relied)
     why = why or unnamed(relied)
-    keys = watches.keys()
-    key = _with_calls(key, keys, number)
+    keys = watches.keys() if watches.calls else {}
+    key = _with_calls(key, keys, number) if keys else key
     known = not why
     for group in () if known else groups:
         group.old = None
@@ -264,16 +266,17 @@ def _make(
     answer = _answer(drawn, gradients, seeds, kept, number)
     plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
     if known and still_true(key[1], order):
-        plan.formulas = watches.formulas(plan.gather, number)
-        plan.gather = watches.let_go(plan.gather)
-        named(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+        if watches.by_node:
+            plan.formulas = watches.formulas(plan.gather, number)
+            plan.gather = watches.let_go(plan.gather)
+        sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
         plan.choices = choices
         known_plan = ref(plan)
         forget_size: Callable[[], None] | None = None
         choices.on_change(lambda: _drop(known_plan(), forget_size))
         if size is not None and not relied:
             forget_size = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
-    note("backward", why or compared(key))
+    note("backward", why or key)
     return plan
 
 
@@ -294,9 +297,11 @@ def _answer(
     """The answer to a recording by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    if any([n in own for n, _ in drawn.store]):
+        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
     places = drawn.places
     return Answer(
-        drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own])),
+        drawn,
         tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
         tuple([g is not None and g.node in places for g in gradients]),
     )
@@ -355,7 +360,7 @@ def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], s
         return lambda: "a hook on a leaf runs each time"
     if MODE.get().eager:
         return lambda: "in eager mode everything runs each time"
-    return (lambda: "anomalies are looked for") if is_watching() else None
+    return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
 
 
 def _reads_unnamed(call: Any) -> str:

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..tape.ask import live_small, stored_along
+from ..tape.ask import stored_along
 from ..tape.families import answered
 from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
 from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import Plan, data
-from ..tape.record import Recording, state
+from ..tape.record import state
 from ..tape.walk import Said, history, needed, said, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group
 
-__all__ = ["Exactly", "Gradients", "again", "ask_for", "in_order", "live_beside", "separate"]
+__all__ = ["Exactly", "Gradients", "again", "ask_for", "in_order", "separate"]
 
 
 def ask_for(
@@ -74,17 +74,6 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
         else:
             gradients.append(data(order[place] if type(place) is int else place).copy())
     return gradients
-
-
-def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
-    """Small live results that are to be computed along with `roots` (none in a trace)."""
-    if now.tracing or not now.small:
-        return []
-    live = live_small(now)
-    for root in roots if live else ():
-        if root in live:
-            live.remove(root)
-    return live
 
 
 class Gradients:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, GradientError, ShapeError, located, warn
+from ..errors import DTypeError, GradientError, located, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, IDENTITY, another, state
 from ..tensor import Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from . import hooks
 from .backward import backward
 from .updates import as_leaf
@@ -57,7 +57,7 @@ def _set_grad(t: Tensor, value: Any) -> None:
     if value is not None:
         value = as_tensor(value, ".grad =", "value")
         if value.aval != t.aval:
-            raise _GradAvalError(located(
+            raise hooks.GradientShapeError(located(
                 f".grad: {value.aval} is no gradient of {t.aval}",
                 "it has the shape and dtype of its tensor: ad.unbroadcast(g, like) adds up, ad.astype converts",
             ))
@@ -99,10 +99,6 @@ def _grad_fn(t: Tensor) -> GradFn | None:
         node = node.inputs[0]
     has_history = node.kind.out.requires_grad and node.leaf is None and node.kind.op not in (LEAF, ARGUMENT)
     return GradFn(node) if has_history and not t.masked else None
-
-
-class _GradAvalError(GradientError, ShapeError):
-    """A .grad of another aval than its tensor."""
 
 
 def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
@@ -192,12 +188,9 @@ def _backward(
 def _converted(kind: type) -> Callable[[Tensor], Any]:
     name = kind.__name__
 
+    @border
     def convert(t: Tensor) -> Any:
-        try:
-            return kind(number(t, name))
-        except Exception as error:
-            shorten(error)
-            raise
+        return kind(number(t, name))
 
     return convert
 

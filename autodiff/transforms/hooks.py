@@ -32,8 +32,8 @@ from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor, handle
 
 __all__ = [
-    "Hook", "Removable", "call_nested", "due_after", "register_hook", "register_post_accumulate_grad_hook",
-    "retain_grad", "run_after", "run_hooks",
+    "GradientShapeError", "Hook", "Removable", "call_nested", "due_after", "register_hook",
+    "register_post_accumulate_grad_hook", "retain_grad", "run_after", "run_hooks",
 ]  # fmt: skip
 
 
@@ -176,8 +176,8 @@ def _roomy(kind: Kind) -> Kind:
     return found
 
 
-class HookShapeError(GradientError, ShapeError):
-    """A hook that changed the aval of a gradient."""
+class GradientShapeError(GradientError, ShapeError):
+    """A gradient of another aval than its tensor: given, or made by a hook."""
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")
             if changed.aval != g.aval:
-                raise HookShapeError(
+                raise GradientShapeError(
                     f"{hook} turned a gradient {g.aval} into {changed.aval}\n"
                     "  a gradient keeps the shape and dtype of its tensor; return None to leave it as it is"
                 )

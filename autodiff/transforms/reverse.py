@@ -41,13 +41,21 @@ from ..tape.plan import COUNTS
 from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import watcher
+from .anomaly import watch
 from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
 __all__ = [
-    "SUMS", "Cotangent", "LooksAtCotangents", "Many", "Wires", "aval_of", "begun", "noted", "pull_back",
+    "SUMS",
+    "Cotangent",
+    "LooksAtCotangents",
+    "Many",
+    "Pull",
+    "Wires",
+    "aval_of",
+    "begun",
+    "noted",
     "pull_back_masked",
 ]  # fmt: skip
 
@@ -84,27 +92,11 @@ def aval_of(node: Node, many: Many | None) -> Aval:
     return aval if many is None else aval.with_shape((many.size, *aval.shape))
 
 
-def pull_back(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node], many: Many | None = None
-) -> dict[Node, Tensor]:  # fmt: skip
-    """The cotangents of `targets`, given those of some results.  A target that is not reached has none.
-
-    order     the history of the results, by creation
-    seeds     (result, cotangent of its aval)
-    targets   nodes of the history
-    many      what cotangents are many
-
-    Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
-    """
-    run = _BackwardPass(order, [(node, value.node, False) for node, value in seeds], targets, many)
-    return {node: noted(bar) for node, bar, _ in run.reached()}
-
-
 def pull_back_masked(
     order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
 ) -> dict[Node, Cotangent]:  # fmt: skip
-    """`pull_back` where it is known which cotangents are masked, before and after."""
-    run = _BackwardPass(order, [(node, *value) for node, value in seeds], targets)
+    """The cotangents of `targets` where it is known which are masked, before and after: see `Pull`."""
+    run = Pull(order, [(node, *value) for node, value in seeds], targets)
     return {node: Cotangent(bar, masked) for node, bar, masked in run.reached()}
 
 
@@ -114,8 +106,8 @@ def pull_back_masked(
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
-class _BackwardPass:
-    """One backward pass.
+class Pull:
+    """One backward pass: cotangents of targets, given those of some results; none of a target that is not reached.
 
     bars     by place, cotangents of nodes that the walk has not come to, and of targets
     flags    by place
@@ -127,10 +119,18 @@ class _BackwardPass:
         self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node, bool]], targets: Iterable[Node],
         many: Many | None = None,
     ) -> None:  # fmt: skip
-        """Go through a history.   seeds: results, the cotangent of each, and whether it is masked"""
+        """Go through a history.
+
+        order     the history of the results, by creation
+        seeds     results, the cotangent of each, and whether it is masked
+        targets   nodes of the history
+        many      what cotangents are many
+
+        Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
+        """
         self.many = many
         self.order = order if type(order) is list else list(order)
-        self.watch = watcher()
+        self.watch = watch if MODE.get().anomalies and not state.now.tracing else None
         self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
         self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
@@ -148,9 +148,14 @@ class _BackwardPass:
         if programs is not None and native is not None:
             self._go_natively(programs)
             return
-        down = range(len(self.order) - 1, -1, -1)
-        for at, _ in zip(down, belonging_to_rules(state.now.lines, reversed(self.order)), strict=True):
+        down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
+        nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
+        for at, _ in zip(down, nodes, strict=True):
             self._go(at)
+
+    def found(self) -> dict[Node, Tensor]:
+        """The cotangents of the targets that are reached."""
+        return {node: noted(bar) for node, bar, _ in self.reached()}
 
     def reached(self) -> Iterator[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
@@ -186,7 +191,7 @@ class _BackwardPass:
             programs.note_used()
 
     def _go(self, at: int) -> None:
-        """Go through one node."""
+        """Go through one node: by its hooks, then by the rule of its call, or of its operation."""
         node, bar, said = self.order[at], self.bars[at], self.flags[at]
         if self.slots and at in self.slots:  # a call with several outputs
             self._call(at, node, self.slots.pop(at))
@@ -206,10 +211,29 @@ class _BackwardPass:
             slots = self.slots.setdefault(call, {})
             self.flags[call] |= _CALL
             slots[node.slot] = _added(slots[node.slot], bar) if node.slot in slots else bar
-        elif node.call is not None:
+            return
+        if node.call is not None:
             self._call(at, node, {0: bar})
-        else:
-            self._go_through(at, node, bar, bool(said & _MASKED))
+            return
+        inputs = node.inputs  # before the question whether they are all there still: another thread may release them
+        _refuse_released(node)
+        COUNTS.rules += 1
+        op, masked = node.kind.op, bool(said & _MASKED)
+        is_kept = masked and op.keeps_mask
+        found: Sequence[Any] | None = None
+        if "cancels" in op.traits:
+            found = self._cancelled(node, inputs, bar, is_kept)
+        elif self.programs is not None:
+            found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
+        if found is None:
+            given, *others = map(handle, (bar, node, *inputs))
+            if self.many is None:
+                found = pulled_by_rule(node.kind, (given, *others), is_kept)
+            else:
+                found = self.many.each(lambda one: pulled_by_rule(node.kind, (*one, *others), is_kept), [given])
+        if not op.discrete and any([g is None for g in found]):
+            self._note_zeros(self.wires.of(at))
+        self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
@@ -250,27 +274,6 @@ class _BackwardPass:
             key = ("backward", key, self.many is None, tuple(bars), are_open)
         found = again(self.programs, key, [*bars.values(), node, *inputs], run)
         self._give_all(at, node, list(bars.values()), found, False)
-
-    def _go_through(self, at: int, node: Node, bar: Node, masked: bool) -> None:
-        """Go through an operation: by the program of its rule, if there is one."""
-        inputs = node.inputs  # before the question whether they are all there still: another thread may release them
-        _refuse_released(node)
-        COUNTS.rules += 1
-        op, is_kept = node.kind.op, masked and node.kind.op.keeps_mask
-        found: Sequence[Any] | None = None
-        if "cancels" in op.traits:
-            found = self._cancelled(node, inputs, bar, is_kept)
-        elif self.programs is not None:
-            found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
-        if found is None:
-            given, *others = map(handle, (bar, node, *inputs))
-            if self.many is None:
-                found = pulled_by_rule(node.kind, (given, *others), is_kept)
-            else:
-                found = self.many.each(lambda one: pulled_by_rule(node.kind, (*one, *others), is_kept), [given])
-        if not op.discrete and any([g is None for g in found]):
-            self._note_zeros(self.wires.of(at))
-        self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _cancelled(
         self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool

@@ -18,11 +18,11 @@ from ..ops import add_at, as_tensor, astype, index_update, spread_to, stop_gradi
 from ..ops.protocols import FUNCTIONS
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
+from ..tape.modes import enable_grad
 from ..tape.node import Leaf, Node
 from ..tape.record import SAME, another, identity_of, record, state
 from ..tape.walk import history
 from ..tensor import Tensor
-from .modes import enable_grad
 
 __all__ = ["as_leaf", "rebind"]
 

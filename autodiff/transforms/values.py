@@ -23,7 +23,7 @@ from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 
 __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
 
@@ -102,6 +102,7 @@ def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
         )
 
 
+@border
 def numpy(t: Tensor) -> np.ndarray:
     """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
 
@@ -111,12 +112,8 @@ def numpy(t: Tensor) -> np.ndarray:
     >>> ad.tensor([1.0, 2.0]).numpy().flags.writeable
     False
     """
-    try:
-        _refuse_losing_gradient(t, "numpy()")
-        return _read_only(t)
-    except Exception as error:
-        shorten(error)
-        raise
+    _refuse_losing_gradient(t, "numpy()")
+    return _read_only(t)
 
 
 def _read_only(t: Tensor) -> np.ndarray:
@@ -137,6 +134,7 @@ def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     return value.copy() if copy else value
 
 
+@border
 def item(t: Tensor) -> Any:
     """The value of a one-element tensor as a Python number: computed now if it is pending.
 
@@ -144,13 +142,10 @@ def item(t: Tensor) -> Any:
     >>> ad.tensor([[2]]).item()
     2
     """
-    try:
-        return number(t, "item")
-    except Exception as error:
-        shorten(error)
-        raise
+    return number(t, "item")
 
 
+@border
 def tolist(t: Tensor) -> Any:
     """The value as nested lists of Python numbers.
 
@@ -158,24 +153,17 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    try:
-        value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
-        _warn_of_lost_gradient(t, "a list of Python numbers")
-        return value
-    except Exception as error:
-        shorten(error)
-        raise
+    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
+    _warn_of_lost_gradient(t, "a list of Python numbers")
+    return value
 
 
+@border
 def truth(t: Tensor) -> bool:
     """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
-    try:
-        if t.size != 1:
-            raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
-        return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
-    except Exception as error:
-        shorten(error)
-        raise
+    if t.size != 1:
+        raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
+    return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
 
 
 @border

@@ -38,10 +38,10 @@ MOST_OPERANDS, MOST_STATICS = 16, 4
 MOST_EXTENTS = 4
 #: Index arrays of a program; elements that those have whose values are looked at.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;
+#: A program: steps, class, is small, kind of a number, operands;
 #: how many operands have keys, and all keys but the first; number of static arguments, name and value of each
 #: (or two words); number of index arrays, and of each which operand it is, for which extent; then the steps.
-KEYED = 6
+KEYED = 5
 N_STATICS = KEYED + MOST_OPERANDS
 FIRST_STATIC = N_STATICS + 1
 N_BOUNDS = FIRST_STATIC + 2 * MOST_STATICS
@@ -67,13 +67,13 @@ class RecordedProgram:
     """A recording for given operands: steps, and the class of the handle on the last one.
 
     is_small      the result is noted
-    number_kind   of the leaf that is made of an operand that is a number: of its value as a float, or,
-                  where it `keeps_numbers`, as it is
+    number_kind   of the leaf that is made of an operand that is a number: of its value as a float
     bounds        operands that are index arrays, with the extents they are for: if their values are known and
                   outside, nothing is recorded
+    choices       an object that lives as long as the program
     """
 
-    __slots__ = ("_held", "_keys", "_words", "operands")
+    __slots__ = ("_held", "_keys", "_words", "choices", "operands")
 
     def __init__(
         self,
@@ -83,18 +83,18 @@ class RecordedProgram:
         *,
         is_small: bool,
         number_kind: Any = None,
-        keeps_numbers: bool = False,
         bounds: Sequence[tuple[int, int]] = (),
+        choices: Any = None,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(cls), int(is_small), id(number_kind), operands, int(keeps_numbers)]
+        words = [len(steps), id(cls), int(is_small), id(number_kind), operands]
         words += [0] * (N_BOUNDS - len(words))
         flat = [word for pair in bounds for word in pair]
         words += [len(bounds), *flat, *[0] * (2 * MOST_BOUNDS - len(flat))]
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
-        self.operands = operands
+        self.operands, self.choices = operands, choices
         self._keys: tuple = ()
         self._held = (tuple(steps), cls, number_kind)
         self._words = (ctypes.c_int64 * len(words))(*words)

@@ -105,7 +105,6 @@ class ProgramWords(Struct):
     is_small: i64
     number_kind: ptr[RawKind]
     operands: i64
-    keeps_numbers: i64
     n_keyed: i64
     other_keys: array[ptr, MOST_OPERANDS - 1]
     n_statics: i64
@@ -136,11 +135,11 @@ lent_view = extern("lent_view", ptr, ptr[py.RawArray], ptr)
 
 
 @native
-def number_node(x: ptr, kind: ptr[RawKind], keeps: bool) -> ptr[RawNode]:
-    """The leaf of a number, which is made a float unless the program keeps it; null with an exception."""
+def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
+    """The leaf of a number, as a float; null with an exception."""
     cls = py.class_of(x)
     value = x
-    if cls is tape.float_type or keeps:
+    if cls is tape.float_type:
         py.inc(x)
     else:
         number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
@@ -323,7 +322,7 @@ def put_down(
     is_good = True
     for i in range(operands):
         if unlikely(nodes[i] is None):
-            nodes[i] = number_node(xs[i], program.number_kind, program.keeps_numbers != 0)
+            nodes[i] = number_node(xs[i], program.number_kind)
             is_good = nodes[i] is not None
             if not is_good:
                 break

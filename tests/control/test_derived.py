@@ -7,8 +7,8 @@ from work_done import work
 import autodiff as ad
 from autodiff.control import trace
 from autodiff.control.body import Body
+from autodiff.tape.modes import tracing
 from autodiff.tape.node import new_number
-from autodiff.tape.tracing import tracing
 
 X, V = np.array([0.3, 0.7]), np.array([1.0, 2.0])
 

@@ -12,7 +12,7 @@ from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
-from autodiff.transforms.reverse import Cotangent, LooksAtCotangents, pull_back, pull_back_masked
+from autodiff.transforms.reverse import Cotangent, LooksAtCotangents, Pull, pull_back_masked
 from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
@@ -58,12 +58,13 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     y = case.f(*leaves)
     tracked, past = [leaves[i].node for i in case.wrt], history([y.node])
     bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
-    each = [pull_back(past, [(y.node, bar)], tracked) for bar in bars]
+    each = [Pull(past, [(y.node, bar.node, False)], tracked).found() for bar in bars]
     expected = [np.stack([np.asarray(found[n].detach()) for found in each]) for n in tracked if n in each[0]]
     try:
         for _ in range(3):
             with recording_rules(False):
-                found = pull_back(past, [(y.node, ad.stack(bars))], tracked, second_order.many(2))
+                seeds = [(y.node, ad.stack(bars).node, False)]
+                found = Pull(past, seeds, tracked, second_order.many(2)).found()
             gradients = [np.asarray(found[n]) for n in tracked if n in found]
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):
@@ -146,10 +147,8 @@ def test_machine_code_uses_programs_that_are_older_than_itself(monkeypatch):
     finally:
         recorder.install()
     by_python = []
-    go_through = reverse._BackwardPass._go_through
-    monkeypatch.setattr(
-        reverse._BackwardPass, "_go_through", lambda self, *args: (by_python.append(args), go_through(self, *args))
-    )
+    go = reverse.Pull._go
+    monkeypatch.setattr(reverse.Pull, "_go", lambda self, at: (by_python.append(at), go(self, at)))
     ad.clear_cache()  # the plan would answer
     backward()
     assert len(by_python) == 4

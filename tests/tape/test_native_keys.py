@@ -24,7 +24,7 @@ from autodiff.tape.sizes import _is_plain
 from autodiff.tape.walk import history, needed, said
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
-from autodiff.transforms.between import _versions
+from autodiff.transforms.functional import _versions
 from autodiff.transforms.gradient_asks import Exactly, Gradients
 
 #: What one of two programs does otherwise.

@@ -18,6 +18,7 @@ from ...ops.slicing import part
 from ...stand_ins import standing
 from ...tape.ask import evaluate, value_of
 from ...tape.leaks import check_leaves, note_lost
+from ...tape.modes import tracking
 from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
@@ -25,7 +26,6 @@ from ...tensor import AbstractTensor, Tensor
 from ...tracebacks import shorten
 from ..anomaly import is_watching
 from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
-from ..modes import tracking
 from .axes import (
     Leaves,
     checked,

@@ -29,14 +29,13 @@ from ...ops.contraction import contracted
 from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
 from ...tape.lines import belonging
+from ...tape.modes import tracing, tracking
 from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
 from ...tape.record import argument, identity_of, is_cut, is_masked, state
-from ...tape.tracing import tracing
 from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
 from ..forward import push_call
 from ..hooks import run_hooks
-from ..modes import tracking
 from ..reverse import Wires, noted
 from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
