@@ -35,8 +35,8 @@ from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.record import argument, state
 from .tensor import AbstractTensor, Tensor
-from .transforms.anomaly import runs_as_written
 from .transforms.arguments import applied, copied_constant, own, plain_results
+from .transforms.modes import runs_as_written
 
 if TYPE_CHECKING:
     from codegen.runtime import entered

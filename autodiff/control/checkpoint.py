@@ -24,9 +24,9 @@ from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
-from ..transforms.anomaly import is_watching
 from ..transforms.arguments import applied as called
 from ..transforms.batch.walk import CALLS
+from ..transforms.modes import is_watching
 from .body import RECOMPUTED, Body, cut, float_places, mode_of, placed, tracks_of
 from .trace import Operands, applied, derived, of_all, trace
 

@@ -21,8 +21,8 @@ from ..stand_ins import standing
 from ..tape.record import number_like_traced
 from ..tensor import Tensor
 from ..tracebacks import border
-from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied, own
+from ..transforms.modes import runs_as_written
 from .body import BodyUse
 from .recurrence import by_hand, looped
 from .trace import Like, Nesting, as_written, check_kept, is_python_number, started, trace

@@ -33,10 +33,10 @@ from ..tape.node import Node
 from ..tape.record import is_cut
 from ..tape.watched import seen_within
 from ..tensor import Tensor, handle
-from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
+from ..transforms.modes import runs_as_written
 from ..transforms.rule_programs import missing_rule
 from .body import (
     Body,

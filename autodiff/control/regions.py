@@ -38,8 +38,8 @@ from ..ops.slicing import part
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
-from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
+from ..transforms.modes import runs_as_written
 from .body import Body, BodyUse, cut, float_places, joined, mode_of, placed, tracks_of
 from .trace import Operands, applied, as_written, choose, derived, of_all, trace
 

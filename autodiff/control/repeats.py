@@ -28,9 +28,8 @@ from ..ops.batching import with_examples
 from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
-from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
-from ..transforms.modes import enable_grad
+from ..transforms.modes import enable_grad, runs_as_written
 from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, run_of
 from .trace import Nesting, applied, as_written, check_kept, choose, derived, of_all, trace, where_differing

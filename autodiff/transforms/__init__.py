@@ -13,9 +13,8 @@
     handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
     hooks       functions of the user's in the walk; going back inside of going back
-    anomaly     detect_anomaly
     batch       vmap: many examples at once
-    modes       no_grad, enable_grad
+    modes       no_grad, enable_grad, detect_anomaly
 """
 
 from typing import TYPE_CHECKING
@@ -23,11 +22,10 @@ from typing import TYPE_CHECKING
 from codegen.lazily import lazily
 
 from . import handles
-from .anomaly import detect_anomaly
 from .backward import backward
 from .between import grad
 from .functional import value_and_grad, vjp
-from .modes import enable_grad, is_grad_enabled, no_grad
+from .modes import detect_anomaly, enable_grad, is_grad_enabled, no_grad
 
 if TYPE_CHECKING:
     from .batch import vmap

@@ -26,12 +26,12 @@ from ..tape.record import Recording, state
 from ..tape.walk import by_number, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .anomaly import is_watching
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
 from .commits import check_not_released, commit_lock, passed, release, unchanged, write
 from .gradient import solve
 from .gradient_asks import live_beside
 from .hooks import due_after, run_after
+from .modes import is_watching
 from .parts import InParts, in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]

@@ -19,13 +19,13 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor
-from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
 from .backward_pass import RECORDED, VERSIONS, Group, emit, pull_back_at_once, with_history
 from .commits import check_not_released, passed, release
 from .functional import gradient_of
 from .gradient import solve
 from .gradient_asks import again, ask_for, live_beside
+from .modes import is_watching
 from .parts import in_parts
 
 __all__ = ["grad"]

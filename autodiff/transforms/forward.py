@@ -29,7 +29,6 @@ from ..tape.record import DETACH, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
-from .anomaly import is_watching, watch_pushed
 from .arguments import (
     fitting,
     fresh,
@@ -42,6 +41,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
+from .modes import is_watching, watch_pushed
 from .reverse import Wires, begun, noted, pull_back
 from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
 from .rule_values import push_rule

@@ -35,9 +35,9 @@ from ..tape.record import state
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
-from .anomaly import is_watching
 from .backward_pass import Group, emit, recording_rules
 from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
+from .modes import is_watching
 from .rules import Watches, found_out, rules_that_ask
 
 __all__ = ["solve"]

@@ -19,8 +19,8 @@ from ..tape.plan import Plan, data
 from ..tape.record import Recording, state
 from ..tape.walk import Said, history, needed, said, structure
 from ..tensor import Tensor, handle
-from .anomaly import is_watching
 from .backward_pass import Group
+from .modes import is_watching
 
 __all__ = ["Exactly", "Gradients", "again", "ask_for", "in_order", "live_beside", "separate"]
 

@@ -41,8 +41,8 @@ from ..tape.plan import COUNTS
 from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import watcher
 from .hooks import run_hooks
+from .modes import watcher
 from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 

@@ -23,9 +23,8 @@ from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
 from ...tracebacks import shorten
-from ..anomaly import is_watching
 from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
-from ..modes import tracking
+from ..modes import is_watching, tracking
 from .axes import (
     Leaves,
     checked,
