@@ -2,7 +2,7 @@
 
     reverse     cotangents over the history, by falling number
     forward     tangents over the history, by rising number
-    rules, rule_values  a custom function's rule, what it is given and may return
+    rules, rule_values  a custom function's rule, what it is given and may return; host rules
     gradient    gradients as values: rule key -> plan -> executable
     backward_pass  the rules run, as more nodes; sums by group
     backward    `.backward()`: into the .grad of leaves, all or none

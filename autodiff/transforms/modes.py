@@ -1,8 +1,8 @@
 """Modes of a context: gradients on or off (no_grad, enable_grad), and looking for anomalies (detect_anomaly).
 
-Threads and asyncio tasks do not see each other's.  While anomalies are looked for, every node keeps the user's line, no
-backward is answered from a plan, and each cotangent is computed and looked at as soon as its rule has run: an error says
-which rule made the first NaN or inf, and where its operation was recorded.
+Threads and asyncio tasks do not see each other's.  While anomalies are looked for, every node keeps the user's line,
+no backward is answered from a plan, and each cotangent is computed and looked at as soon as its rule has run: an error
+says which rule made the first NaN or inf, and where its operation was recorded.
 """
 
 from __future__ import annotations
