@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import DTYPES, Aval
 from codegen.records import NamedTuple
 
 from .. import tree
@@ -31,8 +32,8 @@ from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
 
 __all__ = [
-    "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy", "pack",
-    "shape_of",
+    "HOLDS_NONE", "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy",
+    "pack", "shape_of",
 ]  # fmt: skip
 
 
@@ -44,6 +45,13 @@ def as_it_is(value: Any) -> Any:
 def own_copy(leaf: Any) -> Any:
     """A leaf that is no tensor, as a call keeps it: of an array a copy, which no later write changes."""
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+#: Classes whose instances hold no tensors, and never will.
+HOLDS_NONE = frozenset(
+    (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
+     *[d.type for d in DTYPES.values()])
+)  # fmt: skip
 
 
 class Packed(NamedTuple):
@@ -82,6 +90,8 @@ def pack(
     """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other leaf"""
     if isinstance(value, Tensor):
         return Packed(None, (place_of(value),), ())
+    if type(value) in HOLDS_NONE and (tensor_of is None or tensor_of(value) is None):
+        return Packed(tree.LEAF, (None,), (own_copy(value),))
     leaves, structure = tree.flatten(value)
     tensors = [tensor_of(x) if tensor_of else x if isinstance(x, Tensor) else None for x in leaves]
     places = tuple([None if t is None else place_of(t) for t in tensors])

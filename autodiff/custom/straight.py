@@ -24,22 +24,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES
 from codegen.written import defined
 
 from .. import tree
 from ..frames import UserLine, is_ours, user_line
 from ..mode import MODE
 from ..tape.node import kept, new_number, rich_node
-from ..tape.record import is_masked, state
+from ..tape.record import state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
-from .call import CallShape, CustomCall, Site, own_copy, shape_of
+from .call import HOLDS_NONE, CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
 
@@ -50,7 +48,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None or site.separates{same}:
+        if now.tracing or now.captures is not None or now.body or site.separates{same}:
             return general({arguments})
         tracks = mode().tracks and ({tracks})
         {handles}
@@ -61,16 +59,15 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         else:
             line = new_line(UserLine, (frame.f_code, frame.f_lasti))
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
-        now.body += 1
+        now.body = 1
         try:
             y = run({given})
         except Exception as error:
             error.add_note(f"in the forward method of {{name}} ({{site.method.place}}), called at {{line}}")
-            if now.body == 1:
-                now.seen.clear()
+            now.seen.clear()
             raise
         finally:
-            now.body -= 1
+            now.body = 0
         {told}
         if now.asked != asked or {unusual} not is_float(y):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
@@ -80,7 +77,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         if not tracks:
             t = new(type(y))
             t.node = body
-            t.masked = {masked}
+            t.masked = False
             if body.value is None and body.kind.out.small:
                 now.note_small(t)
             return t
@@ -96,7 +93,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         out = node.kind.out
         t = new(out.cls)
         t.node = node
-        t.masked = {masked}
+        t.masked = False
         if out.small:
             now.note_small(t)
         return t
@@ -145,7 +142,6 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         saved=saved if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
         count=len(tensors),
-        masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
         "Call": CustomCall,
@@ -157,7 +153,6 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "frame_at": sys._getframe,
         "mode": MODE.get,
         "is_float": _is_float,
-        "is_masked": is_masked,
         "is_ours": is_ours,
         "kept_of": _kept_of,
         "kind_for": boundary_kind,
@@ -178,13 +173,6 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, Tensor) and x.node.kind.out.aval.dtype.kind in "fc"
 
 
-#: Classes whose instances hold no tensors, and never will.
-_HOLDS_NONE = frozenset(
-    (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
-     *[d.type for d in DTYPES.values()])
-)  # fmt: skip
-
-
 def _kept_of(
     values: Sequence[tuple[str | None, Any]], number: dict[Any, int], at: int, statics: list[Any], extras: list[Any]
 ) -> tuple[Any, ...] | None:
@@ -200,7 +188,7 @@ def _kept_of(
             if place is None:
                 place = number[value.node] = at + len(extras)
                 extras.append(value.node)
-        elif type(value) in _HOLDS_NONE:
+        elif type(value) in HOLDS_NONE:
             statics.append(own_copy(value))
         else:
             return None
@@ -217,7 +205,7 @@ def straight_call(
     body      body(ctx, arguments by name) runs it, as `call_forward` wants it
     """
     is_tensor = tuple([issubclass(c, Tensor) for c in site.types])
-    known = all([t or c in _HOLDS_NONE for c, t in zip(site.types, is_tensor, strict=True)])
+    known = all([t or c in HOLDS_NONE for c, t in zip(site.types, is_tensor, strict=True)])
     if not known or not any(is_tensor) or any([hasattr(c, "__dispatches_as__") for c in site.types]):
         return general
     names = tuple(names)
@@ -243,19 +231,18 @@ def straight_call(
     def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
         """Float tensors in any container; None for anything else."""
         told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
-        given = [arguments[k] for k in tensors]
-        inputs = [t.node for t in given]
+        inputs = [arguments[k].node for k in tensors]
         leaves, structure = ([y], None) if isinstance(y, Tensor) else tree.flatten(y)
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         if not (leaves and all([_is_float(t) if tracks else isinstance(t, Tensor) for t in leaves])):
             return None
-        nodes, masked = [t.node for t in leaves], is_masked(given)
+        nodes = [t.node for t in leaves]
         is_moved = [inner[k].node for k in tensors] != inputs
         is_loose = any([not t.masked and t.node.kind.out.requires_grad for t in leaves])
         if told.constant or told.dirty or is_moved or is_loose:
             return None
         if not tracks:
-            found = [noted_handle(n, masked) for n in nodes]
+            found = [noted_handle(n, False) for n in nodes]
             return found[0] if structure is None else tree.unflatten(structure, found)
         number = {n: k for k, n in enumerate(inputs)}
         for k, node in enumerate(nodes):
@@ -270,7 +257,7 @@ def straight_call(
             attributes(ctx)  # refuses names that are its own
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
-        found = outputs_of(call, inputs, extras, nodes, masked)
+        found = outputs_of(call, inputs, extras, nodes, False)
         return found[0] if structure is None else tree.unflatten(structure, found)
 
     def new_shape(key: tuple) -> CallShape:
