@@ -19,6 +19,11 @@ A value that was made outside of the library from values inside has no derivativ
 that a host rule computes, and whatever is made of a value that a rule has asked for.  It gets a node that passes it on,
 too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
 zero.  Not to is fine: the first derivative of a host rule never meets it.
+
+A host call is one operation of a graph that Python computes each time, between compiled segments:
+
+    host(inputs)  ->  one array, or all of them packed into words of 64 bits
+    host_part(packed)  ->  each of them
 """
 
 from __future__ import annotations
@@ -26,24 +31,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.lowering import Call as HostLowering
 
 from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
-from ..tape.record import state
+from ..tape.record import record, state
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
 __all__ = [
-    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of",
-    "without_history",
+    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "host_call", "noted_handle", "output_of",
+    "outputs_of", "read_only", "token_of", "without_history",
 ]  # fmt: skip
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
@@ -205,3 +211,94 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
     node = rich_node(one_kind((_HISTORYLESS, what, out), _HISTORYLESS, (what,), out), (t.node, *tracked))
     node.body, node.flow, node.line = 0, slice(1, None), line
     return handle(node)
+
+
+# ---------------------------------------------------------------- Python as an operation of a graph
+
+_WORD = 8
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of an array that nobody can write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:
+    values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(read_only, arrays)), avals, strict=True)]
+    if len(values) == 1:
+        return values[0].reshape(avals[0].shape)
+    words = np.zeros(sum(map(_words, avals)), np.int64)
+    at = 0
+    for value, aval in zip(values, avals, strict=True):
+        words[at : at + _words(aval)].view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
+        at += _words(aval)
+    return words
+
+
+def _words(aval: Aval) -> int:
+    return -(-aval.size * aval.dtype.itemsize // _WORD)
+
+
+def _part_reference(words: np.ndarray, *, at: int, aval: Aval) -> np.ndarray:
+    flat = np.ascontiguousarray(words)[at : at + _words(aval)].view(np.uint8)
+    return flat[: aval.size * aval.dtype.itemsize].view(aval.dtype).reshape(aval.shape)
+
+
+def _packed_aval(*_: Aval, run: Callable, avals: tuple[Aval, ...]) -> Aval:
+    return avals[0] if len(avals) == 1 else Aval((sum(map(_words, avals)),), np.int64)
+
+
+class _OfEach(NamedTuple):
+    """A host call for every example in turn: equal ones are the same graph shape.
+
+    reference    of an operation on one example, and its parameters;  aval: of what it gives
+    mapped       which inputs differ between examples
+    """
+
+    reference: Callable
+    params: tuple[tuple[str, Any], ...]
+    aval: Aval
+    size: int
+    mapped: tuple[bool, ...]
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        found = np.empty((self.size, *self.aval.shape), self.aval.dtype)
+        for i in range(self.size):
+            one = [a[i, ...] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
+            found[i] = self.reference(*one, **dict(self.params))
+        return [found]
+
+
+def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...], **params: Any) -> Tensor:
+    """Python is called once for each example, inside of one host call."""
+    aval = op.infer(*[x.aval.with_shape(x.shape[m:]) for x, m in zip(xs, mapped, strict=True)], **params)
+    assert op.reference is not None
+    run = _OfEach(op.reference, tuple(params.items()), aval, size, tuple(mapped))
+    return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
+
+
+#: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
+_HOST = Primitive(
+    "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
+    discrete=True, heavy=True, batch=_batch, traits=("host",),
+)
+_PART = Primitive(
+    "host_part", infer=lambda words, *, at, aval: aval, reference=_part_reference, params=("at", "aval"),
+    lower=HostLowering(), discrete=True, heavy=True, batch=_batch,
+)
+
+
+def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) -> list[Tensor]:
+    """Record a call of `run(*arrays) -> arrays` of these avals.  Equal `run`s are the same graph shape."""
+    if not avals:
+        return []
+    packed = record(_HOST, tuple(inputs), (run, tuple(avals)))
+    if len(avals) == 1:
+        return [packed]
+    parts, at = [], 0
+    for aval in avals:
+        parts.append(record(_PART, (packed,), (at, aval)))
+        at += _words(aval)
+    return parts

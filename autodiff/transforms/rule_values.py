@@ -26,7 +26,7 @@ from .. import tree
 from ..custom.boundary import output_of, without_history
 from ..custom.call import CustomCall, Packed, as_it_is
 from ..custom.context import BackwardContext
-from ..custom.host_call import note_read_only
+from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
 from ..errors import DTypeError, GradientError, ShapeError, with_article

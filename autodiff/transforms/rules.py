@@ -50,7 +50,6 @@ from .rule_programs import RuleProgram, RulePrograms
 if TYPE_CHECKING:
     from ..custom import boundary, host, reads
     from ..custom import call as calls
-    from ..custom import host_call as host_calls
     from ..custom import watching as watches
     from ..custom.call import CustomCall
     from ..custom.watching import Watching
@@ -59,7 +58,6 @@ else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
     host = later("autodiff.custom.host")
     reads = later("autodiff.custom.reads")
-    host_calls = later("autodiff.custom.host_call")
     rule_values = later("autodiff.transforms.rule_values")
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
@@ -179,7 +177,7 @@ class _HostRun:
         call, rule = self.call, self.rule
         if call is None:
             call, arrays = boundary.call_of(int(arrays[0])), arrays[1:]
-        with host_calls.in_own_recording():
+        with host.in_own_recording():
             held: Sequence[Any] = arrays if rule.host else [leaf(np.array(a, order="C")) for a in arrays]
             values = held[len(self.slots) :]
             tracked = values[len(values) - len(call.avals) :]
@@ -221,9 +219,9 @@ def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fro
     inputs = [*bars, *map(handle, node.inputs)]
     if by_token or state.now.tracing:
         token = [handle(node.inputs[call.token])] if by_token and call.token is not None else []
-        found = host_calls.host_call(run, [*token, *inputs], [flow[p].kind.out.aval for p in wanted])
+        found = boundary.host_call(run, [*token, *inputs], [flow[p].kind.out.aval for p in wanted])
     else:
-        found = [leaf(np.array(g, order="C")) for g in run(*host_calls.arrays_of(inputs))]
+        found = [leaf(np.array(g, order="C")) for g in run(*host.arrays_of(inputs))]
     sources = [*[b.node for b in bars], *flow.values()]
     which = f"a gradient that the host backward of {call.function.__name__} ({rule.place}) made"
     return rule_values.without_known_history(dict(zip(wanted, found, strict=True)), rule, node, sources, which)
