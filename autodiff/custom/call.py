@@ -32,8 +32,8 @@ from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
 
 __all__ = [
-    "HOLDS_NONE", "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy",
-    "pack", "shape_of",
+    "HOLDS_NONE", "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "classes_of", "key_of",
+    "note_looks", "own_copy", "pack", "shape_of",
 ]  # fmt: skip
 
 
@@ -142,15 +142,16 @@ class CallShape:
         self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
         self.n_arguments, self.n_saved = n_arguments, n_saved
         self.materialize, self.closed, self.closed_at = materialize, closed, closed_at
-        met = dict.fromkeys([cls for _, structure, _ in parts for cls in _classes_of(structure)])
+        met = dict.fromkeys([cls for _, structure, _ in parts for cls in classes_of(structure)])
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
 
-def _classes_of(structure: tree.Structure | None) -> Iterator[type]:
+def classes_of(structure: tree.Structure | None) -> Iterator[type]:
+    """The classes of the containers in a nesting."""
     if structure is not None and structure.cls is not None:
         yield structure.cls
         for child in structure.children:
-            yield from _classes_of(child)
+            yield from classes_of(child)
 
 
 _SHAPES: dict[Any, CallShape] = {}

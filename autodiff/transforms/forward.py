@@ -47,7 +47,7 @@ from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
-__all__ = ["Push", "jvp", "moving", "paired", "push_call", "pushed_to"]
+__all__ = ["jvp", "moving", "paired", "push_call", "pushed", "pushed_to"]
 
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
 #: (`recording_rules`).
@@ -340,6 +340,12 @@ def moving(
     return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
 
 
+def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
+    """A pass forward through a history.   tracks: what its rules record is tape"""
+    with recording_rules(tracks or is_looked_at(past)):
+        return Push(past, given, results)
+
+
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
     may_track = MODE.get().tracks and not is_array
@@ -351,9 +357,7 @@ def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool)
         tracks = may_track and (
             tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
         )
-        is_kept = is_looked_at(past)
-        with recording_rules(tracks or is_kept):
-            push = Push(past, given, [o.node for o in outs])
+        push = pushed(past, given, [o.node for o in outs], tracks)
         dots = push.results
         if is_watching():
             watch_pushed(push.pairs(), [t for t in dots if t is not None])
