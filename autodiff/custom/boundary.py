@@ -48,8 +48,8 @@ from ..tensor import Tensor, handle
 from .call import CustomCall
 
 __all__ = [
-    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "host_call", "noted_handle", "output_of",
-    "outputs_of", "read_only", "token_of", "without_history",
+    "HistorylessError", "MappedCall", "boundary_kind", "boundary_node", "call_of", "host_call", "noted_handle",
+    "output_of", "outputs_of", "read_only", "token_of", "without_history",
 ]  # fmt: skip
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
@@ -100,24 +100,8 @@ class MappedCall(CustomCall):
         self.numbers = []  # the rule of one example gets them as they are
         return (key, self.size, self.mapped)
 
-    def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
-        """The outputs for all examples, behind one boundary, given its inputs for all examples."""
-        node = self.node(inputs, flow)
-        if self.is_one:
-            return [noted_handle(node, False)]
-        bodies = node.inputs[len(node.inputs) - len(self.avals) :]
-        return [noted_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
 
-    def node(self, inputs: Sequence[Node], flow: Any) -> RichNode:
-        """The node that stands for the calls, given its inputs for all examples."""
-        return _boundary_node(self, inputs, flow)
-
-    def example(self, inputs: Sequence[Node], flow: Any) -> RichNode:
-        """The boundary of one example, given its inputs."""
-        return _boundary_node(self.inner, inputs, flow)
-
-
-def _boundary_node(call: CustomCall, inputs: Sequence[Node], flow: Any) -> RichNode:
+def boundary_node(call: CustomCall, inputs: Sequence[Node], flow: slice) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
     kind = boundary_kind(inputs[-1].kind.out) if call.is_one else _CALL_KIND
     node = rich_node(kind, tuple(inputs), call=call)
@@ -131,14 +115,12 @@ def call_of(token: int) -> CustomCall:
     return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
-def outputs_of(
-    call: CustomCall, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
-) -> list[Tensor]:
-    """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
-    flow = slice(len(inputs) + len(extra), None) if call.site.transparent else slice(0, len(inputs))
-    node = _boundary_node(call, (*inputs, *extra, *body), flow)
+def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bool) -> list[Tensor]:
+    """The tracked outputs of a call behind its boundary.   inputs: all that it reads, nodes of these outputs last"""
+    node = boundary_node(call, inputs, flow)
     if call.is_one:
         return [noted_handle(node, masked)]
+    body = inputs[len(inputs) - len(call.avals) :]
     return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 

@@ -262,6 +262,10 @@ class CustomCall:
         site = self.site
         return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
 
+    def _is_by_token(self, rule: Any) -> bool:
+        """True of a host rule that finds this call, and reads everything else, when it runs."""
+        return rule is not None and rule.host and self.token is not None
+
     def key(self, met: dict[int, tuple] | None = None) -> Any:
         """The part of the rule key that this call makes.  `is_pure`: it says everything, apart from `numbers`.
 
@@ -272,26 +276,22 @@ class CustomCall:
         found = None if met is None else met.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), ReadsWalk([])
-            code = None if rule is None or (rule.host and self.token is not None) else self._key_of(rule, walk)
-            found = rule, code, walk
+            found = rule, None if self._is_by_token(rule) else self._key_of(rule, walk), walk
             if met is not None:
                 met[id(self.site)] = found
         rule, code, of_rule = found
-        if rule is not None and rule.host and self.token is not None:
-            # A host rule reads everything else when it runs.
+        if self._is_by_token(rule):
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        numbers, parts, is_whole = [*(of_rule.numbers or ())], (), of_rule.is_whole
+        self.numbers = numbers = [*(of_rule.numbers or ())]
+        self.is_pure, parts = of_rule.is_whole and not (rule is not None and rule.host), ()
         if self.statics or self.shape.classes:
             walk = ReadsWalk(numbers)
             parts = self._parts(walk)
-            is_whole = is_whole and walk.is_whole
-        self.numbers = numbers
-        self.is_pure = is_whole and not (rule is not None and rule.host)
-        structure = (code, self.shape, parts)
+            self.is_pure &= walk.is_whole
+        self.structure = structure = (code, self.shape, parts)
         if not numbers:
             return structure
-        self.structure = structure
         looked = LOOKS.get(structure, ())
         if looked:
             self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
@@ -299,14 +299,12 @@ class CustomCall:
 
     def rules_key(self, *kinds: str) -> Any:
         """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
-        rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], ReadsWalk()
-        if rules[0] is not None and rules[0].host and self.token is not None:
-            keys: list[Any] = [rules[0], *[None if r is None else self._key_of(r, walk) for r in rules[1:]]]
-        else:
-            keys = [None if r is None else self._key_of(r, walk) for r in rules] + [self._parts(walk)]
-            walk.is_whole &= not (rules[0] is not None and rules[0].host)
-        self.is_pure = walk.is_whole
-        return (self.shape, *keys)
+        walk, (first, *others) = ReadsWalk(), [self.rule(kind) for kind in kinds or ("backward", "jvp")]
+        by_token = self._is_by_token(first)
+        keys = [first if by_token else self._key_of(first, walk), *[self._key_of(rule, walk) for rule in others]]
+        parts = () if by_token else self._parts(walk)
+        self.is_pure = walk.is_whole and (by_token or first is None or not first.host)
+        return (self.shape, *keys, parts)
 
     def recorded_key(self) -> Any:
         """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
@@ -320,7 +318,9 @@ class CustomCall:
         return (key, self.transparent) if self.is_pure else None
 
     def _key_of(self, rule: Any, walk: ReadsWalk) -> Any:
-        """The key of a rule; of what it reads of a trace, the places."""
+        """The key of a rule; of what it reads of a trace, the places.  None where there is no rule."""
+        if rule is None:
+            return None
         if not self.reads:
             return walk.key(rule.implementation)
         with standing(rule, self.reads, _NodePlace):

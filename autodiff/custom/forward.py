@@ -154,8 +154,8 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
         refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
         outputs = Outputs(name, result, told.constant)
-        dirty = told.dirty or any([t.node is not n for t, n in zip(entered.inner, entered.named, strict=True)])
-        if dirty:
+        dirty: dict[int, Tensor] = {}
+        if told.dirty or any([t.node is not n for t, n in zip(entered.inner, entered.named, strict=True)]):
             dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
     except Exception as error:
         entered.note_on(error)
@@ -246,7 +246,8 @@ def _bounded(
     if site.has_token:
         call.token = len(inputs) + len(extra)
         extra.append(token_of(call))
-    found = outputs_of(call, inputs, extra, body, masked)
+    flow = slice(len(inputs) + len(extra), None) if site.transparent else slice(0, len(inputs))
+    found = outputs_of(call, (*inputs, *extra, *body), flow, masked)
     return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]
 
 

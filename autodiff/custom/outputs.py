@@ -51,7 +51,10 @@ class Outputs:
 
     def __init__(self, function: str, result: Any, constant: Sequence[Any]) -> None:
         """`constant` holds outputs that are marked non-differentiable; GradientError for what is none."""
-        self._returned, self.structure = ([result], None) if isinstance(result, Tensor) else tree.flatten(result)
+        self._returned: list[Any] = [result]
+        self.structure: tree.Structure | None = None
+        if not isinstance(result, Tensor):
+            self._returned, self.structure = tree.flatten(result)
         self.leaves = [x if isinstance(x, Tensor) else _as_output(function, x) for x in self._returned]
         fixed = [self._made_of(x) for x in constant]
         if any([t is None for t in fixed]):

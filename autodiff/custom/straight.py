@@ -21,7 +21,6 @@ run, goes on as `call_forward` and `completed` have it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -31,7 +30,7 @@ import numpy as np
 from codegen.written import defined
 
 from .. import tree
-from ..frames import UserLine, is_ours, user_line
+from ..frames import UserLine, nearest_code
 from ..mode import MODE
 from ..tape.node import kept, new_number, rich_node
 from ..tape.record import state
@@ -53,11 +52,8 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         tracks = mode().tracks and ({tracks})
         {handles}
         {context}
-        frame = frame_at(1).f_back
-        if frame is None or is_ours(frame.f_globals.get("__name__")):
-            line = user_line()
-        else:
-            line = new_line(UserLine, (frame.f_code, frame.f_lasti))
+        place = nearest_code(2)
+        line = place and new_line(UserLine, place)
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
         now.body = 1
         try:
@@ -147,23 +143,21 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "Call": CustomCall,
         "ForwardContext": ForwardContext,
         "attributes": attributes,
-        "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(0, len(tensors)),
-        "frame_at": sys._getframe,
         "mode": MODE.get,
         "is_float": _is_float,
-        "is_ours": is_ours,
         "kept_of": _kept_of,
         "kind_for": boundary_kind,
         "new": object.__new__,
-        "new_line": tuple.__new__,
         "ndarray": np.ndarray,
+        "nearest_code": nearest_code,
+        "new_line": tuple.__new__,
         "new_number": new_number,
         "rich_node": rich_node,
         "said": said,
         "state": state,
-        "user_line": user_line,
+        "UserLine": UserLine,
     }
     return defined("made_for", text, env)
 
@@ -257,7 +251,7 @@ def straight_call(
             attributes(ctx)  # refuses names that are its own
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
-        found = outputs_of(call, inputs, extras, nodes, False)
+        found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), False)
         return found[0] if structure is None else tree.unflatten(structure, found)
 
     def new_shape(key: tuple) -> CallShape:

@@ -21,7 +21,7 @@ from typing import Any
 from codegen.garbage import set_in_context
 
 from ... import tree
-from ...custom.boundary import MappedCall, without_history
+from ...custom.boundary import MappedCall, boundary_node, outputs_of, without_history
 from ...errors import Error, located
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
@@ -254,7 +254,7 @@ class OfAll:
             return [pairs[place][0] for place in bodies]
         masked = is_masked([t for t, _ in pairs])
         all_calls = MappedCall(call, self.size, tuple([m for _, m in pairs]))
-        return [handle(t.node, masked) for t in all_calls.boundary([t.node for t, _ in pairs], node.flow)]
+        return outputs_of(all_calls, [t.node for t, _ in pairs], node.flow, masked)
 
     def _known(self, call: Any, pairs: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
         """The outputs of a function that knows what many of its calls are at once."""
@@ -287,7 +287,7 @@ def pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     flow = flow_of(node)
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
-        one = call.example([t.node for t in made[len(slots) :]], node.flow)
+        one = boundary_node(call.inner, [t.node for t in made[len(slots) :]], node.flow)
         places = {one.inputs[p] for p in flow if node.inputs[p] in wanted}
         return call_rule(one, dict(zip(slots, made, strict=False)), places)
 
@@ -329,7 +329,7 @@ def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
     places = [p for p, i in enumerate(node.inputs) if i in tangents]
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
-        one = call.example([t.node for t in made[len(places) :]], node.flow)
+        one = boundary_node(call.inner, [t.node for t in made[len(places) :]], node.flow)
         dots = {one.inputs[p]: t for p, t in zip(places, made, strict=False)}
         pushed = push_call(one, dots)
         return [pushed.get(one if call.is_one else (one, slot)) for slot in range(len(call.avals))]
