@@ -82,7 +82,7 @@ class MappedCall(CustomCall):
     __slots__ = ("inner", "mapped", "size")
 
     pull_each: ClassVar[Callable[..., list[Tensor | None]]]
-    push_each: ClassVar[Callable[..., dict[Any, Tensor]]]
+    push_each: ClassVar[Callable[..., list[Tensor | None]]]
 
     def __init__(self, inner: CustomCall, size: int, mapped: tuple[bool, ...]) -> None:
         for name in CustomCall.__slots__:

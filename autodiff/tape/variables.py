@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -30,14 +31,9 @@ def variable_of(node: Node, frame: FrameType) -> str:
     value = node.value
     if not isinstance(value, np.ndarray) and any([_is_same(node, c) for c in frame.f_code.co_consts]):
         return ""
-    for name, held in _variables(frame):
-        if _is_same(node, held):
-            return name
-    for name, held in _variables(frame):
-        for inner, found in _inside(held):
-            if _is_same(node, found):
-                return name + inner
-    return ""
+    near = list(_variables(frame))
+    inside = ((name + inner, found) for name, held in near for inner, found in _inside(held))
+    return next((name for name, held in chain(near, inside) if _is_same(node, held)), "")
 
 
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:

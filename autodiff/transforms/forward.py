@@ -127,16 +127,11 @@ class Push:
             self.dots[at] = tangent.node
 
     def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
-        names = [node] if node.body is not None else [(node, slot) for slot in range(len(node.call.avals))]
-
-        def run() -> list[Tensor | None]:
-            found = push_call(node, near)
-            return [found.get(name) for name in names]
-
         key = None if self.programs is None else node.call.recorded_key()
         if key is not None:
             key = ("jvp", key, tuple([i in near for i in node.inputs]))
-        tangents = again(self.programs, key, [*[t.node for t in near.values()], node, *node.inputs], run)
+        given = [*[t.node for t in near.values()], node, *node.inputs]
+        tangents = again(self.programs, key, given, lambda: push_call(node, near))
         for slot, tangent in enumerate(tangents):
             if tangent is not None and node.body is not None:
                 self.dots[at] = tangent.node
@@ -240,24 +235,23 @@ def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
     return bar
 
 
-def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
-    """The tangents of the outputs of a custom call, by node (and slot): by its rule, or that of its VJP twice."""
+def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
+    """The tangents of the outputs of a custom call: by its rule, or that of its VJP twice."""
+    slots = range(len(node.call.avals))
     if isinstance(node.call, MappedCall):
         return MappedCall.push_each(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
-        pushed = push_rule(node, rule, tangents)
-        return {node if node.body is not None else (node, slot): t for slot, t in pushed.items()}
+        found = push_rule(node, rule, tangents)
+        return [found.get(slot) for slot in slots]
     inputs = gradient_inputs(node)
     dots = [tangents.get(i) for i in inputs]
     wanted = {i for i in inputs if i in tangents}
-    found: dict[Any, Tensor] = {}
-    for slot, aval in enumerate(node.call.avals):
-        like = handle(node) if node.body is not None else zeros_of(aval)
-        tangent = _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
-        if tangent is not None:
-            found[node if node.body is not None else (node, slot)] = tangent
-    return found
+    likes = [handle(node) if node.body is not None else zeros_of(aval) for aval in node.call.avals]
+    return [
+        _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
+        for slot, like in zip(slots, likes, strict=True)
+    ]
 
 
 def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:

@@ -38,7 +38,7 @@ from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
 from .gradient_asks import Exactly, Gradients, in_order, live_beside, separate
 from .modes import is_watching
-from .rules import Watches, found_out, rules_that_ask
+from .rules import Watches, found_out
 
 __all__ = ["solve"]
 
@@ -232,7 +232,7 @@ def _make(
     asked = state.now.asked
     watches = Watches(past if not why else ())
     # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-    with nullcontext(Choices()) if why else observed() as choices, rules_that_ask() as asking:
+    with nullcontext(Choices()) if why else observed() as choices:
         try:
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
@@ -242,9 +242,11 @@ def _make(
             # The rules are run once more, with the numbers themselves: what is raised then is meant.
             watches.see_all()
             asked = state.now.asked
-            gradients = emit(past, seeds, groups, tracks=False)
+            with watches.open(is_watched=False):
+                gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
-        why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
+        why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
+        why = why or "a value was asked for: the rules run each time"
     watches.see_returned(gradients)
     if not why and watches.looked_at_array():
         why = "a rule looks at the contents of an array that it reads: it runs each time"

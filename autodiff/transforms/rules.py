@@ -21,7 +21,7 @@ A rule that asks for a value, or reads what no key says, always runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -62,30 +62,11 @@ else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
 
-__all__ = ["Watches", "again", "call_rule", "found_out", "rules_that_ask", "watching_at"]
+__all__ = ["Watches", "again", "call_rule", "found_out", "watching_at"]
 
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
 found_out: dict[ref[Any], str] = {}
-
-
-class _AskedRules(threading.local):
-    """The rules that asked for a value in this thread, while somebody listens."""
-
-    rules: list[Any] | None = None
-
-
-_asking = _AskedRules()
-
-
-@contextmanager
-def rules_that_ask() -> Iterator[list[Any]]:
-    """Collects the rules that ask for a value inside, not those of a backward inside a rule."""
-    before, _asking.rules = _asking.rules, []
-    try:
-        yield _asking.rules
-    finally:
-        _asking.rules = before
 
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
@@ -232,8 +213,8 @@ def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fro
 
 def _report(rule: Any) -> None:
     """Say once that a rule asks for values."""
-    if _asking.rules is not None and rule not in _asking.rules:
-        _asking.rules.append(rule)
+    if _open.asking is not None and rule not in _open.asking:
+        _open.asking.append(rule)
     if ref(rule) not in found_out:
         found_out[ref(rule, found_out.pop)] = (
             f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
@@ -247,10 +228,10 @@ def _report(rule: Any) -> None:
 
 
 class _Open(threading.local):
-    """The watches of the rules that run in this thread, innermost backward last."""
+    """Of the innermost backward in this thread: watches by boundary, and the rules that asked for a value."""
 
-    def __init__(self) -> None:
-        self.now: dict[Node, Watching] = {}
+    now: Mapping[Node, Watching] = {}
+    asking: list[Any] | None = None
 
 
 _open = _Open()
@@ -259,17 +240,6 @@ _open = _Open()
 def watching_at(node: Node) -> Watching | None:
     """The watch on the rule of this boundary; None: it gets plain numbers."""
     return _open.now.get(node)
-
-
-@contextmanager
-def _opened(watching: dict[Node, Watching]) -> Iterator[None]:
-    before, _open.now = _open.now, watching
-    try:
-        yield
-    finally:
-        _open.now = before
-        for w in watching.values():
-            w.watch.is_open = False
 
 
 #: Stands for an input that is computed anew each time, so that a plan holds nobody's arrays.
@@ -285,13 +255,22 @@ class Watches:
         self._calls = {n: (n.call.structure, list(n.call.numbers)) for n in reading}
         found = [(n, watches.watched(n.call)) for n in self._calls]
         self._by_node = {n: w for n, w in found if w is not None}
+        self.asking: list[Any] = []
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
 
-    def open(self) -> Any:
-        """A context in which rules get watched numbers."""
-        return _opened(self._by_node)
+    @contextmanager
+    def open(self, is_watched: bool = True) -> Iterator[None]:
+        """Give watched numbers to rules inside, and note in `asking` those that ask for a value."""
+        before = _open.now, _open.asking
+        _open.now, _open.asking = self._by_node if is_watched else {}, self.asking
+        try:
+            yield
+        finally:
+            _open.now, _open.asking = before
+            for w in self._by_node.values():
+                w.watch.is_open = False
 
     def see_returned(self, gradients: Sequence[Any]) -> None:
         """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""

@@ -323,24 +323,18 @@ def _summed(g: Tensor) -> Tensor:
     return summed(g, (0,))
 
 
-def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
-    """The tangents of the outputs of a call, by node, or by node and slot."""
+def push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
+    """The tangents of the outputs of a call."""
     call: MappedCall = node.call
     places = [p for p, i in enumerate(node.inputs) if i in tangents]
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
         one = boundary_node(call.inner, [t.node for t in made[len(places) :]], node.flow)
-        dots = {one.inputs[p]: t for p, t in zip(places, made, strict=False)}
-        pushed = push_call(one, dots)
-        return [pushed.get(one if call.is_one else (one, slot)) for slot in range(len(call.avals))]
+        return push_call(one, {one.inputs[p]: t for p, t in zip(places, made, strict=False)})
 
     given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
     found = of_each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
-    return {
-        node if call.is_one else (node, slot): with_examples(call.size, (t,), (differs,))[0]
-        for slot, (t, differs) in enumerate(found)
-        if t is not None
-    }
+    return [None if t is None else with_examples(call.size, (t,), (differs,))[0] for t, differs in found]
 
 
 MappedCall.pull_each, MappedCall.push_each = pull_each, push_each
