@@ -211,7 +211,7 @@ def _bounded(
     untracked = [x if slot is not None else _detached(x, masked)
                  for x, slot in zip(outputs.leaves, outputs.slots, strict=True)]  # fmt: skip
     if not body:
-        if not outputs.has_untracked:
+        if not any([isinstance(x, Tensor) for x in outputs.leaves]):
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked

@@ -69,11 +69,6 @@ class Outputs:
             if carries:
                 self.tracked.append(t)
 
-    @property
-    def has_untracked(self) -> bool:
-        """True if a tensor is returned that carries no gradient by its dtype or declaration."""
-        return any(isinstance(x, Tensor) and slot is None for x, slot in zip(self.leaves, self.slots, strict=True))
-
     def returns(self, x: Any) -> bool:
         """True if forward returned this very object."""
         return any(x is r for r in self._returned)

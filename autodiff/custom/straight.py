@@ -224,7 +224,7 @@ def straight_call(
 
     def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
         """Float tensors in any container; None for anything else."""
-        told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
+        told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), attributes(ctx))
         inputs = [arguments[k].node for k in tensors]
         leaves, structure = ([y], None) if isinstance(y, Tensor) else tree.flatten(y)
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
@@ -247,8 +247,6 @@ def straight_call(
         if pairs is None:
             return None
         key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
-        if ctx is not None:
-            attributes(ctx)  # refuses names that are its own
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
         found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), False)

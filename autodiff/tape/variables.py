@@ -61,10 +61,7 @@ def _is_same(node: Node, held: Any) -> bool:
     value = node.value
     if isinstance(held, Tensor):
         return held.node is node
-    if isinstance(held, np.ndarray):
-        if not isinstance(value, np.ndarray) or held.shape != value.shape or held.dtype != value.dtype:
-            return False
-        return held.__array_interface__["data"] == value.__array_interface__["data"] and held.size > 0
-    if isinstance(value, np.ndarray):
-        return False
+    if isinstance(held, np.ndarray) and isinstance(value, np.ndarray):
+        is_like = held.size > 0 and held.shape == value.shape and held.dtype == value.dtype
+        return is_like and held.__array_interface__["data"] == value.__array_interface__["data"]
     return type(held) in (bool, int, float, complex) and type(held) is type(value) and held == value
