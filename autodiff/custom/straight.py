@@ -33,12 +33,13 @@ from .. import tree
 from ..frames import UserLine, nearest_code
 from ..mode import MODE
 from ..tape.node import kept, new_number, rich_node
-from ..tape.record import state
+from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
 from .call import HOLDS_NONE, CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
+from .reads import closed_over
 
 __all__ = ["straight_call"]
 
@@ -47,7 +48,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None or now.body or site.separates{same}:
+        if now.tracing or now.captures is not None or site.separates{same}:
             return general({arguments})
         tracks = mode().tracks and ({tracks})
         {handles}
@@ -55,25 +56,28 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         place = nearest_code(2)
         line = place and new_line(UserLine, place)
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
-        now.body = 1
+        now.body += 1
         try:
             y = run({given})
         except Exception as error:
             error.add_note(f"in the forward method of {{name}} ({{site.method.place}}), called at {{line}}")
-            now.seen.clear()
+            if now.body == 1:
+                now.seen.clear()
             raise
         finally:
-            now.body = 0
+            now.body -= 1
         {told}
         if now.asked != asked or {unusual} not is_float(y):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         body = y.node
-        if body.kind.out.requires_grad and not (tracks and y.masked):
+        if body.kind.out.requires_grad and (
+            not (tracks and y.masked) or (now.body and closed_over((body,), ({inputs},), since))
+        ):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         if not tracks:
             t = new(type(y))
             t.node = body
-            t.masked = False
+            t.masked = {masked}
             if body.value is None and body.kind.out.small:
                 now.note_small(t)
             return t
@@ -89,7 +93,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         out = node.kind.out
         t = new(out.cls)
         t.node = node
-        t.masked = False
+        t.masked = {masked}
         if out.small:
             now.note_small(t)
         return t
@@ -138,6 +142,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         saved=saved if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
         count=len(tensors),
+        masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
         "Call": CustomCall,
@@ -146,7 +151,9 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(0, len(tensors)),
         "mode": MODE.get,
+        "closed_over": closed_over,
         "is_float": _is_float,
+        "is_masked": is_masked,
         "kept_of": _kept_of,
         "kind_for": boundary_kind,
         "new": object.__new__,
@@ -211,7 +218,7 @@ def straight_call(
         since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
-        found = short(arguments, inner, ctx, y, line) if state.now.asked == asked else None
+        found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
         if found is not None:
             return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
@@ -222,21 +229,24 @@ def straight_call(
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y)
 
-    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
         """Float tensors in any container; None for anything else."""
         told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), attributes(ctx))
-        inputs = [arguments[k].node for k in tensors]
+        given = [arguments[k] for k in tensors]
+        inputs = [t.node for t in given]
         leaves, structure = ([y], None) if isinstance(y, Tensor) else tree.flatten(y)
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in inputs])
         if not (leaves and all([_is_float(t) if tracks else isinstance(t, Tensor) for t in leaves])):
             return None
-        nodes = [t.node for t in leaves]
+        nodes, masked = [t.node for t in leaves], is_masked(given)
         is_moved = [inner[k].node for k in tensors] != inputs
         is_loose = any([not t.masked and t.node.kind.out.requires_grad for t in leaves])
         if told.constant or told.dirty or is_moved or is_loose:
             return None
+        if tracks and state.now.body and closed_over(nodes, inputs, since):
+            return None
         if not tracks:
-            found = [noted_handle(n, False) for n in nodes]
+            found = [noted_handle(n, masked) for n in nodes]
             return found[0] if structure is None else tree.unflatten(structure, found)
         number = {n: k for k, n in enumerate(inputs)}
         for k, node in enumerate(nodes):
@@ -249,7 +259,7 @@ def straight_call(
         key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
-        found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), False)
+        found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), masked)
         return found[0] if structure is None else tree.unflatten(structure, found)
 
     def new_shape(key: tuple) -> CallShape:
