@@ -3,9 +3,10 @@
     function   `Function`: a generic function whose pairs make boundaries;  `@function`
     forward    a call, from its arguments to the results behind its boundary;  straight: the usual ones, shorter
     outputs    what a forward gave
-    host       forwards that need Python and values each time;  host_call: Python as an operation of a graph
+    host       forwards that need Python and values each time
     context    what forward and backward see as `ctx`
-    boundary   one node per call, which carries the rule;  call: what it knows of its call, and the keys of its rule
+    boundary   one node per call, which carries the rule; Python as an operation of a graph
+    call       what a boundary knows of its call, and the keys of its rule
     reads      what a function reads without being given it, and which tensors are among that
     keys       the same as keys;  watching: the same with numbers that know who looks
 """

@@ -19,6 +19,11 @@ A value that was made outside of the library from values inside has no derivativ
 that a host rule computes, and whatever is made of a value that a rule has asked for.  It gets a node that passes it on,
 too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
 zero.  Not to is fine: the first derivative of a host rule never meets it.
+
+A host call is one operation of a graph that Python computes each time, between compiled segments:
+
+    host(inputs)  ->  one array, or all of them packed into words of 64 bits
+    host_part(packed)  ->  each of them
 """
 
 from __future__ import annotations
@@ -26,24 +31,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.lowering import Call as HostLowering
 
 from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
-from ..tape.record import state
+from ..tape.record import record, state
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
 __all__ = [
-    "HistorylessError", "MappedCall", "boundary_kind", "call_of", "noted_handle", "output_of", "outputs_of", "token_of",
-    "without_history",
+    "HistorylessError", "MappedCall", "boundary_kind", "boundary_node", "call_of", "host_call", "noted_handle",
+    "output_of", "outputs_of", "read_only", "token_of", "without_history",
 ]  # fmt: skip
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
@@ -76,7 +82,7 @@ class MappedCall(CustomCall):
     __slots__ = ("inner", "mapped", "size")
 
     pull_each: ClassVar[Callable[..., list[Tensor | None]]]
-    push_each: ClassVar[Callable[..., dict[Any, Tensor]]]
+    push_each: ClassVar[Callable[..., list[Tensor | None]]]
 
     def __init__(self, inner: CustomCall, size: int, mapped: tuple[bool, ...]) -> None:
         for name in CustomCall.__slots__:
@@ -94,24 +100,8 @@ class MappedCall(CustomCall):
         self.numbers = []  # the rule of one example gets them as they are
         return (key, self.size, self.mapped)
 
-    def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
-        """The outputs for all examples, behind one boundary, given its inputs for all examples."""
-        node = self.node(inputs, flow)
-        if self.is_one:
-            return [noted_handle(node, False)]
-        bodies = node.inputs[len(node.inputs) - len(self.avals) :]
-        return [noted_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
 
-    def node(self, inputs: Sequence[Node], flow: Any) -> RichNode:
-        """The node that stands for the calls, given its inputs for all examples."""
-        return _boundary_node(self, inputs, flow)
-
-    def example(self, inputs: Sequence[Node], flow: Any) -> RichNode:
-        """The boundary of one example, given its inputs."""
-        return _boundary_node(self.inner, inputs, flow)
-
-
-def _boundary_node(call: CustomCall, inputs: Sequence[Node], flow: Any) -> RichNode:
+def boundary_node(call: CustomCall, inputs: Sequence[Node], flow: slice) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
     kind = boundary_kind(inputs[-1].kind.out) if call.is_one else _CALL_KIND
     node = rich_node(kind, tuple(inputs), call=call)
@@ -125,14 +115,12 @@ def call_of(token: int) -> CustomCall:
     return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
-def outputs_of(
-    call: CustomCall, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
-) -> list[Tensor]:
-    """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
-    flow = slice(len(inputs) + len(extra), None) if call.site.transparent else slice(0, len(inputs))
-    node = _boundary_node(call, (*inputs, *extra, *body), flow)
+def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bool) -> list[Tensor]:
+    """The tracked outputs of a call behind its boundary.   inputs: all that it reads, nodes of these outputs last"""
+    node = boundary_node(call, inputs, flow)
     if call.is_one:
         return [noted_handle(node, masked)]
+    body = inputs[len(inputs) - len(call.avals) :]
     return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
@@ -205,3 +193,94 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
     node = rich_node(one_kind((_HISTORYLESS, what, out), _HISTORYLESS, (what,), out), (t.node, *tracked))
     node.body, node.flow, node.line = 0, slice(1, None), line
     return handle(node)
+
+
+# ---------------------------------------------------------------- Python as an operation of a graph
+
+_WORD = 8
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of an array that nobody can write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:
+    values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(read_only, arrays)), avals, strict=True)]
+    if len(values) == 1:
+        return values[0].reshape(avals[0].shape)
+    words = np.zeros(sum(map(_words, avals)), np.int64)
+    at = 0
+    for value, aval in zip(values, avals, strict=True):
+        words[at : at + _words(aval)].view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
+        at += _words(aval)
+    return words
+
+
+def _words(aval: Aval) -> int:
+    return -(-aval.size * aval.dtype.itemsize // _WORD)
+
+
+def _part_reference(words: np.ndarray, *, at: int, aval: Aval) -> np.ndarray:
+    flat = np.ascontiguousarray(words)[at : at + _words(aval)].view(np.uint8)
+    return flat[: aval.size * aval.dtype.itemsize].view(aval.dtype).reshape(aval.shape)
+
+
+def _packed_aval(*_: Aval, run: Callable, avals: tuple[Aval, ...]) -> Aval:
+    return avals[0] if len(avals) == 1 else Aval((sum(map(_words, avals)),), np.int64)
+
+
+class _OfEach(NamedTuple):
+    """A host call for every example in turn: equal ones are the same graph shape.
+
+    reference    of an operation on one example, and its parameters;  aval: of what it gives
+    mapped       which inputs differ between examples
+    """
+
+    reference: Callable
+    params: tuple[tuple[str, Any], ...]
+    aval: Aval
+    size: int
+    mapped: tuple[bool, ...]
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        found = np.empty((self.size, *self.aval.shape), self.aval.dtype)
+        for i in range(self.size):
+            one = [a[i, ...] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
+            found[i] = self.reference(*one, **dict(self.params))
+        return [found]
+
+
+def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...], **params: Any) -> Tensor:
+    """Python is called once for each example, inside of one host call."""
+    aval = op.infer(*[x.aval.with_shape(x.shape[m:]) for x, m in zip(xs, mapped, strict=True)], **params)
+    assert op.reference is not None
+    run = _OfEach(op.reference, tuple(params.items()), aval, size, tuple(mapped))
+    return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
+
+
+#: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
+_HOST = Primitive(
+    "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
+    discrete=True, heavy=True, batch=_batch, traits=("host",),
+)
+_PART = Primitive(
+    "host_part", infer=lambda words, *, at, aval: aval, reference=_part_reference, params=("at", "aval"),
+    lower=HostLowering(), discrete=True, heavy=True, batch=_batch,
+)
+
+
+def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) -> list[Tensor]:
+    """Record a call of `run(*arrays) -> arrays` of these avals.  Equal `run`s are the same graph shape."""
+    if not avals:
+        return []
+    packed = record(_HOST, tuple(inputs), (run, tuple(avals)))
+    if len(avals) == 1:
+        return [packed]
+    parts, at = [], 0
+    for aval in avals:
+        parts.append(record(_PART, (packed,), (at, aval)))
+        at += _words(aval)
+    return parts

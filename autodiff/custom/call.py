@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import DTYPES, Aval
 from codegen.records import NamedTuple
 
 from .. import tree
@@ -31,8 +32,8 @@ from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
 
 __all__ = [
-    "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "key_of", "note_looks", "own_copy", "pack",
-    "shape_of",
+    "HOLDS_NONE", "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "classes_of", "key_of",
+    "note_looks", "own_copy", "pack", "shape_of",
 ]  # fmt: skip
 
 
@@ -44,6 +45,13 @@ def as_it_is(value: Any) -> Any:
 def own_copy(leaf: Any) -> Any:
     """A leaf that is no tensor, as a call keeps it: of an array a copy, which no later write changes."""
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+#: Classes whose instances hold no tensors, and never will.
+HOLDS_NONE = frozenset(
+    (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
+     *[d.type for d in DTYPES.values()])
+)  # fmt: skip
 
 
 class Packed(NamedTuple):
@@ -82,6 +90,8 @@ def pack(
     """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other leaf"""
     if isinstance(value, Tensor):
         return Packed(None, (place_of(value),), ())
+    if type(value) in HOLDS_NONE and (tensor_of is None or tensor_of(value) is None):
+        return Packed(tree.LEAF, (None,), (own_copy(value),))
     leaves, structure = tree.flatten(value)
     tensors = [tensor_of(x) if tensor_of else x if isinstance(x, Tensor) else None for x in leaves]
     places = tuple([None if t is None else place_of(t) for t in tensors])
@@ -132,15 +142,16 @@ class CallShape:
         self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
         self.n_arguments, self.n_saved = n_arguments, n_saved
         self.materialize, self.closed, self.closed_at = materialize, closed, closed_at
-        met = dict.fromkeys([cls for _, structure, _ in parts for cls in _classes_of(structure)])
+        met = dict.fromkeys([cls for _, structure, _ in parts for cls in classes_of(structure)])
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
 
-def _classes_of(structure: tree.Structure | None) -> Iterator[type]:
+def classes_of(structure: tree.Structure | None) -> Iterator[type]:
+    """The classes of the containers in a nesting."""
     if structure is not None and structure.cls is not None:
         yield structure.cls
         for child in structure.children:
-            yield from _classes_of(child)
+            yield from classes_of(child)
 
 
 _SHAPES: dict[Any, CallShape] = {}
@@ -251,6 +262,10 @@ class CustomCall:
         site = self.site
         return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
 
+    def _is_by_token(self, rule: Any) -> bool:
+        """True of a host rule that finds this call, and reads everything else, when it runs."""
+        return rule is not None and rule.host and self.token is not None
+
     def key(self, met: dict[int, tuple] | None = None) -> Any:
         """The part of the rule key that this call makes.  `is_pure`: it says everything, apart from `numbers`.
 
@@ -261,26 +276,22 @@ class CustomCall:
         found = None if met is None else met.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), ReadsWalk([])
-            code = None if rule is None or (rule.host and self.token is not None) else self._key_of(rule, walk)
-            found = rule, code, walk
+            found = rule, None if self._is_by_token(rule) else self._key_of(rule, walk), walk
             if met is not None:
                 met[id(self.site)] = found
         rule, code, of_rule = found
-        if rule is not None and rule.host and self.token is not None:
-            # A host rule reads everything else when it runs.
+        if self._is_by_token(rule):
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        numbers, parts, is_whole = [*(of_rule.numbers or ())], (), of_rule.is_whole
+        self.numbers = numbers = [*(of_rule.numbers or ())]
+        self.is_pure, parts = of_rule.is_whole and not (rule is not None and rule.host), ()
         if self.statics or self.shape.classes:
             walk = ReadsWalk(numbers)
             parts = self._parts(walk)
-            is_whole = is_whole and walk.is_whole
-        self.numbers = numbers
-        self.is_pure = is_whole and not (rule is not None and rule.host)
-        structure = (code, self.shape, parts)
+            self.is_pure &= walk.is_whole
+        self.structure = structure = (code, self.shape, parts)
         if not numbers:
             return structure
-        self.structure = structure
         looked = LOOKS.get(structure, ())
         if looked:
             self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
@@ -288,14 +299,12 @@ class CustomCall:
 
     def rules_key(self, *kinds: str) -> Any:
         """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
-        rules, walk = [self.rule(kind) for kind in kinds or ("backward", "jvp")], ReadsWalk()
-        if rules[0] is not None and rules[0].host and self.token is not None:
-            keys: list[Any] = [rules[0], *[None if r is None else self._key_of(r, walk) for r in rules[1:]]]
-        else:
-            keys = [None if r is None else self._key_of(r, walk) for r in rules] + [self._parts(walk)]
-            walk.is_whole &= not (rules[0] is not None and rules[0].host)
-        self.is_pure = walk.is_whole
-        return (self.shape, *keys)
+        walk, (first, *others) = ReadsWalk(), [self.rule(kind) for kind in kinds or ("backward", "jvp")]
+        by_token = self._is_by_token(first)
+        keys = [first if by_token else self._key_of(first, walk), *[self._key_of(rule, walk) for rule in others]]
+        parts = () if by_token else self._parts(walk)
+        self.is_pure = walk.is_whole and (by_token or first is None or not first.host)
+        return (self.shape, *keys, parts)
 
     def recorded_key(self) -> Any:
         """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
@@ -309,7 +318,9 @@ class CustomCall:
         return (key, self.transparent) if self.is_pure else None
 
     def _key_of(self, rule: Any, walk: ReadsWalk) -> Any:
-        """The key of a rule; of what it reads of a trace, the places."""
+        """The key of a rule; of what it reads of a trace, the places.  None where there is no rule."""
+        if rule is None:
+            return None
         if not self.reads:
             return walk.key(rule.implementation)
         with standing(rule, self.reads, _NodePlace):

@@ -95,8 +95,9 @@ class Entered:
         asked = [node for count, node in now.seen if count > self.asked]
         if not now.body:
             now.seen.clear()
-        is_loose = asked or any([not t.masked and t.node.kind.out.requires_grad for t in outputs.tracked])
-        if is_loose and not site.separates and any(self.needs) and self.held():
+        if not (asked or now.body) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
+            return []  # outside of other forwards, what is masked was made of inputs alone
+        if not site.separates and any(self.needs) and self.held():
             site.separates = True
             return None
         mine = [n for n in self.place if n not in self.also_held]
@@ -153,7 +154,9 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
         refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
         outputs = Outputs(name, result, told.constant)
-        dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
+        dirty: dict[int, Tensor] = {}
+        if told.dirty or any([t.node is not n for t, n in zip(entered.inner, entered.named, strict=True)]):
+            dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
     except Exception as error:
         entered.note_on(error)
         raise
@@ -208,7 +211,7 @@ def _bounded(
     untracked = [x if slot is not None else _detached(x, masked)
                  for x, slot in zip(outputs.leaves, outputs.slots, strict=True)]  # fmt: skip
     if not body:
-        if not outputs.has_untracked:
+        if not any([isinstance(x, Tensor) for x in outputs.leaves]):
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked
@@ -226,17 +229,16 @@ def _bounded(
             extra.append(node)
         return place[node]
 
-    saved = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
-    on_it = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in attributes(ctx).items()]
+    kept = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in (*(told.saved or ()), *attributes(ctx).items())]
     places = tuple([
         -1 - slot if slot is not None else place_of(x) if isinstance(x, Tensor) else None
         for x, slot in zip(untracked, outputs.slots, strict=True)
     ])  # fmt: skip
     result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
-    named = [*entered.packed.items(), *saved, *on_it, (None, result)]
+    named = [*entered.packed.items(), *kept, (None, result)]
     names = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ((), 0)
     parts = [(n, p.structure, p.places) for n, p in named]
-    shape = shape_of(parts, len(entered.packed), len(saved), told.materialize, *names)
+    shape = shape_of(parts, len(entered.packed), len(told.saved or ()), told.materialize, *names)
     statics = tuple([x for _, p in named for x in p.statics])
     call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
@@ -244,7 +246,8 @@ def _bounded(
     if site.has_token:
         call.token = len(inputs) + len(extra)
         extra.append(token_of(call))
-    found = outputs_of(call, inputs, extra, body, masked)
+    flow = slice(len(inputs) + len(extra), None) if site.transparent else slice(0, len(inputs))
+    found = outputs_of(call, (*inputs, *extra, *body), flow, masked)
     return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]
 
 

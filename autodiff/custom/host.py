@@ -1,7 +1,7 @@
 """Host rules: forwards and backwards that need Python and values each time (SciPy, a C library, `float(g)`).
 
 Recorded, a host forward simply runs: on read-only arrays when it is declared so, on tensors when it asks
-by itself.  In a trace there are no values, so it becomes a host call.
+by itself.  In a trace there are no values, so it becomes a host call (`boundary.host_call`).
 
 What a host forward returns and saves is learnt from its first run outside of a trace: `Unlearnt` tells
 `jit` to make one.  A host backward needs no learning: a gradient has its primal's aval.
@@ -9,30 +9,36 @@ What a host forward returns and saves is learnt from its first run outside of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
+from codegen.garbage import set_in_context
 from codegen.ir import DTYPES, Aval, parse_aval
 
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller, located
 from ..mode import MODE
-from ..tape.ask import value_of
+from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
-from ..tape.record import state
+from ..tape.loans import give_back
+from ..tape.record import Recording, state, use
 from ..tensor import Tensor
+from .boundary import host_call, read_only
 from .call import Packed
 from .context import ForwardContext, attributes, said
-from .host_call import arrays_of, host_call, in_own_recording, note_read_only
 from .keys import static_key
 from .outputs import Outputs, no_gradient
 from .reads import held_by
 
-__all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
+__all__ = [
+    "Unlearnt", "Visit", "arrays_of", "in_own_recording", "learn", "note_read_only", "run_on_arrays", "run_traced",
+]  # fmt: skip
+
 
 class Unlearnt(ConcretizationError):
     """A trace met a host forward whose outputs are not known yet: it has to run outside of a trace once."""
@@ -294,3 +300,33 @@ def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
         raise GradientError(located(f"{function}: the out= of its forward ({place}) names no array: {error}")) from None
     result = Packed(structure, tuple([-1 - k for k in range(len(made))]), ())
     return Recipe((result,), made, declared=True)
+
+
+# ---------------------------------------------------------------- while a host rule runs
+
+
+@contextmanager
+def in_own_recording() -> Iterator[None]:
+    """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
+    now = state.now
+    use(Recording())
+    mode = MODE.get()
+    try:
+        set_in_context(MODE, mode.off)
+        yield
+    finally:
+        give_back(state.now.lent)
+        set_in_context(MODE, mode)
+        use(now)
+
+
+def note_read_only(error: Exception) -> None:
+    """Say how to mend a write into an array that a host rule was given."""
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        error.add_note("arrays that a host rule is given are read-only: write into a copy of its own, np.array(x)")
+
+
+def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of tensors as read-only arrays, computed now.  Counts as asking for them."""
+    evaluate([t.node for t in tensors], ends_recording=False)
+    return [read_only(value_of(t.node)) for t in tensors]

@@ -246,23 +246,12 @@ def can_be_watched(value: Any) -> bool:
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
 
 
-#: Class -> (its order of resolution, what its namespaces held, the parts of that).
-_parts_of_classes = namespace("parts of a class")
-
-
 def class_parts(cls: type) -> list[Any]:
     """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
-    names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
-    held = [value for namespace in names for value in namespace.values()]
-    known = _parts_of_classes.get(cls)
-    if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
-        items = [item for namespace in names for item in namespace.items()]
-        if issubclass(cls, Enum):  # it holds its members, too
-            items = [item for item in items if type(item[1]) in _RUN]
-        parts = [part for item in items for part in _parts_of(*item)]
-        known = (cls.__mro__, held, parts)
-        _parts_of_classes.put(cls, known)
-    return known[2]
+    items = [item for owner in cls.__mro__ if not is_fixed(owner.__module__) for item in vars(owner).items()]
+    if issubclass(cls, Enum):  # it holds its members, too
+        items = [item for item in items if type(item[1]) in _RUN]
+    return [part for item in items for part in _parts_of(*item)]
 
 
 def _is_container(cls: type) -> bool:

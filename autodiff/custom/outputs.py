@@ -47,34 +47,27 @@ class Outputs:
     tracked     the tracked outputs, in order: the same tensor returned twice is two of them
     """
 
-    __slots__ = ("_aliases", "_returned", "leaves", "slots", "structure", "tracked")
+    __slots__ = ("_returned", "leaves", "slots", "structure", "tracked")
 
     def __init__(self, function: str, result: Any, constant: Sequence[Any]) -> None:
         """`constant` holds outputs that are marked non-differentiable; GradientError for what is none."""
-        if isinstance(result, Tensor):
-            returned, self.structure = [result], None
-        else:
-            returned, self.structure = tree.flatten(result)
-        self._returned = returned
-        self.leaves = [_as_output(function, x) for x in returned]
-        self._aliases = {id(x): t for x, t in zip(returned, self.leaves, strict=True) if isinstance(t, Tensor)}
-        fixed = {id(self._aliases.get(id(x))) for x in constant}
-        if not fixed <= {id(t) for t in self._aliases.values()}:
+        self._returned: list[Any] = [result]
+        self.structure: tree.Structure | None = None
+        if not isinstance(result, Tensor):
+            self._returned, self.structure = tree.flatten(result)
+        self.leaves = [x if isinstance(x, Tensor) else _as_output(function, x) for x in self._returned]
+        fixed = [self._made_of(x) for x in constant]
+        if any([t is None for t in fixed]):
             raise GradientError(located(
                 f"{function}: mark_non_differentiable of something that forward does not return"
             ))
         self.tracked: list[Tensor] = []
         self.slots: list[int | None] = []
         for t in self.leaves:
-            carries = isinstance(t, Tensor) and t.dtype.kind in "fc" and id(t) not in fixed
+            carries = isinstance(t, Tensor) and t.node.kind.out.flows and id(t) not in map(id, fixed)
             self.slots.append(len(self.tracked) if carries else None)
             if carries:
                 self.tracked.append(t)
-
-    @property
-    def has_untracked(self) -> bool:
-        """True if a tensor is returned that carries no gradient by its dtype or declaration."""
-        return any(isinstance(x, Tensor) and slot is None for x, slot in zip(self.leaves, self.slots, strict=True))
 
     def returns(self, x: Any) -> bool:
         """True if forward returned this very object."""
@@ -82,7 +75,12 @@ class Outputs:
 
     def tensor_of(self, x: Any) -> Tensor | None:
         """The tensor that something saved stands for: itself, or the output that an array became."""
-        return x if isinstance(x, Tensor) else self._aliases.get(id(x))
+        return x if isinstance(x, Tensor) else self._made_of(x)
+
+    def _made_of(self, x: Any) -> Tensor | None:
+        """The tensor that something which forward returned became; None for anything else."""
+        pairs = zip(self._returned, self.leaves, strict=True)
+        return next((t for r, t in pairs if r is x and isinstance(t, Tensor)), None)
 
     def as_returned(self) -> Any:
         """The results that forward returned, arrays as they were."""

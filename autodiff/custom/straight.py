@@ -21,27 +21,25 @@ run, goes on as `call_forward` and `completed` have it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES
 from codegen.written import defined
 
 from .. import tree
-from ..frames import UserLine, is_ours, user_line
+from ..frames import UserLine, nearest_code
 from ..mode import MODE
 from ..tape.node import kept, new_number, rich_node
 from ..tape.record import is_masked, state
 from ..tensor import Tensor
 from .boundary import boundary_kind, noted_handle, outputs_of
-from .call import CallShape, CustomCall, Site, own_copy, shape_of
+from .call import HOLDS_NONE, CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
+from .reads import closed_over
 
 __all__ = ["straight_call"]
 
@@ -55,11 +53,8 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         tracks = mode().tracks and ({tracks})
         {handles}
         {context}
-        frame = frame_at(1).f_back
-        if frame is None or is_ours(frame.f_globals.get("__name__")):
-            line = user_line()
-        else:
-            line = new_line(UserLine, (frame.f_code, frame.f_lasti))
+        place = nearest_code(2)
+        line = place and new_line(UserLine, place)
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
         now.body += 1
         try:
@@ -75,7 +70,9 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         if now.asked != asked or {unusual} not is_float(y):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         body = y.node
-        if body.kind.out.requires_grad and not (tracks and y.masked):
+        if body.kind.out.requires_grad and (
+            not (tracks and y.masked) or (now.body and closed_over((body,), ({inputs},), since))
+        ):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         if not tracks:
             t = new(type(y))
@@ -151,24 +148,23 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "Call": CustomCall,
         "ForwardContext": ForwardContext,
         "attributes": attributes,
-        "UserLine": UserLine,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(0, len(tensors)),
-        "frame_at": sys._getframe,
         "mode": MODE.get,
+        "closed_over": closed_over,
         "is_float": _is_float,
         "is_masked": is_masked,
-        "is_ours": is_ours,
         "kept_of": _kept_of,
         "kind_for": boundary_kind,
         "new": object.__new__,
-        "new_line": tuple.__new__,
         "ndarray": np.ndarray,
+        "nearest_code": nearest_code,
+        "new_line": tuple.__new__,
         "new_number": new_number,
         "rich_node": rich_node,
         "said": said,
         "state": state,
-        "user_line": user_line,
+        "UserLine": UserLine,
     }
     return defined("made_for", text, env)
 
@@ -176,13 +172,6 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
 def _is_float(x: Any) -> bool:
     """True of a tensor that may carry a gradient."""
     return isinstance(x, Tensor) and x.node.kind.out.aval.dtype.kind in "fc"
-
-
-#: Classes whose instances hold no tensors, and never will.
-_HOLDS_NONE = frozenset(
-    (type(None), bool, int, float, complex, str, bytes, range, slice, type, FunctionType, np.ndarray, np.bool_,
-     *[d.type for d in DTYPES.values()])
-)  # fmt: skip
 
 
 def _kept_of(
@@ -200,7 +189,7 @@ def _kept_of(
             if place is None:
                 place = number[value.node] = at + len(extras)
                 extras.append(value.node)
-        elif type(value) in _HOLDS_NONE:
+        elif type(value) in HOLDS_NONE:
             statics.append(own_copy(value))
         else:
             return None
@@ -217,7 +206,7 @@ def straight_call(
     body      body(ctx, arguments by name) runs it, as `call_forward` wants it
     """
     is_tensor = tuple([issubclass(c, Tensor) for c in site.types])
-    known = all([t or c in _HOLDS_NONE for c, t in zip(site.types, is_tensor, strict=True)])
+    known = all([t or c in HOLDS_NONE for c, t in zip(site.types, is_tensor, strict=True)])
     if not known or not any(is_tensor) or any([hasattr(c, "__dispatches_as__") for c in site.types]):
         return general
     names = tuple(names)
@@ -229,7 +218,7 @@ def straight_call(
         since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
-        found = short(arguments, inner, ctx, y, line) if state.now.asked == asked else None
+        found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
         if found is not None:
             return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
@@ -240,9 +229,9 @@ def straight_call(
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y)
 
-    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
         """Float tensors in any container; None for anything else."""
-        told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), ctx.__dict__)
+        told, on_it = (_NOTHING, {}) if ctx is None else (said(ctx), attributes(ctx))
         given = [arguments[k] for k in tensors]
         inputs = [t.node for t in given]
         leaves, structure = ([y], None) if isinstance(y, Tensor) else tree.flatten(y)
@@ -253,6 +242,8 @@ def straight_call(
         is_moved = [inner[k].node for k in tensors] != inputs
         is_loose = any([not t.masked and t.node.kind.out.requires_grad for t in leaves])
         if told.constant or told.dirty or is_moved or is_loose:
+            return None
+        if tracks and state.now.body and closed_over(nodes, inputs, since):
             return None
         if not tracks:
             found = [noted_handle(n, masked) for n in nodes]
@@ -266,11 +257,9 @@ def straight_call(
         if pairs is None:
             return None
         key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
-        if ctx is not None:
-            attributes(ctx)  # refuses names that are its own
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
-        found = outputs_of(call, inputs, extras, nodes, masked)
+        found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), masked)
         return found[0] if structure is None else tree.unflatten(structure, found)
 
     def new_shape(key: tuple) -> CallShape:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -30,14 +31,9 @@ def variable_of(node: Node, frame: FrameType) -> str:
     value = node.value
     if not isinstance(value, np.ndarray) and any([_is_same(node, c) for c in frame.f_code.co_consts]):
         return ""
-    for name, held in _variables(frame):
-        if _is_same(node, held):
-            return name
-    for name, held in _variables(frame):
-        for inner, found in _inside(held):
-            if _is_same(node, found):
-                return name + inner
-    return ""
+    near = list(_variables(frame))
+    inside = ((name + inner, found) for name, held in near for inner, found in _inside(held))
+    return next((name for name, held in chain(near, inside) if _is_same(node, held)), "")
 
 
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
@@ -65,10 +61,7 @@ def _is_same(node: Node, held: Any) -> bool:
     value = node.value
     if isinstance(held, Tensor):
         return held.node is node
-    if isinstance(held, np.ndarray):
-        if not isinstance(value, np.ndarray) or held.shape != value.shape or held.dtype != value.dtype:
-            return False
-        return held.__array_interface__["data"] == value.__array_interface__["data"] and held.size > 0
-    if isinstance(value, np.ndarray):
-        return False
+    if isinstance(held, np.ndarray) and isinstance(value, np.ndarray):
+        is_like = held.size > 0 and held.shape == value.shape and held.dtype == value.dtype
+        return is_like and held.__array_interface__["data"] == value.__array_interface__["data"]
     return type(held) in (bool, int, float, complex) and type(held) is type(value) and held == value

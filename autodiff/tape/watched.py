@@ -140,15 +140,6 @@ class Watched(_Seen):
     def __deepcopy__(self, _memo: Any) -> Watched:
         return self
 
-    def __pos__(self) -> Any:
-        return _computed(operator.pos, (self,), self)
-
-    def __neg__(self) -> Any:
-        return _computed(operator.neg, (self,), self)
-
-    def __abs__(self) -> Any:
-        return _computed(abs, (self,), self)
-
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if isinstance(exponent, AbstractTensor) and modulus is None:
             return NotImplemented
@@ -222,6 +213,10 @@ def _attach_arithmetic(name: str) -> None:
         _attach(Watched, f"__{prefix}{name}__", method)
 
 
+def _of_one(function: Callable) -> Callable:
+    return lambda self: _computed(function, (self,), self)
+
+
 def _attach(cls: type, name: str, method: Callable) -> None:
     method.__name__ = method.__qualname__ = name
     setattr(cls, name, method)
@@ -229,6 +224,8 @@ def _attach(cls: type, name: str, method: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     _attach_arithmetic(_name)
+for _name in ("pos", "neg", "abs"):
+    _attach(Watched, f"__{_name}__", _of_one(getattr(operator, _name)))
 
 
 # ---------------------------------------------------------------- everything else is a look

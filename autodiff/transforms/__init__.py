@@ -2,7 +2,7 @@
 
     reverse     cotangents over the history, by falling number
     forward     tangents over the history, by rising number
-    rules, rule_values  a custom function's rule, what it is given and may return
+    rules, rule_values  a custom function's rule, what it is given and may return; host rules
     gradient    gradients as values: rule key -> plan -> executable
     backward_pass  the rules run, as more nodes; sums by group
     backward    `.backward()`: into the .grad of leaves, all or none; a history is given up
@@ -11,7 +11,6 @@
     handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
     hooks       functions of the user's in the walk; going back inside of going back
-    anomaly     detect_anomaly
     batch       vmap: many examples at once
 """
 
@@ -21,7 +20,6 @@ from codegen.lazily import lazily
 
 from ..tape.modes import enable_grad, is_grad_enabled, no_grad
 from . import handles
-from .anomaly import detect_anomaly
 from .backward import backward
 from .functional import grad, value_and_grad, vjp
 

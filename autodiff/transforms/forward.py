@@ -47,7 +47,7 @@ from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
-__all__ = ["Push", "jvp", "moving", "paired", "push_call", "pushed_to"]
+__all__ = ["jvp", "moving", "paired", "push_call", "pushed", "pushed_to"]
 
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
 #: (`recording_rules`).
@@ -127,16 +127,11 @@ class Push:
             self.dots[at] = tangent.node
 
     def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
-        names = [node] if node.body is not None else [(node, slot) for slot in range(len(node.call.avals))]
-
-        def run() -> list[Tensor | None]:
-            found = push_call(node, near)
-            return [found.get(name) for name in names]
-
         key = None if self.programs is None else node.call.recorded_key()
         if key is not None:
             key = ("jvp", key, tuple([i in near for i in node.inputs]))
-        tangents = again(self.programs, key, [*[t.node for t in near.values()], node, *node.inputs], run)
+        given = [*[t.node for t in near.values()], node, *node.inputs]
+        tangents = again(self.programs, key, given, lambda: push_call(node, near))
         for slot, tangent in enumerate(tangents):
             if tangent is not None and node.body is not None:
                 self.dots[at] = tangent.node
@@ -240,24 +235,23 @@ def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
     return bar
 
 
-def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
-    """The tangents of the outputs of a custom call, by node (and slot): by its rule, or that of its VJP twice."""
+def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
+    """The tangents of the outputs of a custom call: by its rule, or that of its VJP twice."""
+    slots = range(len(node.call.avals))
     if isinstance(node.call, MappedCall):
         return MappedCall.push_each(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
-        pushed = push_rule(node, rule, tangents)
-        return {node if node.body is not None else (node, slot): t for slot, t in pushed.items()}
+        found = push_rule(node, rule, tangents)
+        return [found.get(slot) for slot in slots]
     inputs = gradient_inputs(node)
     dots = [tangents.get(i) for i in inputs]
     wanted = {i for i in inputs if i in tangents}
-    found: dict[Any, Tensor] = {}
-    for slot, aval in enumerate(node.call.avals):
-        like = handle(node) if node.body is not None else zeros_of(aval)
-        tangent = _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
-        if tangent is not None:
-            found[node if node.body is not None else (node, slot)] = tangent
-    return found
+    likes = [handle(node) if node.body is not None else zeros_of(aval) for aval in node.call.avals]
+    return [
+        _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
+        for slot, like in zip(slots, likes, strict=True)
+    ]
 
 
 def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:
@@ -340,6 +334,12 @@ def moving(
     return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
 
 
+def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
+    """A pass forward through a history.   tracks: what its rules record is tape"""
+    with recording_rules(tracks or is_looked_at(past)):
+        return Push(past, given, results)
+
+
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
     may_track = MODE.get().tracks and not is_array
@@ -351,9 +351,7 @@ def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool)
         tracks = may_track and (
             tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
         )
-        is_kept = is_looked_at(past)
-        with recording_rules(tracks or is_kept):
-            push = Push(past, given, [o.node for o in outs])
+        push = pushed(past, given, [o.node for o in outs], tracks)
         dots = push.results
         if is_watching():
             watch_pushed(push.pairs(), [t for t in dots if t is not None])

@@ -38,7 +38,7 @@ from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
 from .gradient_asks import Exactly, Gradients, in_order, separate
 from .parts import in_parts
-from .rules import Watches, found_out, rules_that_ask
+from .rules import Watches, found_out
 
 __all__ = ["solve"]
 
@@ -236,7 +236,7 @@ def _make(sought: _Sought, why: str = "") -> Plan:
     asked = state.now.asked
     watches = Watches(past if not why else ())
     # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-    with nullcontext(Choices()) if why else observed() as choices, rules_that_ask() as asking:
+    with nullcontext(Choices()) if why else observed() as choices:
         try:
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
@@ -246,13 +246,14 @@ def _make(sought: _Sought, why: str = "") -> Plan:
             # The rules are run once more, with the numbers themselves: what is raised then is meant.
             watches.see_all()
             asked = state.now.asked
-            gradients = emit(past, seeds, groups, tracks=False)
+            with watches.open(is_watched=False):
+                gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
-        why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
-    if watches.by_node:
-        watches.see_returned(gradients)
-        if not why and watches.looked_at_array():
-            why = "a rule looks at the contents of an array that it reads: it runs each time"
+        why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
+        why = why or "a value was asked for: the rules run each time"
+    watches.see_returned(gradients)
+    if not why and watches.looked_at_array():
+        why = "a rule looks at the contents of an array that it reads: it runs each time"
     relied = users_methods(choices)
     read = reading(relied)
     why = why or unnamed(relied)

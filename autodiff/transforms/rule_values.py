@@ -1,8 +1,8 @@
 """The values of a rule of the user's: what it reads of its call, and the gradients that it returns.
 
-A rule reads saved values, arguments and outputs, from nodes or from arrays: `context_of`, `call_user`.
+A rule reads saved values, arguments and outputs, from nodes or from arrays: `gradients_of`.
 
-The results of a backward method are checked, and sorted by the inputs of the call, by `gradients_by_place`: a dict by
+The results of a backward method are checked, and sorted by the inputs of the call: a dict by
 parameter name, a tuple or list with one entry per declared parameter, or, where exactly one argument is a tensor, that
 one gradient; a rule that comes to its end without a `return` has forgotten it.  Every gradient has its input's shape;
 its float width is adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
@@ -26,26 +26,51 @@ from .. import tree
 from ..custom.boundary import output_of, without_history
 from ..custom.call import CustomCall, Packed, as_it_is
 from ..custom.context import BackwardContext
-from ..custom.host_call import note_read_only
+from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
 from ..errors import DTypeError, GradientError, ShapeError, with_article
 from ..mode import MODE
-from ..ops import as_tensor, astype, project, zeros_of
+from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = [
-    "by_output", "call_user", "context_of", "flow_of", "gradients_by_place", "needs_of", "push_rule", "tensors_of",
-    "without_known_history", "zeros_or_none",
-]  # fmt: skip
+__all__ = ["flow_of", "gradients_of", "push_rule", "tensors_of", "without_known_history"]
 
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
 
 
-def gradients_by_place(
+def gradients_of(
+    call: CustomCall, rule: Any, run: Callable, own: CustomCall, tensor_at: Callable[[int], Any], bars: dict[int, Any],
+    zeros_at: Callable[[int], Any], flow: dict[int, Node], places: Collection[int], node: Node | None = None,
+) -> dict[int, Tensor]:  # fmt: skip
+    """The gradients that a backward makes, by place among the boundary's inputs.
+
+    run         the rule's function, which reads what `own` says of the call, and `tensor_at(place)` for a tensor
+    bars        cotangents of tracked outputs, by slot;  zeros_at: in the place of one that is none
+    flow        nodes of the inputs, or like them, by place;  places: those whose gradients are asked for
+    node        the boundary, where the rule runs on tensors
+
+    The rule gets one cotangent per element of a tuple or list output, else one in the output's own container.
+    """
+    needs = _needs(call, places.__contains__)
+    on = "backward" if node is not None else "host backward"
+    where = f"{call.function.__name__} ({on} at {rule.place}, called at {call.line})"
+
+    def bar_at(place: int) -> Any:
+        bar = bars.get(-1 - place)
+        return zeros_at(place) if bar is None and call.materialize else bar
+
+    ctx = _context(own, tensor_at, needs, places.__contains__, node)
+    given = call.result.unpack(bar_at, lambda _: None)
+    given = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    returned = _call_user(run, rule, call, tensor_at, (ctx, *given), where)
+    return _by_place(call, returned, needs, flow, places, where)
+
+
+def _by_place(
     call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
 ) -> dict[int, Tensor]:
     """The gradients that a backward returned, by place among the boundary's inputs.
@@ -211,33 +236,30 @@ def flow_of(node: Node) -> range:
     return range(start, stop)
 
 
-def needs_of(call: CustomCall, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
+def _needs(call: CustomCall, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
     """For each parameter, whether a gradient of anything in it is asked for."""
     return {
         name: any([p is not None and is_wanted(p) for p in packed.places]) for name, packed in call.arguments.items()
     }
 
 
-def context_of(
-    call: CustomCall,
-    tensor_at: Callable[[int], Any],
-    needs: dict[str, bool],
-    is_wanted: Callable[[int], bool] = lambda _: True,
-    node: Node | None = None,
-) -> BackwardContext:
+def _context(
+    call: CustomCall, tensor_at: Callable[[int], Any], needs: dict[str, bool], is_wanted: Callable[[int], bool],
+    node: Node | None,
+) -> BackwardContext:  # fmt: skip
     """The context of one run of a rule.
 
     tensor_at    what is read for a tensor, by its place
     node         the boundary, where tensors are read with their histories: of a forward that asked for values, what it
                  made and saved is historyless; only inputs and outputs can be differentiated through
     """
-    if node is None:
-        return BackwardContext(call, tensor_at, as_it_is, lambda: False, is_wanted, needs)
-    static = partial(_given_or_made, node)
-    return BackwardContext(call, tensor_at, static, lambda: node.kind.released, is_wanted, needs)
+    static = as_it_is if node is None else partial(_given_or_made, node)
+    return BackwardContext(
+        call, tensor_at, static, lambda: node is not None and node.kind.released, is_wanted, needs
+    )
 
 
-def call_user(
+def _call_user(
     run: Callable, rule: Any, call: CustomCall, tensor_at: Callable[[int], Any], given: Sequence[Any], where: str
 ) -> Any:
     """run(*given), a rule of the user's, which reads values of a trace where they are now."""
@@ -258,17 +280,6 @@ def without_known_history(
     call: CustomCall = node.call
     closed = tracked_by(rule, call.reads, lambda place: tensors_of(node)(place).node)
     return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
-
-
-def by_output(call: CustomCall, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:
-    """The arguments of backward: one per element of a tuple or list output, else one in its own container.
-
-    bar_at     cotangent of a tracked output, by slot (zeros or None if it was not used)
-    zeros_at   what an output that carries no gradient gets, by its place
-    Outputs that are no tensors get None.
-    """
-    value = call.result.unpack(lambda p: bar_at(-1 - p) if p < 0 else zeros_at(p), lambda _: None)
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def tensors_of(node: Node) -> Callable[[int], Tensor]:
@@ -302,11 +313,6 @@ def _historyless(node: Node, t: Tensor) -> Tensor:
     return without_history(t, [node.inputs[p] for p in flow_of(node)], what, call.line)
 
 
-def zeros_or_none(call: CustomCall, aval: Any) -> Tensor | None:
-    """The cotangent of an unused output."""
-    return zeros_of(aval) if call.materialize else None
-
-
 def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, Tensor]:
     """The tangents of a call's tracked outputs, by slot; one that is zero is left out.
 
@@ -324,11 +330,11 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
         if tangent_at(place) is not None:
             refuse_closed(name, "jvp", call.function.__name__, call.method.place, call.line)
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
-    needs = needs_of(call, lambda place: tangent_at(place) is not None)
+    needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
     tensor_at = tensors_of(node)
-    ctx = context_of(call, tensor_at, needs, node=node)
-    returned = call_user(rule.implementation, rule, call, tensor_at, (ctx, *given), where)
+    ctx = _context(call, tensor_at, needs, lambda _: True, node)
+    returned = _call_user(rule.implementation, rule, call, tensor_at, (ctx, *given), where)
     found = {slot: _checked_tangent(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
     if state.now.looked - state.now.bounded == looked:
         return found

@@ -1,4 +1,4 @@
-"""Applying the rule of a custom function: its backward, in terms of tensors; host rules go to `host_rules`.
+"""Applying the rule of a custom function: its backward, on tensors or, if it runs on the host, on arrays.
 
 A plan that serves other numbers has the rules of its backward run under watch:
 
@@ -21,7 +21,7 @@ A rule that asks for a value, or reads what no key says, always runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,10 +35,12 @@ from ..custom.keys import users_methods
 from ..dispatch import note, observed
 from ..errors import ConcretizationError, GradientError
 from ..mode import MODE
+from ..ops.primitive import zeros_of
 from ..session import namespace
+from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
 from ..tape.misses import note as explained
-from ..tape.node import CONSTANT, Node, new_number
+from ..tape.node import CONSTANT, Node, data_node, new_number
 from ..tape.plan import Formulas, source
 from ..tape.record import state
 from ..tensor import Tensor, handle
@@ -51,40 +53,20 @@ if TYPE_CHECKING:
     from ..custom import watching as watches
     from ..custom.call import CustomCall
     from ..custom.watching import Watching
-    from . import host_rules, rule_values
+    from . import rule_values
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
     host = later("autodiff.custom.host")
     reads = later("autodiff.custom.reads")
-    host_rules = later("autodiff.transforms.host_rules")
     rule_values = later("autodiff.transforms.rule_values")
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
 
-__all__ = ["Watches", "again", "call_rule", "found_out", "rules_that_ask", "watching_at"]
+__all__ = ["Watches", "again", "call_rule", "found_out", "watching_at"]
 
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
 found_out: dict[ref[Any], str] = {}
-
-
-class _AskedRules(threading.local):
-    """The rules that asked for a value in this thread, while somebody listens."""
-
-    rules: list[Any] | None = None
-
-
-_asking = _AskedRules()
-
-
-@contextmanager
-def rules_that_ask() -> Iterator[list[Any]]:
-    """Collects the rules that ask for a value inside, not those of a backward inside a rule."""
-    before, _asking.rules = _asking.rules, []
-    try:
-        yield _asking.rules
-    finally:
-        _asking.rules = before
 
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
@@ -104,7 +86,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
     if rule.host:
-        bars = host_rules.host_backward(node, rule, cotangents, places)
+        bars = _on_arrays(node, rule, cotangents, places)
     else:
         asked = state.now.asked
         try:
@@ -115,42 +97,124 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
             if not state.now.tracing or state.now.asked == asked:
                 raise
             _report(rule)
-            bars = host_rules.host_backward(node, rule, cotangents, places)
+            bars = _on_arrays(node, rule, cotangents, places)
     return [bars.get(p) for p in flow]
 
 
 def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
     """Run a rule: what it computes is recorded."""
     call: CustomCall = node.call
-    needs = rule_values.needs_of(call, places.__contains__)
-    where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
-    tensor_at, none = rule_values.tensors_of(node), rule_values.zeros_or_none
-    ctx = rule_values.context_of(own, tensor_at, needs, places.__contains__, node)
-    given = rule_values.by_output(
-        call,
-        lambda slot: handle(cotangents[slot].node) if slot in cotangents else none(call, call.avals[slot]),
-        lambda place: none(call, node.inputs[place].kind.out.aval),
-    )
+    flow = {p: node.inputs[p] for p in rule_values.flow_of(node)}
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
-    given_back = rule_values.call_user(partial(call_nested, run), rule, call, tensor_at, (ctx, *given), where)
-    nodes = {p: node.inputs[p] for p in rule_values.flow_of(node)}
-    bars = rule_values.gradients_by_place(call, given_back, needs, nodes, places, where)
+    bars = rule_values.gradients_of(
+        call, rule, partial(call_nested, run), own, rule_values.tensors_of(node),
+        {slot: handle(bar.node) for slot, bar in cotangents.items()},
+        lambda place: zeros_of(call.avals[-1 - place] if place < 0 else node.inputs[place].kind.out.aval),
+        flow, places, node,
+    )  # fmt: skip
     if now.asked != asked:
         _report(rule)
     if now.looked - now.bounded == looked:
         return bars
-    sources = [*[g.node for g in cotangents.values()], *nodes.values()]
+    sources = [*[g.node for g in cotangents.values()], *flow.values()]
     which = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
     return rule_values.without_known_history(bars, rule, node, sources, which)
 
 
+# ---------------------------------------------------------------- rules on arrays
+
+
+class _HostRun:
+    """The work of a host backward when the graph runs: equal ones do the same, apart from the call they find.
+
+    rule     the backward method;  call: the call, None where a token finds it
+    slots    the outputs that have cotangents, in order
+    places   the inputs that want gradients;  flow: nodes like the inputs that cotangents go to, by place
+    """
+
+    def __init__(
+        self, rule: Any, call: CustomCall, by_token: bool, slots: tuple[int, ...], places: tuple[int, ...],
+        flow: dict[int, Node],
+    ) -> None:  # fmt: skip
+        self.rule = rule
+        self.call = None if by_token else call
+        self.slots = slots
+        self.places = places
+        self.flow = flow
+        self.key = (rule, slots, places, call.shape, None if by_token else call)
+        self.__qualname__ = f"{call.function.__name__} backward"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _HostRun) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """token (if any), cotangents, the boundary's inputs  ->  the gradients of `places`."""
+        call, rule = self.call, self.rule
+        if call is None:
+            call, arrays = boundary.call_of(int(arrays[0])), arrays[1:]
+        with host.in_own_recording():
+            held: Sequence[Any] = arrays if rule.host else [leaf(np.array(a, order="C")) for a in arrays]
+            values = held[len(self.slots) :]
+            tracked = values[len(values) - len(call.avals) :]
+
+            def value_at(place: int) -> Any:
+                return tracked[-1 - place] if place < 0 else values[place]
+
+            def zeros_at(place: int) -> Any:
+                like = call.avals[-1 - place] if place < 0 else values[place]
+                zeros = np.zeros(like.shape, like.dtype)
+                return zeros if rule.host else leaf(zeros)
+
+            bars = dict(zip(self.slots, held, strict=False))
+            found = rule_values.gradients_of(
+                call, rule, rule.implementation, call, value_at, bars, zeros_at, self.flow, self.places
+            )
+            evaluate([g.node for g in found.values()])
+            avals = [self.flow[p].kind.out.aval for p in self.places]
+            return [
+                value_of(found[p].node) if p in found else np.zeros(aval.shape, aval.dtype)
+                for p, aval in zip(self.places, avals, strict=True)
+            ]
+
+
+def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
+    """The gradients of a rule that runs in Python, on values, each time: one operation of the graph.
+
+    It finds its call by a token, a number among the boundary's inputs, so another call of the same shape is the same
+    graph.  In a trace, and for a rule that turned out to ask, the call itself is part of the operation.  Where neither
+    is the case (the rule was registered after the call), the rule runs at once.
+    """
+    call: CustomCall = node.call
+    slots, wanted = tuple(sorted(cotangents)), tuple(sorted(places))
+    flow = {p: node.inputs[p] for p in rule_values.flow_of(node)}
+    by_token = rule.host and call.token is not None
+    alike = {p: data_node(i.kind, None) for p, i in flow.items()}  # keeps no graph alive
+    run = _HostRun(rule, call, by_token, slots, wanted, alike)
+    bars = [cotangents[slot] for slot in slots]
+    inputs = [*bars, *map(handle, node.inputs)]
+    if by_token or state.now.tracing:
+        token = [handle(node.inputs[call.token])] if by_token and call.token is not None else []
+        found = boundary.host_call(run, [*token, *inputs], [flow[p].kind.out.aval for p in wanted])
+    else:
+        found = [leaf(np.array(g, order="C")) for g in run(*host.arrays_of(inputs))]
+    sources = [*[b.node for b in bars], *flow.values()]
+    which = f"a gradient that the host backward of {call.function.__name__} ({rule.place}) made"
+    return rule_values.without_known_history(dict(zip(wanted, found, strict=True)), rule, node, sources, which)
+
+
+# ---------------------------------------------------------------- rules that ask
+
+
 def _report(rule: Any) -> None:
     """Say once that a rule asks for values."""
-    if _asking.rules is not None and rule not in _asking.rules:
-        _asking.rules.append(rule)
+    if _open.asking is not None and rule not in _open.asking:
+        _open.asking.append(rule)
     if ref(rule) not in found_out:
         found_out[ref(rule, found_out.pop)] = (
             f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
@@ -164,10 +228,10 @@ def _report(rule: Any) -> None:
 
 
 class _Open(threading.local):
-    """The watches of the rules that run in this thread, innermost backward last."""
+    """Of the innermost backward in this thread: watches by boundary, and the rules that asked for a value."""
 
-    def __init__(self) -> None:
-        self.now: dict[Node, Watching] = {}
+    now: Mapping[Node, Watching] = {}
+    asking: list[Any] | None = None
 
 
 _open = _Open()
@@ -176,17 +240,6 @@ _open = _Open()
 def watching_at(node: Node) -> Watching | None:
     """The watch on the rule of this boundary; None: it gets plain numbers."""
     return _open.now.get(node)
-
-
-@contextmanager
-def _opened(watching: dict[Node, Watching]) -> Iterator[None]:
-    before, _open.now = _open.now, watching
-    try:
-        yield
-    finally:
-        _open.now = before
-        for w in watching.values():
-            w.watch.is_open = False
 
 
 #: Stands for an input that is computed anew each time, so that a plan holds nobody's arrays.
@@ -198,6 +251,7 @@ class Watches:
 
     calls      those that read numbers: the structure of each, and its numbers, as they were before its rule ran
     by_node    the watches
+    asking     the rules that asked for a value
     """
 
     def __init__(self, past: Sequence[Node]) -> None:
@@ -205,10 +259,19 @@ class Watches:
         self.calls = {n: (n.call.structure, list(n.call.numbers)) for n in reading}
         found = [(n, watches.watched(n.call)) for n in self.calls]
         self.by_node = {n: w for n, w in found if w is not None}
+        self.asking: list[Any] = []
 
-    def open(self) -> Any:
-        """A context in which rules get watched numbers."""
-        return _opened(self.by_node)
+    @contextmanager
+    def open(self, is_watched: bool = True) -> Iterator[None]:
+        """Give watched numbers to rules inside, and note in `asking` those that ask for a value."""
+        before = _open.now, _open.asking
+        _open.now, _open.asking = self.by_node if is_watched else {}, self.asking
+        try:
+            yield
+        finally:
+            _open.now, _open.asking = before
+            for w in self.by_node.values():
+                w.watch.is_open = False
 
     def see_returned(self, gradients: Sequence[Any]) -> None:
         """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""

@@ -8,7 +8,7 @@ together, and where a rule needs values or is not known for many examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from math import prod
 from typing import Any
@@ -37,11 +37,10 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import OUTSIDE, group_of, is_looked_at, pulled, recording_rules, untracked
+from .backward_pass import OUTSIDE, pulled, untracked
 from .batch.walk import NoBatchRule, of_each
-from .forward import Push, moving, paired, pushed_to
+from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
-from .gradient import solve
 from .reverse import LooksAtCotangents, Many
 
 __all__ = ["hessian", "hvp", "jacobian", "many"]
@@ -133,39 +132,40 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
     count = min(t.size, LIMIT // max(largest(past), t.size, 1))
     if count >= min(t.size, FEWEST):
         try:
-            return _in_blocks(run, t, count, a.plain)
+            return _in_turn(run, t, count, across, a.plain)
         except (ConcretizationError, GradientError, NoBatchRule):
             pass  # one by one each of them finds its values, or says what is wrong
-    if by_row:
-        if a.plain:
-            evaluate([r.node for r in results])
-        each = [_row(t.node, past, e, a) for e in _basis(t)]
-    else:
-        each = [list(run(e, None)) for e in _basis(t)]
-        if a.plain:
-            evaluate([d.node for dots in each for d in dots if d is not None])
-            each = [[None if d is None else data(d.node) for d in dots] for dots in each]
-    return [_stacked([found[k] for found in each], like, a.plain) for k, like in enumerate(across)]
+    if by_row and a.plain:
+        evaluate([r.node for r in results])
+    return _in_turn(run, t, 0, across, a.plain)
 
 
-def _in_blocks(run: _Run, like: Tensor, count: int, is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of the aval of `like`, so many at once.
+def _in_turn(run: _Run, like: Tensor, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
+    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one).
 
     Where these are all, they are not computed yet.
     """
     blocks: list[list[Any]] = []
-    for start in range(0, like.size, count):
-        size = min(count, like.size - start)
-        units = leaf(_units(like.shape, like.dtype, start, start + size))
-        found = list(run(units, many(size)))
+    for start in range(0, like.size, count or 1):
+        units = _units(like.shape, like.dtype, start, min(start + (count or 1), like.size))
+        found = list(run(leaf(units), many(len(units))) if count else run(leaf(units[0, ...]), None))
         if count >= like.size:
             return found
         if is_plain:
-            evaluate([t.node for t in found if t is not None])
+            evaluate([t.node for t in found if t is not None], tracks=True)  # the next passes read the same values
             found = [None if t is None else data(t.node) for t in found]
         blocks.append(found)
-    joined = np.concatenate if is_plain else concatenate
-    return [None if parts[0] is None else joined(parts) for parts in zip(*blocks, strict=True)]
+    return [_joined(parts, x, count, is_plain) for parts, x in zip(zip(*blocks, strict=True), across, strict=True)]
+
+
+def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> Any:
+    """The results of passes along axis 0; None where none of them reached anything."""
+    if all([x is None for x in parts]):
+        return None
+    if count:
+        return np.concatenate(parts) if is_plain else concatenate(parts)
+    zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
+    return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
 
 
 def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
@@ -184,11 +184,6 @@ def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence
     """f of each of so many tensors along axis 0 of the given ones."""
     pairs = of_each(f, given, [True] * len(given), size)
     return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in pairs]
-
-
-def _basis(t: Tensor) -> Iterator[Tensor]:
-    """The unit tensors of an aval, in C order."""
-    return (leaf(_units(t.shape, t.dtype, i, i + 1)[0, ...]) for i in range(t.size))
 
 
 def _back(r: Tensor, a: Arguments) -> _Run:
@@ -210,30 +205,10 @@ def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) 
     tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
 
     def push(given: list[Tensor]) -> list[Tensor | None]:
-        is_kept = is_looked_at(past)
-        with recording_rules(tracks or is_kept):
-            dots = Push(past, {x.node: given[0]}, [r.node for r in results]).results
+        dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
         return dots if tracks else untracked(dots)
 
     return lambda units, many: push([units]) if many is None else many.each(push, [units])
-
-
-def _row(result: Node, past: list[Node], e: Tensor, a: Arguments) -> list[Any]:
-    """One pass back, for a rule that needs values."""
-    if a.plain:
-        return list(solve([(result, e)], [group_of(x.node) for x in a.leaves], retain=True, past=past))
-    asked = OUTSIDE if MODE.get().tracks else 0
-    return pulled([(result, e)], [x.node for x in a.leaves], asked)[1]
-
-
-def _stacked(slices: Sequence[Any], like: Tensor, is_plain: bool) -> Any:
-    """The results of passes along a new axis 0; None where none of them reached anything."""
-    if all(s is None for s in slices):
-        return None
-    if is_plain:
-        zero = np.zeros(like.shape, like.dtype)
-        return np.stack([zero if s is None else s for s in slices])
-    return stack([zeros_like(handle(like.node)) if s is None else s for s in slices])
 
 
 def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:

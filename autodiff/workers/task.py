@@ -36,7 +36,7 @@ from codegen.records import NamedTuple
 
 from .. import tree
 from ..api import asarray
-from ..custom.host_call import in_own_recording
+from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError
 from ..interop.foreign import Chain, pulled, pushed, restricted
 from ..jit import Compiled, jit

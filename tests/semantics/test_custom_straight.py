@@ -299,3 +299,25 @@ def test_what_calls_share_is_one_object():
     first, second, other = [call_of(h(x, y, c)) for h, c in ((f, 1.0), (f, 2.0), (g, 3.0))]
     assert first.shape is second.shape is other.shape
     assert first.statics == (1.0, 1.0, 2.5, "text", 1, 2) and second.statics[:2] == (2.0, 2.0)
+
+
+def test_a_call_in_a_forward_that_reads_an_input_of_it_refuses_gradients_through_that():
+    @ad.function
+    def outer(x, a): ...
+
+    @outer.forward(ad.Tensor, ad.Tensor)
+    def _(ctx, x, a):
+        @ad.function
+        def inner(u): ...
+
+        inner.forward(ad.Tensor)(lambda c, u: ad.sin(u) * x)
+        inner.backward(ad.Tensor)(lambda c, g: g * ad.cos(c.inputs.u) * x)
+        t = inner(a)
+        ctx.save_for_backward(t=t)
+        return t * 1.0
+
+    outer.backward(ad.Tensor, ad.Tensor)(lambda ctx, g: {"x": g * ctx.saved_variables.t, "a": None})
+    x, a = ad.tensor(2.0, requires_grad=True), ad.tensor(0.5, requires_grad=True)
+    (slope,) = ad.grad(outer(x, a), (x,), create_graph=True)
+    with pytest.raises(ad.GradientError, match="inner: a gradient is wanted through 'x'"):
+        ad.grad(slope, (x,))

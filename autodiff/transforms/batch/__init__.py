@@ -1,7 +1,6 @@
 """vmap: from what a function records for one example to the same for many.
 
-    mapping    `ad.vmap`: arguments in, results out
-    axes       in_axes, out_axes
+    mapping    `ad.vmap`: arguments in, results out; in_axes, out_axes
     walk       the nodes of one example -> those of all; the rules of custom functions, applied to each example
 
 What holds under vmap(f), each a test in tests/semantics/test_vmap*.py:

@@ -1,19 +1,30 @@
-"""`ad.vmap`: a function of one example becomes one of many."""
+"""`ad.vmap`: a function of one example becomes one of many.
+
+    in_axes   0                        every array of every argument
+              (0, None)                one entry for each argument: None for what all examples share
+              ({"w": None, "b": 1},)   any prefix of the arguments' nesting: an entry counts for all below it
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any
+from functools import lru_cache, partial, wraps
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from codegen.ir import DTYPES, Aval
+
 from ... import tree
+from ...containers import registration, unregistered
+from ...custom.call import classes_of
 from ...custom.host import Unlearnt
-from ...errors import ShapeError, located
+from ...errors import DispatchError, ShapeError, in_short, located
 from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
-from ...ops.shaping import reshaped
+from ...ops.conversion import numpys
+from ...ops.shaping import reshaped, transposed
 from ...ops.slicing import part
 from ...stand_ins import standing
 from ...tape.ask import evaluate, value_of
@@ -26,16 +37,6 @@ from ...tensor import AbstractTensor, Tensor
 from ...tracebacks import shorten
 from ..anomaly import is_watching
 from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
-from .axes import (
-    Leaves,
-    checked,
-    examples_at,
-    leaves_of_arguments,
-    rebuilt,
-    refuse_unregistered,
-    result_axes,
-    size_of,
-)
 from .walk import of_each
 
 __all__ = ["vmap"]
@@ -72,17 +73,17 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
            [6., 6.]])
     """
     name = name_of(f, "vmap")
-    checked(in_axes, "in_axes", name)
-    checked(out_axes, "out_axes", name)
+    _check(in_axes, "in_axes", name)
+    _check(out_axes, "out_axes", name)
 
     @wraps(f)
     def of_all(*args: Any, **kwargs: Any) -> Any:
         try:
-            leaves = leaves_of_arguments(args, kwargs, in_axes, name)
+            leaves = _leaves_of(args, kwargs, in_axes, name)
             is_array = is_plain(leaves.values)
-            size = size_of(f, leaves, name)
+            size = _size_of(f, leaves, name)
             with tracking():  # moved under no_grad as well, an argument stays what it is
-                given = Given(leaves, is_array, f"vmap of {name}")
+                given = _Given(leaves, is_array, f"vmap of {name}")
             try:
                 found, structure = given.mapped(f, size)
             except Unlearnt:
@@ -90,7 +91,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
                     raise  # the outermost trace has values
                 given.on_the_first(f)
                 found, structure = given.mapped(f, size)
-            axes = result_axes(out_axes, structure)
+            axes = _spread(out_axes, structure, "out_axes")
 
             def named(k: int) -> str:
                 return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
@@ -107,7 +108,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
                 results = plain_results(results)
                 if lost is not None:
                     results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
-            return rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
+            return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
         except Exception as error:
             shorten(error)
             raise
@@ -120,10 +121,10 @@ _MEND_RESULT = "let its unflatten take leaves with one more axis; or return ad.d
 _MEND_EXAMPLE = "in_axes=None shares it; its unflatten puts an example together from leaves without that axis"
 
 
-class Given:
+class _Given:
     """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest."""
 
-    def __init__(self, leaves: Leaves, is_array: bool, name: str) -> None:
+    def __init__(self, leaves: _Leaves, is_array: bool, name: str) -> None:
         self.name = name
         self.structure = leaves.structure
         self.mapped_at = [i for i, axis in enumerate(leaves.axes) if axis is not None]
@@ -147,7 +148,7 @@ class Given:
                 result = self._call(f, made)
                 results, structure = tree.flatten(result)
                 for x in results:
-                    refuse_unregistered(x, self.name, "a result")
+                    _refuse_unregistered(x, self.name, "a result")
                 check_leaves(results, getattr(f, "__name__", type(f).__name__), "vmap", since)
                 return [_result(x) for x in results]
             finally:
@@ -161,7 +162,7 @@ class Given:
     def _call(self, f: Callable, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
         values = [standing(mapped[i], self.given[i]) if i in mapped else own(x) for i, x in enumerate(self.values)]
-        args, kwargs = rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
+        args, kwargs = _rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
         return applied(f, args, kwargs)
 
     def on_the_first(self, f: Callable) -> None:
@@ -205,19 +206,187 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
     """A result with its examples along an axis; `what()` names it."""
     if not isinstance(x, Tensor):
         return x
+    one = x.aval.with_shape(x.shape[1:])
     if axis is None:
         if differs:
             raise ShapeError(located(
-                f"{what()}, {_one(x)}, differs between examples, and out_axes is None for it",
+                f"{what()}, {one}, differs between examples, and out_axes is None for it",
                 "give it an axis, or return what is the same for all of them",
             ))
         return x
     (x,) = with_examples(size, (x,), (differs,))
     if not -x.ndim <= axis < x.ndim:
-        raise ShapeError(located(f"{what()}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)"))
-    return examples_at(x, axis % x.ndim)
+        raise ShapeError(located(f"{what()}, {one}, has no place {axis} for the axis of its examples (out_axes)"))
+    axis %= x.ndim
+    return transposed(x, (*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
 
 
-def _one(x: Tensor) -> str:
-    """A result for one example."""
-    return str(x.aval.with_shape(x.shape[1:]))
+# ---------------------------------------------------------------- arguments and axes
+
+
+class _Leaves(NamedTuple):
+    """A nesting taken apart, and for each leaf the axis of the examples (None: it has none)."""
+
+    values: list[Any]
+    axes: list[int | None]
+    structure: tree.Structure
+
+
+def _check(axes: Any, which: str, name: str) -> None:
+    """Raise DispatchError where `in_axes` or `out_axes` hold what is no axis."""
+    for axis in tree.leaves(axes):
+        if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
+            raise DispatchError(located(
+                f"vmap of {name}: {which} holds {in_short(axis)}",
+                "an axis is a number, or None for what all examples share"
+                + ("; arguments come behind: ad.vmap(f)(x)" if which == "in_axes" else ""),
+            ))
+
+
+def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
+    """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
+    if axes is None or isinstance(axes, int):
+        return [axes] * structure.size
+    entries, prefix = tree.flatten(axes)
+    return list(_spread_over(tuple(entries), prefix, structure, what))
+
+
+@lru_cache(256)
+def _spread_over(
+    entries: tuple[int | None, ...], prefix: tree.Structure, structure: tree.Structure, what: str
+) -> list[int | None]:
+    """Spread a prefix of several entries over the leaves."""
+    parts = tree.flatten_up_to(prefix, tree.unflatten(structure, list(range(structure.size))), what)
+    found = {number: axis for axis, below in zip(entries, parts, strict=True) for number in tree.leaves(below)}
+    return [found.get(number) for number in range(structure.size)]
+
+
+def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
+    """The nesting with these leaves.  Raises ShapeError where a class does not take them, naming it.
+
+    what   is being put together;  mend: the way out
+    """
+    try:
+        return tree.unflatten(structure, leaves)
+    except Exception as error:
+        classes = sorted({
+            cls.__name__ for cls in classes_of(structure) if cls.__module__ not in ("builtins", "collections")
+        })
+        if not classes:
+            raise
+        raise ShapeError(located(
+            f"{what}: {' or '.join(classes)} does not take its leaves, {', '.join(map(_aval_of, leaves))}: "
+            f"{type(error).__name__}: {error}",
+            mend,
+        )) from error
+
+
+def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> _Leaves:
+    """The leaves of (args, kwargs); keyword arguments have their examples along axis 0.
+
+    Raises ShapeError where in_axes is no prefix of the arguments.
+    """
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ShapeError(located(
+            f"vmap of {name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+            "one for each positional argument; keyword arguments have their examples along axis 0",
+        ))
+    values, structure = tree.flatten((args, kwargs))
+    places, _ = structure.children
+    axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
+    return _Leaves([numpys(x) for x in values], axes, structure)
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def _size_of(f: Callable, leaves: _Leaves, name: str) -> int:
+    """The number of examples, along every axis that is mapped.  Axes become counted from 0.
+
+    Raises ShapeError where an argument has no such axis, sizes differ, or nothing is mapped.
+    """
+    sizes: dict[int, int] = {}
+    for i, (x, axis) in enumerate(zip(leaves.values, leaves.axes, strict=True)):
+        if axis is None:
+            continue
+        if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
+            leaves.axes[i] = None  # text, None, an object: handed on as it is
+            continue
+        _refuse_unregistered(x, f"vmap of {name}", "an argument")
+        shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
+        if not -len(shape) <= axis < len(shape):
+            _refuse_axis(f, leaves, name, i, shape)
+        leaves.axes[i] = axis % len(shape)
+        sizes[i] = shape[axis]
+    if not sizes:
+        raise ShapeError(located(
+            f"vmap of {name}: no argument has examples: in_axes is None for all of them",
+            f"at least one array is mapped over{unregistered(leaves.values)}",
+        ))
+    if len(set(sizes.values())) > 1:
+        named = _names_of(f, leaves.structure)
+        described = [f"{x}, {_aval_of(v)}" for x, v in zip(named, leaves.values, strict=True)]
+        told = [f"\n  {described[i]}: {n} along axis {leaves.axes[i]}" for i, n in sizes.items()]
+        raise ShapeError(located(
+            f"vmap of {name}: the arguments differ in the number of examples{''.join(told)}",
+            "in_axes says along which axis the examples are, None what all of them share",
+        ))
+    return next(iter(sizes.values()))
+
+
+def _refuse_unregistered(x: Any, where: str, what: str) -> None:
+    """Raise DispatchError for a structured value that is no tree: nobody knows what its examples are."""
+    if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
+        cls = type(x).__name__
+        raise DispatchError(located(
+            f"{where}: {what} is of the structured type {cls}, which is not registered: its leaves are not known",
+            f"say what they are:  {registration(x)}\n  in_axes=None shares it; ad.dense(x) is a tensor",
+        ))
+
+
+def _refuse_axis(f: Callable, leaves: _Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
+    x = _names_of(f, leaves.structure)[i]
+    is_listed = "[" in x and _container(leaves.structure, i) in (list, tuple)
+    what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
+    raise ShapeError(located(
+        f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}",
+        "in_axes says along which axis the examples are, None what all of them share"
+        + ("; np.array(list) makes one array of numbers" if is_listed and not shape else ""),
+    ))
+
+
+def _container(structure: tree.Structure, leaf: int) -> type | None:
+    """The class of the innermost container of a leaf."""
+    cls = None
+    while structure.children:
+        cls = structure.cls
+        for structure in structure.children:  # noqa: B020  the child takes its place
+            if leaf < structure.size:
+                break
+            leaf -= structure.size
+    return cls
+
+
+def _aval_of(x: Any) -> str:
+    if isinstance(x, Tensor):
+        return str(x.aval)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return str(Aval(x.shape, x.dtype)) if x.dtype in DTYPES.values() else f"{x.dtype}{list(x.shape)}"
+    return f"the {type(x).__name__} {x!r}"
+
+
+def _names_of(f: Callable, structure: tree.Structure) -> list[str]:
+    """The name of each leaf of (args, kwargs): by the parameters of f, where they are known."""
+    places, keywords = structure.children
+    try:
+        known = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    except (TypeError, ValueError):
+        known = []
+    found = []
+    for i, child in enumerate(places.children):
+        found += tree.names(child, known[i] if i < len(known) else f"args[{i}]")
+    for key, child in zip(keywords.rest, keywords.children, strict=True):
+        found += tree.names(child, str(key))
+    return found

@@ -21,7 +21,7 @@ from typing import Any
 from codegen.garbage import set_in_context
 
 from ... import tree
-from ...custom.boundary import MappedCall, without_history
+from ...custom.boundary import MappedCall, boundary_node, outputs_of, without_history
 from ...errors import Error, located
 from ...mode import MODE
 from ...ops.batching import BatchedParts, with_examples
@@ -253,7 +253,7 @@ class OfAll:
             return [pairs[place][0] for place in bodies]
         masked = is_masked([t for t, _ in pairs])
         all_calls = MappedCall(call, self.size, tuple([m for _, m in pairs]))
-        return [handle(t.node, masked) for t in all_calls.boundary([t.node for t, _ in pairs], node.flow)]
+        return outputs_of(all_calls, [t.node for t, _ in pairs], node.flow, masked)
 
     def _known(self, call: Any, pairs: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
         """The outputs of a function that knows what many of its calls are at once."""
@@ -286,7 +286,7 @@ def pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     flow = flow_of(node)
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
-        one = call.example([t.node for t in made[len(slots) :]], node.flow)
+        one = boundary_node(call.inner, [t.node for t in made[len(slots) :]], node.flow)
         places = {one.inputs[p] for p in flow if node.inputs[p] in wanted}
         return call_rule(one, dict(zip(slots, made, strict=False)), places)
 
@@ -322,24 +322,18 @@ def _summed(g: Tensor) -> Tensor:
     return summed(g, (0,))
 
 
-def push_each(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
-    """The tangents of the outputs of a call, by node, or by node and slot."""
+def push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
+    """The tangents of the outputs of a call."""
     call: MappedCall = node.call
     places = [p for p, i in enumerate(node.inputs) if i in tangents]
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
-        one = call.example([t.node for t in made[len(places) :]], node.flow)
-        dots = {one.inputs[p]: t for p, t in zip(places, made, strict=False)}
-        pushed = push_call(one, dots)
-        return [pushed.get(one if call.is_one else (one, slot)) for slot in range(len(call.avals))]
+        one = boundary_node(call.inner, [t.node for t in made[len(places) :]], node.flow)
+        return push_call(one, {one.inputs[p]: t for p, t in zip(places, made, strict=False)})
 
     given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
     found = of_each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
-    return {
-        node if call.is_one else (node, slot): with_examples(call.size, (t,), (differs,))[0]
-        for slot, (t, differs) in enumerate(found)
-        if t is not None
-    }
+    return [None if t is None else with_examples(call.size, (t,), (differs,))[0] for t, differs in found]
 
 
 MappedCall.pull_each, MappedCall.push_each = pull_each, push_each
