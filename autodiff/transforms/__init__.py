@@ -11,6 +11,7 @@
     handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
     hooks       functions of the user's in the walk; going back inside of going back
+    anomaly     detect_anomaly
     batch       vmap: many examples at once
 """
 
@@ -20,6 +21,7 @@ from codegen.lazily import lazily
 
 from ..tape.modes import enable_grad, is_grad_enabled, no_grad
 from . import handles
+from .anomaly import detect_anomaly
 from .backward import backward
 from .functional import grad, value_and_grad, vjp
 

@@ -7,7 +7,6 @@ import random
 
 import numpy as np
 import pytest
-from autodiff.transforms.commits import passed, release
 from test_native_keys import MISSES, Program
 
 import autodiff as ad
@@ -16,6 +15,7 @@ from autodiff.tape.node import Node
 from autodiff.tape.plan import settle
 from autodiff.tape.segment import learn_piece
 from autodiff.tape.walk import by_number, gradient_inputs, history, needed, uncommon
+from autodiff.transforms.backward import passed, release
 
 
 def described(roots, bounds):
