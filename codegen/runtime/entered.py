@@ -20,7 +20,7 @@ from ..ir import Aval
 from ..lazily import later
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
-from .native import OFFSETS, Self, native
+from .native import OFFSETS, Self, is_native, native
 from .slots import offset_of, wrapper
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def install(
     handles    classes and slots: of handles for nodes, of nodes for values and for kinds, of kinds for results
     """
     variable, mode_type, flag = mode
-    if not native().launch:
+    if not is_native():
         return False
     fields = dict(site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag), items_at=OFFSETS["ITEMS"])
     names = ("node_at", "value_at", "kind_at", "out_at")
