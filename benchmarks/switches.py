@@ -210,7 +210,7 @@ def _math() -> None:
 def _vectors() -> None:
     """Loops are written for single elements, and LLVM makes vectors of them if it can."""
     llvm = importlib.import_module("llvmlite.binding")  # the first to be asked: so the compiler uses it too
-    importlib.import_module("codegen.runtime.llvm")._library.cache_clear()
+    importlib.import_module("codegen.runtime.llvm")._loaded.clear()
     engine = importlib.import_module("codegen.runtime.engine")
 
     def usual_passes(machine: Any, module: Any) -> None:

@@ -198,11 +198,15 @@ def _compare(way, g, hv, a, v, found, rtol, is_unknown):
 #: Of these a matrix that rounding keeps from being singular is no matter of this law, and pinv jumps at singular ones.
 _INVERSES = ("slogdet", "inv", "solve", "pinv", "lstsq", "cond", "cholesky", "qr-r")
 _JUMPS = ("pinv", "lstsq")
+#: Singular matrices whose smallest value is not 0 as LAPACK rounds on this processor: their condition is a number.
+_ROUNDED = {n for n, a in MATRICES.items() if 0 < np.linalg.svd(a)[1][-1] < 1e-15 * np.linalg.norm(a)}
 CASES = [
     (name, matrix)
     for name in FUNCTIONS
     for matrix, a in MATRICES.items()
-    if not (name in _INVERSES and matrix == "turned singular") and (name not in _JUMPS or np.linalg.matrix_rank(a) == 3)
+    if not (name in _INVERSES and matrix == "turned singular")
+    and not (name == "cond" and matrix in _ROUNDED)
+    and (name not in _JUMPS or np.linalg.matrix_rank(a) == 3)
 ]
 
 

@@ -28,7 +28,7 @@ from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
 from ..arithmetic import add, conjugated, divide, mul0, multiply, negative, real_part, subtract
-from ..conditions import equal, logical_and, not_equal, where
+from ..conditions import equal, logical_and, logical_or, not_equal, where
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..joining import joined
@@ -298,9 +298,10 @@ def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
-    """The seed times u diag(shares) vᴴ, without the values that are 0."""
+    """The seed times u diag(shares) vᴴ, without the values that are 0: exactly, or several as far as rounding tells."""
     u, s, v = apart(y, a.shape[-2])
-    row = where(equal(s, zero_of(s.dtype)), zero_of(s.dtype), shares)
+    is_zero = logical_or(equal(s, zero_of(s.dtype)), logical_and(Gaps(s).tiny, not_equal(slopes, slopes)))
+    row = where(is_zero, zero_of(s.dtype), shares)
     return record(_norm_pulled, (multiply(_number(seed, a), scaled_by(u, row, v)), seed, a, y, slopes))
 
 
