@@ -36,9 +36,9 @@ def test_the_derivative_of_every_built_in_has_a_file_and_a_line():
 
 
 def test_the_demo_reports_what_it_saw():
-    from autodiff.demo import run
+    from autodiff.cli.running import run_demo
 
-    report = run(quiet=True)
+    report = run_demo(quiet=True)
     assert report["accuracy"] > 0.95
     assert report["compiles"] <= 6 < report["hits"]
     assert set(report["step_s"]) == {"recorded", "jit", "numpy"}

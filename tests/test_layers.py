@@ -36,14 +36,13 @@ ENGINE = [
     ["autodiff.exporting", "autodiff.profiling"],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
-    ["autodiff.demo"],
     ["autodiff.cli"],
     ["autodiff.__main__"],
 ]
 COMPILER = [
     [
         "codegen.blas", "codegen.ending", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes",
-        "codegen.records", "codegen.symbols", "codegen.unknowns", "codegen.written",
+        "codegen.records", "codegen.symbols", "codegen.written",
     ],
     ["codegen.native"],
     ["codegen.ir"],

@@ -11,7 +11,7 @@ import autodiff as ad
 
 #: Not needed before somebody asks for it by name.
 LATER = (
-    "autodiff.cli", "autodiff.control", "autodiff.custom.call", "autodiff.demo", "autodiff.dispatch.introspection",
+    "autodiff.cli", "autodiff.control", "autodiff.custom.call", "autodiff.dispatch.introspection",
     "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.text", "codegen.kernel.mlir",

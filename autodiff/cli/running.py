@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -17,7 +19,7 @@ from codegen.runtime import disk
 from ..errors import Error
 from .app import AsJson, reported, say
 
-__all__ = ["bench", "cache", "demo", "doctor"]
+__all__ = ["bench", "cache", "demo", "doctor", "example_file", "run_demo"]
 
 #: An installed package has no benchmarks: they are programs of the repository.
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
@@ -25,12 +27,45 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
 _ROWS = typer.Argument(None, metavar="[ROW]...", help="The rows to measure; all by default, which takes minutes.")
 
 
+def example_file(name: str) -> Path:
+    """The file of an example: beside the package in a checkout, inside of it when installed.
+
+    Raises Error when it is in neither place.
+
+    >>> example_file("digits.py").name
+    'digits.py'
+    """
+    package = Path(__file__).resolve().parents[1]
+    places = [package.parent / "examples", package / "examples"]
+    for place in places:
+        if (place / name).is_file():
+            return place / name
+    raise Error(f"the example {name} is not there: looked in {' and '.join(map(str, places))}")
+
+
+def run_demo(quiet: bool = False) -> dict[str, Any]:
+    """Train the classifier of examples/digits.py; its report.
+
+    quiet   print nothing
+
+    Raises Error when scikit-learn, which ships the data, is not installed.
+    """
+    if importlib.util.find_spec("sklearn") is None:
+        raise Error(
+            "the demo reads scikit-learn's handwritten digits, and scikit-learn is not installed\n"
+            "  pip install scikit-learn, or all that the examples need: pip install 'autodiff-native[examples]'"
+        )
+    spec = importlib.util.spec_from_file_location("digits", example_file("digits.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main(quiet=quiet)
+
+
 @reported
 def demo(as_json: bool = AsJson) -> None:
     """Train a classifier of handwritten digits with a custom loss, and report compiles and times."""
-    from ..demo import run
-
-    report = run(quiet=as_json)
+    report = run_demo(quiet=as_json)
     if as_json:
         say(report, "", as_json)
 

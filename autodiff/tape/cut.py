@@ -42,7 +42,7 @@ from codegen.runtime.cache import LRU
 from ..session import owned
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
-from .segment import Part, Rules, Segment, Unfit
+from .segment import FoundSegment, Rules, Segment, Unfit
 from .tier import prices
 from .walk import by_number
 
@@ -91,7 +91,7 @@ class Cut:
         targets    where gradients end, beside leaves
         rules      those of gradients that go through the history; None: none do
         """
-        self.parts: list[Part] = []
+        self.parts: list[FoundSegment] = []
         self.pending: dict[Node, None] = {}
         self.new = 0
         self._targets, self._rules, self._tracks, self._wanted = targets, rules, rules is not None, frozenset(roots[1:])
@@ -126,7 +126,7 @@ class Cut:
         """The key of segments that may end here."""
         return self._frontier[-1].kind, self._tracks
 
-    def _known(self) -> Part | None:
+    def _known(self) -> FoundSegment | None:
         """The part at the end that a known segment recognises; it is taken off."""
         frontier = self._frontier
         known: list[Segment] = segments.get(self._top(), [])
@@ -138,14 +138,14 @@ class Cut:
             found = segment.accepts(roots)
             if found is None:
                 continue
-            part = Part(segment, roots, *found)
+            part = FoundSegment(segment, roots, *found)
             if self._takes(part):
                 if k:
                     _put_first(known, segment)
                 return part
         return None
 
-    def _takes(self, part: Part) -> bool:
+    def _takes(self, part: FoundSegment) -> bool:
         """Take a part off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
         frontier, outer, roots, size = self._frontier, part.outer, part.roots, part.segment.size
         read = set(outer[:size])

@@ -32,7 +32,7 @@ from .misses import note
 from .node import Node
 from .plan import COUNTS, located_at, settle, source
 from .record import asking, state
-from .segment import Bars, Part, Rules, Unfit
+from .segment import Bars, FoundSegment, Rules, Unfit
 from .tier import Account, lately, prices
 from .walk import reached
 
@@ -132,7 +132,7 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
 
 def gradients_in_parts(
     roots: Sequence[Node], start: float, targets: AbstractSet[Node], rules: Rules
-) -> tuple[Sequence[Part], dict[Node, Any]] | None:  # fmt: skip
+) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
     """The parts of a recording, and the cotangents of the leaves and targets it ends in; None: as above.
 
     roots     a result, then nodes whose values are wanted in the same run;  start: as above
@@ -143,7 +143,7 @@ def gradients_in_parts(
     return None if ending is None else _run(roots, ending, targets, rules)
 
 
-def keep(parts: Sequence[Part]) -> None:
+def keep(parts: Sequence[FoundSegment]) -> None:
     """Keep the values that belong to nodes."""
     for part in parts:
         part.segment.finish(part.results, part.stored)
@@ -151,7 +151,7 @@ def keep(parts: Sequence[Part]) -> None:
 
 def _run(
     roots: Sequence[Node], ending: Ending, targets: AbstractSet[Node], rules: Rules | None
-) -> tuple[Sequence[Part], dict[Node, Any]] | None:  # fmt: skip
+) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
     """Cut a recording, go through its parts, and with rules back again; nothing is kept in nodes yet."""
     since = prices.now()
     bars: Bars = {}
@@ -199,7 +199,7 @@ def _compute(cut: Cut) -> None:
     COUNTS.runs += 1
 
 
-def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
+def _whole_of(purpose: tuple, parts: Sequence[FoundSegment]) -> Account | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit

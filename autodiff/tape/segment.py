@@ -46,7 +46,7 @@ from .program import program_of
 from .tier import Tier, tier_of
 from .walk import reached
 
-__all__ = ["GIVEN", "Bars", "Part", "Ruled", "Rules", "Segment", "Unfit", "learn_piece"]
+__all__ = ["GIVEN", "Bars", "FoundSegment", "Ruled", "Rules", "Segment", "Unfit", "learn_piece"]
 
 #: Patterns that are kept of one segment.
 PATTERNS = 16
@@ -120,7 +120,7 @@ def learn_piece(
     return partial(native.piece_of, made), partial(native.finish_piece, made)
 
 
-class _Code:
+class _SegmentCode:
     """Pending nodes of a model as a program, and which sources it is called with: code(sources) gives the results.
 
     tier       of the program
@@ -148,7 +148,7 @@ class _Code:
         return results
 
 
-class Pull(NamedTuple):
+class SegmentPull(NamedTuple):
     """From the cotangents of a segment's roots to those of what it reads.
 
     code       computes those that are not passed on, if there are any
@@ -157,7 +157,7 @@ class Pull(NamedTuple):
     choices    the methods that its rules chose
     """
 
-    code: _Code | None
+    code: _SegmentCode | None
     computed: list[tuple[int, int, int]]
     passed: list[tuple[int, int, int]]
     choices: Any
@@ -166,7 +166,8 @@ class Pull(NamedTuple):
 class Segment:
     """A piece of a recording, as whatever looks like it is answered.
 
-    accepts     what it is recognised by (`learn_piece`); it gives of its roots, the latest first, what a `Part` holds
+    accepts     what it is recognised by (`learn_piece`); it gives of its roots, the latest first, the contents of a
+                `FoundSegment`
     finish      what keeps the results
     width       how many roots there are;   size: how many of `outer` are outside
     oldest      where those of `outer` that read nothing of the segment's own end
@@ -203,7 +204,7 @@ class Segment:
         self.serial, self.times = of or (new_number(), 1)
         self.repeats = self.operations = 0.0
         self._rules = rules
-        self.pulls: dict[tuple, Pull] = {}
+        self.pulls: dict[tuple, SegmentPull] = {}
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
         pending = {n for n in (*outside, *nodes) if n.value is None}
@@ -238,13 +239,13 @@ class Segment:
         if ruled is not None:
             self._put(pattern, ruled)
 
-    def pull(self, pattern: tuple[int, ...]) -> Pull:
+    def pull(self, pattern: tuple[int, ...]) -> SegmentPull:
         """The pull of a pattern."""
         assert self._rules is not None
         return self.pulls.get(pattern) or self._put(pattern, self._rules(self, pattern))
 
-    def _code(self, outputs: Sequence[Node], number: dict[Node, int], count: int) -> _Code:
-        code = _Code(outputs, number, count, self.times > 1)
+    def _code(self, outputs: Sequence[Node], number: dict[Node, int], count: int) -> _SegmentCode:
+        code = _SegmentCode(outputs, number, count, self.times > 1)
         self.operations += code.tier.operations
         return code
 
@@ -254,7 +255,7 @@ class Segment:
         made = reached(found, lambda node: [i for i in node.inputs if i not in model])
         return [i for n in made for i in n.inputs if i in model]
 
-    def _put(self, pattern: tuple[int, ...], ruled: Ruled) -> Pull:
+    def _put(self, pattern: tuple[int, ...], ruled: Ruled) -> SegmentPull:
         number = self.number | {bar: i for i, bar in enumerate(ruled.given, self.count) if bar is not None}
         computed, passed = [], []
         outputs: dict[Node, int] = {}
@@ -267,7 +268,7 @@ class Segment:
             else:
                 computed.append((k, outputs.setdefault(bar, len(outputs)), flag))
         code = self._code(list(outputs), number, self.count + len(ruled.given)) if outputs else None
-        pull = Pull(code, computed, passed, ruled.choices)
+        pull = SegmentPull(code, computed, passed, ruled.choices)
         pull.choices.on_change(lambda: self.pulls.pop(pattern, None))
         if len(self.pulls) >= PATTERNS:
             self.pulls.clear()
@@ -293,7 +294,7 @@ def _model(outside: Sequence[Node], nodes: Sequence[Node], pending: AbstractSet[
     return model
 
 
-class Part:
+class FoundSegment:
     """A segment that was recognised in a recording.
 
     roots     the latest first

@@ -2,7 +2,7 @@
 
 A batch that grows by one at each step, sequences of every length: the same program, whose keys differ in numbers alone.
 What is left of a key without its numbers is its *form* (`families`).  When a form comes with other numbers, what has
-changed is unknown from then on (`codegen.unknowns`): the recording is put down once more with symbols for extents, the
+changed is unknown from then on (`codegen.families`): the recording is put down once more with symbols for extents, the
 rules run on that, and what they emit is a graph with formulas for numbers.
 
     forms of keys  ->  _SizesOfForm   numbers seen so far
@@ -192,7 +192,7 @@ def _for_any(
     choices: Any,
 ) -> AnyPlans | None:  # fmt: skip
     """Plans for any size; None where no formula says what they are."""
-    unknowns = imported("codegen.unknowns").fitted([*samples], range(len(size.numbers)), f"n{next(_serial)}_")
+    unknowns = imported("codegen.families").fitted([*samples], range(len(size.numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.drawn.gather]):
         return None
     examples = _examples(unknowns, size.numbers)

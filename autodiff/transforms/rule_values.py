@@ -29,12 +29,13 @@ from ..custom.context import BackwardContext
 from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
-from ..errors import DTypeError, GradientError, ShapeError, with_article
+from ..errors import DTypeError, GradientError, with_article
 from ..mode import MODE
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
+from .hooks import GradientShapeError
 
 __all__ = ["flow_of", "gradients_of", "push_rule", "tensors_of", "without_known_history"]
 
@@ -213,10 +214,6 @@ def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
     if g.shape != aval.shape:
         raise _wrong_shape(where, name, aval, str(g.aval))
     return g if g.dtype == aval.dtype else astype(g, aval.dtype)
-
-
-class GradientShapeError(GradientError, ShapeError):
-    """A gradient of another shape than its input: both a GradientError and a ShapeError."""
 
 
 class _GradientDTypeError(GradientError, DTypeError):

@@ -1,9 +1,13 @@
-"""The steps of a program as functions of one module, and data that name them."""
+"""The steps of a program as functions of one module, and data that name them.
+
+What does a product of known extents is decided by `runtime.products`.  Of products whose extents follow from sizes that
+is asked with symbols: every comparison is a condition, and sizes for which all hold are done alike (`cuts_of`).
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +18,7 @@ from ..ir import Node
 from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
-from ..records import NamedTuple
+from ..records import NamedTuple, replace
 from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
@@ -22,9 +26,19 @@ from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, table_of, whole
 from ..runtime.run_steps import run_steps
-from ..symbols import NotSymbolic, Symbol, SymbolicFloat
+from ..symbols import (
+    LEAST,
+    Conditions,
+    NotSymbolic,
+    Symbol,
+    SymbolicFloat,
+    checked,
+    evaluated,
+    formula,
+    symbol,
+    watched,
+)
 from . import stand_ins
-from .cuts import ProductCut, cuts_of, given_of
 from .data import Data, Label, StepWords, TableOf
 
 __all__ = ["C_FUNCTIONS", "KNOWN_SIZES", "ExportWriter", "Exported", "NotExportable", "called", "exported"]
@@ -282,3 +296,83 @@ def _needs(node: Any) -> str:
     if isinstance(node.op.lower, Fourier):
         return "tables of the Fourier transform that are made in Python"
     return "Python" if node.op.name in ("host", "host_part") else "NumPy"
+
+
+# ---------------------------------------------------------------- products of any size
+
+
+#: Cuts of one product.
+_MOST_CUTS = 96
+
+
+class ProductCut(NamedTuple):
+    """conditions   on the given numbers, called g0, g1, ...
+    text, words  of its tile: see `products.text_of`      is_swapped   its pointers are (b, a, c)
+    extents      formulas of the given numbers, or numbers, but for the first
+    """
+
+    conditions: Conditions
+    text: str
+    words: tuple[str | int, ...]
+    is_swapped: bool
+    extents: tuple[int, ...]
+
+
+def given_of(gemm: Gemm) -> list[Symbol]:
+    """The numbers of a product that sizes decide, each once."""
+    found = {formula(n): n for n in _numbers(gemm) if type(n) is Symbol}
+    return list(found.values())
+
+
+def cuts_of(gemm: Gemm, sizes: Iterable[Sequence[int]], names: Sequence[str]) -> list[ProductCut]:
+    """The ways in which a product is done; `sizes`: values of the symbols with these names."""
+    given = given_of(gemm)
+    names_of_given = [f"g{i}" for i in range(len(given))]
+    place = {formula(n): i for i, n in enumerate(given)}
+    values_at = evaluated([*given], [*names])
+    found: list[ProductCut] = []
+    fits: list[Callable[..., bool]] = []
+    for values in dict.fromkeys(values_at(*size) for size in sizes):
+        if min(values) < 0 or len(found) >= _MOST_CUTS or any(fit(*values) for fit in fits):
+            continue
+        cut = next(filter(None, [_cut(gemm, place, values, known) for known in _subsets(len(values))]))
+        found.append(cut)
+        fits.append(checked(cut.conditions, names_of_given))
+    return found
+
+
+def _numbers(gemm: Gemm) -> tuple[int, ...]:
+    return gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides
+
+
+def _subsets(count: int) -> list[tuple[int, ...]]:
+    """None of so many numbers, each of them, all of them."""
+    return [(), *([(i,) for i in range(count)] if count > 1 else []), tuple(range(count))]
+
+
+def _cut(gemm: Gemm, place: dict[str, int], values: Sequence[int], known: Sequence[int]) -> ProductCut | None:
+    """The cut of a product for these given numbers and all that are like them; for no others of the known ones.
+
+    None where what was asked with symbols is not what does a product of these very extents.
+    """
+    symbols = [v if i in known or v < LEAST else symbol(f"g{i}", v) for i, v in enumerate(values)]
+    try:
+        with watched(closely=True, alone=True) as conditions:
+            is_swapped, extents = products.form_of(_with(gemm, place, symbols), evens=False)
+            text, words = products.text_of(_with(gemm, place, symbols), evens=False)
+    except Exception:  # whatever wants the very number
+        return None
+    for i, x in enumerate(symbols):
+        least, comparison, holds = (LEAST, ">=", True) if type(x) is Symbol else (x, "!=", False)
+        conditions[f"{-least} + 1 * g{i}", comparison, holds] = None
+    plain, names = _with(gemm, place, values), [f"g{i}" for i in range(len(values))]
+    asked = (is_swapped, evaluated([*extents], names)(*values), text, words)
+    of_plain = *products.form_of(plain, evens=False), *products.text_of(plain, evens=False)
+    if not checked(conditions, names)(*values) or asked != of_plain:
+        return None
+    return ProductCut(conditions, text, words, is_swapped, extents)
+
+
+def _with(gemm: Gemm, place: dict[str, int], values: Sequence[int]) -> Gemm:
+    m, n, k, batch, *strides = [values[place[formula(x)]] if type(x) is Symbol else x for x in _numbers(gemm)]
+    return replace(gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides))

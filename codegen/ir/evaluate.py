@@ -1,7 +1,7 @@
 """The evaluator: what a graph means, by the NumPy reference of each operation.
 
 Everything below the graph level is measured against this.  It is also how single nodes are computed
-at compile time (`codegen.passes.redundant`) and while debugging.
+at compile time (`codegen.passes.rewrites`) and while debugging.
 """
 
 from __future__ import annotations

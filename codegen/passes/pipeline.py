@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 
 from ..ir import Graph, VerifyError, verify
-from .redundant import cse, dce, fold
+from .rewrites import cse, dce, fold
 from .simplify import simplify
 from .windows import windows
 

@@ -9,7 +9,7 @@ import autodiff as ad
 from codegen.ir import CONSTANT, OPS, Aval, Graph, Node, apply, evaluate, input_node
 from codegen.passes import optimize
 from codegen.passes.plan import plan
-from codegen.passes.redundant import dce
+from codegen.passes.rewrites import dce
 from codegen.passes.windows import windows
 
 

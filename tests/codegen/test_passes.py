@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codegen.ir import CONSTANT, OPS, Aval, Graph, Node, Op, VerifyError, apply, evaluate, input_node, parse, verify
 from codegen.passes import PASSES, optimize, pipeline, stages
-from codegen.passes.redundant import cse, dce, fold
+from codegen.passes.rewrites import cse, dce, fold
 from codegen.passes.simplify import REWRITES, implicit_broadcast, moved_number, simplify
 
 every_pass = pytest.mark.parametrize(
