@@ -124,6 +124,7 @@ def take_along_axis(x, indices, axis=-1):
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))
 
+
 def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> tuple[tuple[int, int]]:
     return ((1, num_segments),)
 

@@ -21,7 +21,6 @@ from autodiff.ops.slopes import (
 __all__ = ["TABLE", "Row", "exact"]
 
 
-
 class Row(NamedTuple):
     """One function.
 
@@ -99,6 +98,7 @@ def _sinc(x):
 
 
 _ALPHA, _SCALE = mpmath.mpf("1.6732632423543772848170429916717"), mpmath.mpf("1.0507009873554804934193349852946")
+
 
 def _slope(operation):
     return lambda x, y: operation(ad.asarray(x), ad.asarray(y), more=0.0)

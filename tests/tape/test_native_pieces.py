@@ -150,7 +150,6 @@ def test_a_node_that_has_room_for_more_is_in_no_piece(native):
     assert piece.accepts((z.node,)) is None and piece.accepts_in_python((z.node,)) is None
 
 
-
 def left_of(seed):
     """What is told of the history of a program, and left of it once it is given up."""
     past = history([Program(seed, MISSES[seed % len(MISSES)]).result.node])
