@@ -30,7 +30,7 @@ PACKAGES = ("autodiff", "codegen")
 
 #: The files between a user's call and the compiler, which the house is rebuilt around.
 SPINE = re.compile(
-    r"autodiff/(tape|transforms|custom|control|dispatch)/|autodiff/(jit|entry|calling|entering|tensor_calls)\.py"
+    r"autodiff/(tape|transforms|custom|control|dispatch)/|autodiff/(jit|entry|entering)\.py"
     r"|codegen/runtime/(record|check|answer|commit|launch|native|entered|template)\w*\.py"
 )
 #: The two rooms whose business it is to write LLVM's text.
