@@ -26,6 +26,7 @@ from .template import public
 
 __all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
 
+
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
 
@@ -61,6 +62,7 @@ def is_simple(tensor: type, number: type) -> bool:
     if number is np.float32:
         return issubclass(tensor, (Tensor[np.float32], Tensor[np.float64]))
     return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
+
 
 class Elementwise(Function):
     """A function of each element, which may mean something else for a complex argument."""

@@ -40,6 +40,7 @@ from .template import public
 
 __all__ = ["pad"]
 
+
 def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
     if value.shape or value.dtype != x.dtype:
         raise DTypeError(located(f"pad: the value is a 0-d {x.with_shape(())}, not {value}"))

@@ -93,6 +93,7 @@ _scatter_along: OwnPrimitive = linear(
     batch=along("axis", shapes=("shape",)),
 )
 
+
 def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> tuple[tuple[int, int]]:
     extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
     return ((1, extent),)
@@ -123,6 +124,7 @@ def take_along_axis(x, indices, axis=-1):
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))
+
 
 def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> tuple[tuple[int, int]]:
     return ((1, num_segments),)
