@@ -193,6 +193,7 @@ def cond(x, p=None):
     x = square("cond", x, "fc")
     return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
 
+
 class LstsqResult(NamedTuple):
     """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
 
