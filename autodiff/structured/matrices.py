@@ -18,6 +18,7 @@ from .base import PartOfSquare, cotangent_of, of_rank, order_of
 
 __all__ = ["Cholesky", "LowerTriangular", "SelfAdjoint", "Symmetric", "UpperTriangular"]
 
+
 class SelfAdjoint(PartOfSquare):
     """A type that stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
 
@@ -62,6 +63,7 @@ def _(a):
 @linalg.cholesky.method(Symmetric)
 def _(a):
     return LowerTriangular(factored(linalg.matrices.square("cholesky", a.matrix)))
+
 
 class LowerTriangular(PartOfSquare):
     """The lower triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]

@@ -23,6 +23,7 @@ from .task import ShardOrder, forget, forget_later, load_shard, physical_memory,
 
 __all__ = ["Shards", "shards"]
 
+
 class _Here:
     """An executor that runs a task at once, in this thread."""
 
