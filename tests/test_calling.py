@@ -1,4 +1,4 @@
-"""Calls of jit functions: straight-line callers give what the Python path gives, and only for their own signature."""
+"""Calls of jit functions: machine code gives what the Python path gives, and only for its own signature."""
 
 import copy
 import dataclasses

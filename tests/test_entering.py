@@ -358,6 +358,28 @@ def test_a_container_may_change_while_a_call_runs():
             other.join()
 
 
+def test_an_interrupt_while_python_takes_an_argument_apart_is_raised():
+    class Line:
+        def __init__(self, slope):
+            self.slope = slope
+
+    def flatten(line):
+        if raised:
+            raise raised.pop()
+        return (line.slope,), None
+
+    raised: list[BaseException] = []
+    ad.tree.register(Line, flatten, lambda _, children: Line(*children))
+    g, line = ad.jit(lambda line: line.slope * 2.0), Line(X)
+    for _ in range(4):
+        same(g(line), X * 2.0)
+    raised.append(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        g(line)
+    raised.append(ValueError())  # the general way would meet it again
+    same(g(line), X * 2.0)
+
+
 def test_threads_may_call_at_once():
     f = entered(lambda x, p: (x * p["w"], x.sum()), (X, {"w": Y}))
     wrong = []

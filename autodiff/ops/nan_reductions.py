@@ -53,7 +53,7 @@ def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
 
 def _nan_total(reduce: Function, word: str, neutral: float, join: Function, example: str) -> Function:
     """A reduction of the elements that are not nan, which may begin with a number."""
-    of, name = reduce.__name__, f"nan{reduce.__name__}"  # methods of nanprod take no dtype
+    of, name = reduce.__name__, f"nan{reduce.__name__}"
     doc = f"""The {word} of the elements that are not nan, as `{of}` otherwise.   T[..., n, ...]  →  T[..., ...]
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
@@ -70,6 +70,7 @@ def _nan_total(reduce: Function, word: str, neutral: float, join: Function, exam
     def without_dtype(x, axis=None, *, keepdims=False):
         return body(x, axis, keepdims=keepdims)
 
+    # Methods of nanprod take no dtype.
     made: Function = public(1, name=name, doc=doc)(body if reduce is sum_ else without_dtype)
     of_masked(made, int(neutral), join, body)
     return made

@@ -143,6 +143,7 @@ all_ = _quantifier("all", np.all, "all elements", True, """>>> ad.all([[1, 0], [
 
 # ---------------------------------------------------------------- gradients of custom functions
 
+
 @public()
 def unbroadcast(g, like):
     """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.

@@ -93,6 +93,7 @@ _scatter_along: OwnPrimitive = linear(
     batch=along("axis", shapes=("shape",)),
 )
 
+
 def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> tuple[tuple[int, int]]:
     extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
     return ((1, extent),)

@@ -150,7 +150,7 @@ def install(
         return False
     objects = dict(
         mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
-        array_type=np.ndarray, int_type=int, float_type=float, str_type=str,
+        array_type=np.ndarray, int_type=int, float_type=float, str_type=str, error_type=Exception,
     )  # fmt: skip
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}
     # The code holds their addresses to the end of the process.

@@ -32,6 +32,7 @@ from .recording_objects import (
     let_go,
     list_item,
     list_size,
+    matches,
 )
 
 __all__ = ["TAKE_APART", "enter", "entering_words", "set_items_at"]
@@ -50,6 +51,7 @@ EQUAL = 2
 dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr, runs_python=False)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
 new_copy = extern("new_copy", ptr, ptr, i32)
+occurred = extern("PyErr_Occurred", ptr, runs_python=False)
 
 
 @native
@@ -76,12 +78,16 @@ def same_value(x: ptr, y: ptr) -> bool:
 
 @native(inline=False)
 def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
-    """True if a function of Python's takes an object apart; the parts are in their registers then."""
+    """True if a function of Python's takes an object apart; the parts are in their registers then.
+
+    An interrupt, which nobody would meet again, stays set.
+    """
     given = local(ptr, 1)
     given[0] = x
     found = call(function, given, 1, None)
     if found is None:
-        clear_error()  # the general way meets it again
+        if matches(entering.error_type) != 0:
+            clear_error()  # the general way meets it again
         return False
     if found is entering.none:
         dec(found)
@@ -252,6 +258,8 @@ def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> p
     result = ptr(MISS)
     if passes(entry, registers):
         result = run_registers(entry, registers)
+    elif occurred() is not None:
+        result = None
     let_go(registers + given, held)
     return result
 

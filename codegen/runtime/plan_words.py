@@ -152,6 +152,7 @@ class Entering(Struct):
     slow          slow(self, args, kwargs or None) is called otherwise
     node_at       where handles have a node;   value_at, kind_at: where nodes have a value and a kind
     out_at        where kinds have what results
+    error_type    the class of errors: of what a function of Python's raises, all others are raised at once
     """
 
     items_at: i64
@@ -171,6 +172,7 @@ class Entering(Struct):
     int_type: ptr
     float_type: ptr
     str_type: ptr
+    error_type: ptr
 
 
 entering = static(Entering)

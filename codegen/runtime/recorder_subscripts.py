@@ -1,6 +1,6 @@
 """`x[key]` and `x[key] = v`, in native Python: an `mp_subscript` and an `mp_ass_subscript`.
 
-What decides what is recorded is static, a pair of words for each entry of the key (`autodiff.ops.patterns`):
+What decides what is recorded is static, a pair of words for each entry of the key (`autodiff.ops.learner`):
 
     slice    how many elements, step        int    -1, 0        None    -2, 0        ...    -3, 0
     array of integers    -4, 0

@@ -79,6 +79,8 @@ def test_their_derivatives():
         (lambda: la.matrix_power(A, 1.5), TypeError, "n is an integer"),
         (lambda: la.cond(M, 1), ad.ShapeError, "cond: takes square"),
         (lambda: la.matrix_norm(M[0]), ad.ShapeError, "matrix_norm: takes matrices"),
+        (lambda: la.norm(M[:0], 2), ad.ShapeError, "without elements"),
+        (lambda: la.cond(M[:, :0]), ad.ShapeError, "without elements"),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong, error, said):

@@ -1,4 +1,4 @@
-"""`x[key]` with index arrays, and `x[key] = v`, are recorded natively as Python records them: see `ops.patterns`."""
+"""`x[key]` with index arrays, and `x[key] = v`, are recorded natively as Python records them: see `ops.learner`."""
 
 import gc
 
