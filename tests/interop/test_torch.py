@@ -7,7 +7,11 @@ import autodiff as ad
 
 torch = pytest.importorskip("torch")
 # PyTorch's own, of its first use of forward mode.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
+#: Of PyTorch's own functions, which say so of each other.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:.torch.jit.script. is deprecated:{kind}")
+    for kind in ("FutureWarning", "DeprecationWarning")
+]
 
 #: One program for both, with the shapes of its arguments: `x` is `ad` or `torch`.
 PROGRAMS = {
