@@ -67,6 +67,7 @@ def _of_all(size: int, values: dict[str, Any], differ: dict[str, Any]) -> tuple:
 
 CALLS[_checkpointed] = _of_all
 
+
 @_checkpointed.forward
 def _(ctx, body, inputs):
     return tuple(body.apply(inputs))

@@ -197,6 +197,7 @@ def _branched(branches, inputs): ...
 _branched.__name__ = "cond"  # in messages
 _cond = Regions("cond", Branches, NestedBranch, _run, _of_all)
 
+
 @_branched.forward
 def _(ctx, branches, inputs):
     return _cond.record(branches, inputs)

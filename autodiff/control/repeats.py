@@ -153,6 +153,7 @@ _repeated.__name__ = "while_loop"  # in messages
 _while = Regions("while", Repeat, Repetition, _run, _of_all)
 _while_backwards = Regions("while_backwards", Back, Retreat, _run, _back_of_all)
 
+
 @_repeated.forward
 def _(ctx, repeat, inputs):
     return _while.record(repeat, inputs)
@@ -220,6 +221,7 @@ def _gone_back(repeat, wanted, inputs, bars): ...
 
 
 _gone_back.__name__ = "the way back of while_loop"  # in messages
+
 
 @_gone_back.forward
 def _(ctx, repeat, wanted, inputs, bars):

@@ -281,7 +281,6 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
     return x
 
 
-
 @public()
 def index_update(x, key, value):
     """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.

@@ -52,7 +52,6 @@ SIG_SETMASK = 2 if sys.platform == "linux" else 3
 LOOKS = 1000
 
 
-
 class Ticket(Struct):
     """The next block of a section, with the job's generation above it, in a cache line of its own.
 

@@ -21,7 +21,6 @@ from autodiff.ops.slopes import (
 __all__ = ["TABLE", "Row", "exact"]
 
 
-
 class Row(NamedTuple):
     """One function.
 

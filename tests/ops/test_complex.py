@@ -17,7 +17,6 @@ S = np.array([[3 + 1j, 0.5 - 1j, 0.2j], [0.3 + 0.1j, 2 - 0.4j, 1j], [0.4, -0.6 +
 X = np.array([[0.5, -1.5, 2.0], [1.0, 0.25, -0.75]])
 
 
-
 def definite(x):
     """A Hermitian positive definite matrix of any."""
     return x @ x.conj().T + np.eye(len(x))
