@@ -305,9 +305,7 @@ def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
 def release(past: list[Node]) -> None:
     """Mark a history as given up; what it kept for gradients is freed."""
     native = machine.asks
-    if native is not None:
-        while (kind := native.release(past)) is not None:
-            released(kind)
+    if native is not None and native.release(past):
         return
     for node in past:
         if node.leaf is None:

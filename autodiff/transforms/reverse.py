@@ -47,16 +47,7 @@ from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
 __all__ = [
-    "SUMS",
-    "Cotangent",
-    "LooksAtCotangents",
-    "Many",
-    "Pull",
-    "Wires",
-    "aval_of",
-    "begun",
-    "noted",
-    "pull_back_masked",
+    "SUMS", "Cotangent", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted", "pull_back_masked",
 ]  # fmt: skip
 
 _ADD = named("add")

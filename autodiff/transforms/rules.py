@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..custom.call import CustomCall
     from ..custom.watching import Watching
     from . import rule_values
-else:  # for who has rules of their own
+else:  # of use to programs with rules of their own
     boundary = later("autodiff.custom.boundary")
     host = later("autodiff.custom.host")
     reads = later("autodiff.custom.reads")

@@ -23,7 +23,7 @@ from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
-from ..tracebacks import border
+from ..tracebacks import border, shorten
 
 __all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
 
@@ -158,12 +158,15 @@ def tolist(t: Tensor) -> Any:
     return value
 
 
-@border
 def truth(t: Tensor) -> bool:
     """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
-    if t.size != 1:
-        raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
-    return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
+    try:  # not by `border`, which is a call more: loops ask for it at each step
+        if t.size != 1:
+            raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
+        return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 @border

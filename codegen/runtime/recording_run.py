@@ -116,12 +116,12 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
 
 @native
 def release(past: borrowed) -> obj:
-    """Give up a list of nodes, but for leaves.  Gives None; first a kind that has none yet for what was given up."""
+    """Give up a list of nodes, but for leaves.  Gives True; None, and nothing is done, where a kind of these is new."""
     nearby = local(ptr, 4 * py.FEW)
     held = py.room(nearby, 4 * py.FEW, py.list_size(ptr(past)))
     if held is None:
         return py.failed()
-    missing = ptr(None)
+    is_known = True
     count = i64(0)
     for i in range(py.list_size(ptr(past))):
         n = ptr[RawNode](py.list_item(ptr(past), i))
@@ -129,13 +129,11 @@ def release(past: borrowed) -> obj:
             held[count] = ptr(n)
             count += 1
             if n.kind.freed is None or ptr(n.kind.freed) is tape.none:
-                missing = ptr(n.kind)
-    if missing is None:
+                is_known = False
+    if is_known:
         give_up(held, count)
-        missing = tape.none
     py.leave(held, nearby)
-    py.inc(missing)
-    return py.object_of(missing)
+    return borrowed(tape.true if is_known else tape.none)
 
 
 @native
