@@ -23,7 +23,7 @@ from ..kernel.nest import Block, NestFunction, Value, known_integer
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft, argument_names
-from .rebuild import inlined
+from .rewrites import inlined
 
 __all__ = ["draft_nest", "merged"]
 

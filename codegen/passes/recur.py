@@ -32,7 +32,7 @@ from ..lowering import Call, Map, Nest
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..records import replace
 from .pipeline import optimize
-from .rebuild import inlined, rebuilt
+from .rewrites import inlined, rebuilt
 
 __all__ = ["RESULT", "counted", "results_together", "separate"]
 

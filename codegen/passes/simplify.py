@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply
-from .rebuild import rebuild
+from .rewrites import rebuild
 
 __all__ = ["REWRITES", "simplify"]
 

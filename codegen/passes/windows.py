@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
-from .rebuild import rebuilt
+from .rewrites import rebuilt
 
 __all__ = ["windows"]
 
