@@ -23,7 +23,7 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
-from ...errors import located
+from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
@@ -341,6 +341,8 @@ _norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     """The largest singular value of each matrix (ord 2), the smallest (-2), or the sum of all ("nuc")."""
+    if ord != "nuc" and 0 in a.shape[-2:]:
+        raise ShapeError(located(f"norm: matrices without elements have no singular values: {a.aval}"))
     y = decomposition(a)
     _, s, _ = apart(y, a.shape[-2])
     row = real_part(s)
