@@ -15,7 +15,7 @@ gradients flow through and the whole is still one graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -141,12 +141,8 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
         raise
 
 
-_can_enter: list[bool] = []  # once it is known
-
-
+@cache
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; true if they can."""
-    if not _can_enter:
-        handles = ((Tensor, "node"), (Node, "value"), (Node, "kind"), (Kind, "out"))
-        _can_enter.append(entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, handles))
-    return _can_enter[0]
+    handles = ((Tensor, "node"), (Node, "value"), (Node, "kind"), (Kind, "out"))
+    return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, handles)

@@ -11,6 +11,7 @@ meant, other threads of the program have one too, which costs them time and chan
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,18 +38,9 @@ class _Blas(NamedTuple):
     set: Callable[[int], None]
 
 
-_libraries: tuple[_Blas, ...] | None = None
-
-
+@functools.cache
 def _found() -> tuple[_Blas, ...]:
-    """The BLAS libraries that this process has loaded, looked for once."""
-    global _libraries
-    if _libraries is None:
-        _libraries = _looked_for()
-    return _libraries
-
-
-def _looked_for() -> tuple[_Blas, ...]:
+    """The BLAS libraries that this process has loaded."""
     made = []
     for file in _files():
         try:

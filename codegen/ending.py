@@ -75,7 +75,7 @@ def _standard() -> Counter[type]:
 def write_files_at_the_end() -> None:
     """Have files that are still open when this process ends write their buffers then.
 
-    What machine code holds never goes.  A rule that it calls holds the names of the script that has it, and these
+    Objects that machine code holds never go.  A rule that it calls holds the names of the script that has it, and these
     a file that was left open: Python would forget it, with its last lines.
     """
     atexit.register(_write_files)

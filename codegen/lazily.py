@@ -73,7 +73,7 @@ def later(module: str) -> Any:
 def imported(name: str) -> ModuleType:
     """A module, imported whole: Ctrl-C waits until it is.
 
-    What a module declares is declared once, so half of one that was interrupted could not be imported again.
+    A module's declarations are made once, so half of one that was interrupted could not be imported again.
     Not in a thread of its own: that would wait for ever for a module whose import asks for this one.
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread():

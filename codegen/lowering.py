@@ -110,7 +110,7 @@ class Call:
 class Dense(Call):
     """A program of `kernel.dense` (cholesky, triangular, solve, inverse, ...), for each matrix of a batch.
 
-    What it refuses (a singular matrix), the reference decides: it raises, or it gives the value.
+    Where it refuses a matrix (a singular one), the reference decides: it raises, or it gives the value.
     """
 
     program: str
@@ -133,7 +133,7 @@ def apart_in_cache(columns: int) -> int:
 class Decompose(Call):
     """A routine of NumPy's LAPACK (eigh, qr, svd), for each matrix of a batch.
 
-    What it refuses (nan, no convergence), the reference decides: it raises, or it gives the value.
+    The reference decides on matrices that the routine refuses (nan, no convergence): it raises, or gives the value.
     """
 
     routine: str

@@ -62,7 +62,7 @@ _PLACES = ("arith.addi", "arith.muli")
 def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
     """The block without loops, and what stands before it; None if it has none, or one that is long.
 
-    What it keeps in scratch is handed on instead.
+    Values that it keeps in scratch are handed on instead.
     """
     loops = [o for o in block.operations if o.regions]
     most = _worth(block, loops)

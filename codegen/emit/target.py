@@ -15,7 +15,7 @@ class Target:
     has_scale       whether scaling by 2**n, the exponent and the mantissa are instructions of the
                     widest vectors: AVX-512's vscalef, vgetexp and vgetmant
 
-    What AVX-512 has, whose masks are registers of their own, costs nothing; AVX2's cost more than a branch that is
+    Masked instructions of AVX-512, whose masks are registers of their own, cost nothing; AVX2's cost more than a branch that is
     always taken (`masks_are_dear`).
     """
 

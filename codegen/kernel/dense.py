@@ -146,7 +146,7 @@ def _solution(job: Job, b: Index, a: Matrix, x: Matrix, columns: int) -> Value:
 def _lu(job: Job, b: Index) -> None:
     """The factors, and as a row below them of which row of the matrix each row is, counted from 1.
 
-    What is counted has the sign of the permutation.  Where rows are kept apart there are zeros between them.
+    These numbers have the sign of the permutation.  Where rows are kept apart there are zeros between them.
     """
     k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
     a, y = job.input(0, b), job.output(b, n + 1, row)

@@ -77,7 +77,7 @@ def sum_and_rest(k: Scalar, x: Value, y: Value) -> tuple[Value, Value]:
 def multiplied(k: Scalar, so_far: Accumulator, factor: Value) -> Accumulator:
     """A sum so far times a factor, and what rounding has taken from it, where that is kept; 0 whatever the factor of 0.
 
-    What a product's rounding takes is exact, by a fused multiply-add (Ogita, Rump, Oishi 2005).
+    The rounding error of a product is exact, by a fused multiply-add (Ogita, Rump, Oishi 2005).
     """
     total, *rest = so_far
     product, zero = k.mul(total, factor), k.literal(0.0, total.type)

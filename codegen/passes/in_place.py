@@ -126,7 +126,7 @@ def _pairs(
 ) -> dict[int, int]:
     """Values that a kernel writes, and for each the ending one whose memory it takes: places among its arguments.
 
-    What `several` steps write has memory of its own from the first of them.
+    A value that `several` steps write has memory of its own from the first of them.
     """
     accesses = _accesses(function, len(values))
     place: dict[Hashable, int] = {}

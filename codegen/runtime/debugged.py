@@ -9,6 +9,7 @@ Such a library is a file like any other, so nobody has to be told of it: `break 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import os
 import shutil
@@ -68,11 +69,7 @@ def _linker() -> str | None:
     return shutil.which("ld") or shutil.which("ld.lld")
 
 
-_folders: dict[int, str] = {}
-
-
+@functools.cache
 def _folder(process: int) -> str:
     """The folder of a process, which a forked child does not share."""
-    if process not in _folders:
-        _folders[process] = tempfile.mkdtemp(prefix=f"autodiff-{process}-")
-    return _folders[process]
+    return tempfile.mkdtemp(prefix=f"autodiff-{process}-")

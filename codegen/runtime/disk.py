@@ -18,6 +18,7 @@ below `LIMIT_BYTES`: files that were not used for longest go first.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -295,17 +296,9 @@ def _decoded(data: bytes, key: str) -> ObjectFile:
     return ObjectFile(payload[8 + size :], exports, keys)
 
 
-_default: list[DiskCache | None] = []  # once it is known
-
-
+@functools.cache
 def default() -> DiskCache | None:
     """The cache of this process; None when AUTODIFF_CACHE=0, or when this user has no folder of their own."""
-    if not _default:
-        _default.append(_opened())
-    return _default[0]
-
-
-def _opened() -> DiskCache | None:
     if os.environ.get("AUTODIFF_CACHE", "1") == "0":
         return None
     try:

@@ -12,6 +12,7 @@ variables behind them.  What unwinds stacks is left out: no exception passes thr
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 import sys
@@ -237,20 +238,15 @@ def _up(number: int, unit: int) -> int:
 _READ, _WRITE, _RUN, _PRIVATE, _ANONYMOUS = 1, 2, 4, 2, 32
 
 
-_libraries: list[Any] = []  # once it is opened
-
-
+@functools.cache
 def _system() -> Any:
     """The functions of the C library that are needed."""
-    if _libraries:
-        return _libraries[0]
     found = ctypes.CDLL(None, use_errno=True)
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     found.mmap.argtypes, found.mmap.restype = (pointer, size, number, number, number, ctypes.c_long), pointer
     found.mprotect.argtypes = (pointer, size, number)
     found.munmap.argtypes = (pointer, size)
     found.dlsym.argtypes, found.dlsym.restype = (pointer, ctypes.c_char_p), pointer
-    _libraries.append(found)
     return found
 
 

@@ -6,6 +6,9 @@
 Of decompositions f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK
 finds nothing, gives REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before
 anything is computed.  LAPACK does not flush subnormal numbers when we do (`run_steps`): it has threads of its own.
+
+A loop that runs out of memory gives no status, and on other threads its error is lost: a call first asks for as much
+memory as the loop takes at most.
 """
 
 # mypy: ignore-errors
@@ -41,8 +44,10 @@ class LoopCall(Struct):
 
 
 class Decomposition(Struct):
-    """The batch, the sizes of a matrix, of its result and of the other memory, in numbers; the word that refuses."""
+    """The batch, the sizes of a matrix, of its result and of the other memory, in numbers; the word that refuses; the
+    bytes that must be free."""
 
+    reserve: i64
     batch: i64
     m: i64
     n: i64
@@ -51,6 +56,13 @@ class Decomposition(Struct):
     word: ptr[i64]
     count: i64
     calls: array[LoopCall, 2]
+
+
+@native
+def is_free(reserve: i64) -> bool:
+    room = allocated(reserve)
+    free(room)
+    return room is not None
 
 
 @native
@@ -130,7 +142,9 @@ def decomposition(dtype):
         room = ptr[f64](allocated(count * 8))
         if room is None:
             return NO_MEMORY
-        status = decomposed(ptr[element](pointers[0]), ptr[element](pointers[1]), room, plan)
+        status = NO_MEMORY
+        if is_free(plan.reserve):
+            status = decomposed(ptr[element](pointers[0]), ptr[element](pointers[1]), room, plan)
         free(room)
         return status
 
@@ -139,8 +153,10 @@ def decomposition(dtype):
 
 class RowLoop(Struct):
     """A loop of rows; in bytes, of what is given and of what is found, how far an element is from the next, a row from
-    the next, and `inner` rows from the next ones."""
+    the next, and `inner` rows from the next ones.  `reserve`: the
+    bytes that must be free."""
 
+    reserve: i64
     loop: Loop
     data: ptr
     factor: ptr[u8]
@@ -158,6 +174,8 @@ class RowLoop(Struct):
 @native
 def fourier(pointers: ptr[ptr[u8]], extents: ptr[i64]) -> i32:
     plan = ptr[RowLoop](extents[0])
+    if not is_free(plan.reserve):
+        return NO_MEMORY
     operands = local(ptr[u8], 3)
     operands[1] = plan.factor
     counts = local(i64, 3)

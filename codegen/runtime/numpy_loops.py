@@ -19,7 +19,7 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..modes import FLUSHING, modes
 from ..records import record
-from . import memory, objects
+from . import memory, objects, threads
 from .engine import MachineCode
 from .ufunc_loops import loop_of
 
@@ -37,6 +37,10 @@ _TYPES = {"eigh_lo": "d->dd", "qr_r_raw": "d->d", "qr_reduced": "dd->d", "svd_s"
 
 #: The rows that lie one behind the other, where all do.
 ALL = 1 << 40
+
+#: A loop needs memory for at most so many numbers for each that it is given: of rows of a large prime length for 9, and
+#: the row; of square matrices for the three parts, a copy, and the 5 of `dgesdd`.  And for some of each row and column.
+_ROOM, _BESIDE = 10, 300
 
 #: The part of the memory that an operand of a loop lies in.
 _GIVEN, _FOUND, _SCRATCH = range(3)
@@ -117,7 +121,9 @@ def decomposition_of(node: Node) -> LoopStep:
         arrays += [np.array([batch, m, n, k]), 8 * np.array([stride for *_, stride in operands] + inner)]
         places = [word for part, at, _ in operands for word in (part, 8 * at)]
         words += [*loop, *map(memory.address_of, arrays[-2:]), len(operands), *places, *[0] * (8 - len(places))]
-    head = [batch, m, n, size, batch * (m * n + n) if routine == "qr" else 0, modes.deterministic_at, len(calls)]
+    reserve = 8 * (_ROOM * m * n + _BESIDE * (m + n))
+    scratch = batch * (m * n + n) if routine == "qr" else 0
+    head = [reserve, batch, m, n, size, scratch, modes.deterministic_at, len(calls)]
     name = dtype_name(a.dtype)
     code = objects.named(
         {"decompose": f"decompositions by NumPy's loops of {name}"},
@@ -154,7 +160,9 @@ def transform_of(node: Node, n: int) -> LoopStep:
     inner, sizes = math.prod(node.aval.shape[axis + 1 :]), [aval.dtype.itemsize for aval in avals]
     counts = [aval.shape[axis] for aval in avals]
     factor = np.ones(1, avals[0].dtype.type(0).real.dtype)
-    words = [*loop, memory.address_of(factor), *counts, *[inner * size for size in sizes], inner if inner > 1 else ALL]
+    reserve = _ROOM * n * 2 * factor.itemsize * threads.threads()
+    words = [reserve, *loop, memory.address_of(factor), *counts, *[inner * size for size in sizes]]
+    words.append(inner if inner > 1 else ALL)
     for count, size in zip(counts, sizes, strict=True):
         words += [size if inner > 1 else count * size, count * inner * size]
     text = lambda _: objects.native_module().text([loop_calls.fourier])  # noqa: E731

@@ -55,7 +55,7 @@ def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
 def leave_out_gone(small: ptr) -> i32:
     """Leave the last handles that were noted out of the list if they are gone.  -1 with an exception.
 
-    What a program makes of small results is mostly gone when it makes the next, and each that stays in the list counts
+    Most small results of a program are gone when it makes the next, and each that stays in the list counts
     as new for the collector of cycles.
     """
     end = py.list_size(small)

@@ -19,6 +19,7 @@ after us.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -123,17 +124,12 @@ def _default() -> int:
     return min(machine.usable_processors(), int(min(most, MOST_THREADS))) if given is None else given
 
 
+@functools.cache
 def _surroundings() -> tuple[float, int | None]:
     """The processors that the cgroup pays for, and the number that the environment gives (None: none), looked up once.
     """
-    global _found
-    if _found is None:
-        most = machine.quota()
-        _found = most, _given(most)
-    return _found
-
-
-_found: tuple[float, int | None] | None = None
+    most = machine.quota()
+    return most, _given(most)
 
 
 def _given(most: float) -> int | None:

@@ -109,3 +109,11 @@ def test_a_host_step_between_kernels_sees_and_writes_its_arrays():
     wanted = np.abs(np.fft.rfft(np.sin(x)) * 2.0).sum()
     for _ in range(3):
         assert np.isclose(f(x), wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("call", [lambda: ad.fft.fft(np.ones((2, 1019))), lambda: ad.linalg.svdvals(np.ones((7, 6)))])
+def test_a_loop_that_would_find_no_memory_is_not_called(call, monkeypatch):
+    monkeypatch.setattr(numpy_loops, "_ROOM", 1 << 46)
+    compiled = ad.jit(call)
+    with pytest.raises(MemoryError):
+        compiled().numpy()

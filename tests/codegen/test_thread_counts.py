@@ -19,12 +19,13 @@ def afresh(monkeypatch):
     monkeypatch.setattr(threads, "_count", None)
     for name in ("AUTODIFF_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    return monkeypatch
+    yield monkeypatch
+    threads._surroundings.cache_clear()
 
 
 def number(afresh, quota=math.inf, usable=8, **environment):
     """The default number of threads in such an environment."""
-    afresh.setattr(threads, "_found", None)
+    threads._surroundings.cache_clear()
     afresh.setattr(machine, "quota", lambda: quota)
     afresh.setattr(machine, "usable_processors", lambda: usable)
     for name, value in environment.items():

@@ -55,6 +55,14 @@ def test_what_does_not_fit_is_refused_at_the_users_line(call, message):
     assert "test_contraction.py" in str(error.value)
 
 
+@pytest.mark.parametrize("ord", [2, -2])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_spectral_norms_of_nothing_are_refused_at_the_users_line(shape, ord):
+    with pytest.raises(ad.ShapeError, match="no singular values") as error:
+        ad.norm(zeros(*shape), ord)
+    assert "test_contraction.py" in str(error.value)
+
+
 def test_other_norms_are_refused_by_name():
     with pytest.raises(ValueError, match="'nuc'"):
         ad.norm(zeros(2), "nuc")

@@ -346,7 +346,7 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     Raises ShapeError for matrices without elements, which have neither a largest nor a smallest one.
     """
     if ord != "nuc" and 0 in a.shape[-2:]:
-        raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular value"))
+        raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular values"))
     y = decomposition(a)
     _, s, _ = apart(y, a.shape[-2])
     row = real_part(s)
