@@ -15,8 +15,8 @@ class Target:
     has_scale       whether scaling by 2**n, the exponent and the mantissa are instructions of the
                     widest vectors: AVX-512's vscalef, vgetexp and vgetmant
 
-    Masked instructions of AVX-512, whose masks are registers of their own, cost nothing; AVX2's cost more than a branch that is
-    always taken (`masks_are_dear`).
+    Masked instructions of AVX-512, whose masks are registers of their own, cost nothing; AVX2's cost more than a branch
+    that is always taken (`masks_are_dear`).
     """
 
     vector_bytes: int
