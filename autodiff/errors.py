@@ -81,6 +81,10 @@ class GradientError(Error, RuntimeError):
     """
 
 
+class GradientShapeError(GradientError, ShapeError):
+    """A gradient of another shape than what it is the gradient of: given, or made by a rule or a hook."""
+
+
 class LinAlgError(Error, np.linalg.LinAlgError):
     """A matrix that is singular, or not positive definite, where it may not be.
 

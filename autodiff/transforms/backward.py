@@ -14,7 +14,7 @@ import numpy as np
 from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 
-from ..errors import DTypeError, GradientError, located, with_article
+from ..errors import DTypeError, GradientError, GradientShapeError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
 from ..tape import machine
@@ -31,7 +31,7 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
 from .gradient import solve
-from .hooks import GradientShapeError, due_after, run_after
+from .hooks import due_after, run_after
 
 __all__ = ["backward", "check_not_released", "cotangents_for", "passed", "release", "results_of", "seed_for"]
 

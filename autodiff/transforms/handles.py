@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, GradientError, located, warn
+from ..errors import DTypeError, GradientError, GradientShapeError, located, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
@@ -57,7 +57,7 @@ def _set_grad(t: Tensor, value: Any) -> None:
     if value is not None:
         value = as_tensor(value, ".grad =", "value")
         if value.aval != t.aval:
-            raise hooks.GradientShapeError(located(
+            raise GradientShapeError(located(
                 f".grad: {value.aval} is no gradient of {t.aval}",
                 "it has the shape and dtype of its tensor: ad.unbroadcast(g, like) adds up, ad.astype converts",
             ))

@@ -23,7 +23,7 @@ from typing import Any
 
 from codegen.garbage import set_in_context
 
-from ..errors import DispatchError, GradientError, ShapeError, located, with_article
+from ..errors import DispatchError, GradientError, GradientShapeError, located, with_article
 from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
@@ -32,7 +32,7 @@ from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor, handle
 
 __all__ = [
-    "GradientShapeError", "Hook", "Removable", "call_nested", "due_after", "register_hook",
+    "Hook", "Removable", "call_nested", "due_after", "register_hook",
     "register_post_accumulate_grad_hook", "retain_grad", "run_after", "run_hooks",
 ]  # fmt: skip
 
@@ -174,10 +174,6 @@ def _roomy(kind: Kind) -> Kind:
             _ROOMY, kind, one_kind(("roomy", kind), kind.op, kind.params, kind.out, kind.released)
         )
     return found
-
-
-class GradientShapeError(GradientError, ShapeError):
-    """A gradient of another aval than its tensor: given, or made by a hook."""
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:

@@ -29,13 +29,12 @@ from ..custom.context import BackwardContext
 from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
-from ..errors import DTypeError, GradientError, with_article
+from ..errors import DTypeError, GradientError, GradientShapeError, with_article
 from ..mode import MODE
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
-from .hooks import GradientShapeError
 
 __all__ = ["flow_of", "gradients_of", "push_rule", "tensors_of", "without_known_history"]
 
