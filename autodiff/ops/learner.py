@@ -247,9 +247,13 @@ class _Read(NamedTuple):
 
 
 def learn_subscript(
-    table: RecordTable, age: int, room: Room, run: Callable[..., Tensor], x: Tensor, key: Any, *more: Any
-) -> None:
-    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds."""
+    function: Function, table: RecordTable, age: int, room: Room, run: Callable[..., Tensor], x: Tensor, key: Any,
+    *more: Any,
+) -> None:  # fmt: skip
+    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds.
+
+    function    what a user's methods for such operands would belong to: then nothing is learnt
+    """
     out = x.node.kind.out
     read = None if state.now.literal else _pattern(out.shape, key)
     if read is None or len(read.parts) > MOST_STATICS or (read.has_ints and read.indices):
@@ -257,6 +261,8 @@ def learn_subscript(
     found = [pair for operand in (*more, *read.indices) if (pair := _key_and_out(x, operand)) is not None]
     count, keys, outs = len(more), [out, *[k for k, _ in found]], [out, *[o for _, o in found]]
     if len(keys) > MOST_OPERANDS or len(found) < count + len(read.indices) or not room.is_left((*keys, read.parts)):
+        return
+    if not _runs_own(function, (x, key, *more)):
         return
 
     def on_examples(x: Tensor, *given: Tensor) -> Tensor:
@@ -269,6 +275,18 @@ def learn_subscript(
         program = template.program(len(keys) + len(read.starts), number_kind, bounds)
         template.choices.on_change(table.forget)
     table.learn(age, keys, MODE.get().tracks, program, read.parts, are_words=True)
+
+
+def _runs_own(function: Function, args: tuple) -> bool:
+    """True if such a call runs the function's own body, and nothing that a user registered."""
+    classes = []
+    for place, argument in enumerate(args):
+        kind = known_kind(argument) if type(argument) is np.ndarray else None
+        if kind is not None and function.names_class(place, np.ndarray):
+            return False
+        classes.append(type(argument) if kind is None else kind.out.cls)
+    method = function.find(tuple(classes))
+    return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 
 def _key_and_out(x: Tensor, operand: Any) -> tuple[Any, Out] | None:

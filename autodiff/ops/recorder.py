@@ -36,7 +36,6 @@ from ..session import at_reset
 from ..tape import leaves
 from ..tape.cut import segments
 from ..tape.known import told
-from ..tape.leaves import known_kind
 from ..tape.loans import FEW, LENT, Lender, prune
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
@@ -170,8 +169,8 @@ class Front:
         def unknown(x: Tensor, key: Any) -> Any:
             age = table.age
             y = python(x, key)
-            if not MODE.get().watching and key_of(x) is not None and _runs_own(getitem, (x, key)):
-                learn_subscript(table, age, room, selected, x, key)
+            if not MODE.get().watching and key_of(x) is not None:
+                learn_subscript(getitem, table, age, room, selected, x, key)
             return y
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
@@ -195,8 +194,8 @@ class Front:
             python(x, key, value)
             # Under no_grad the part of a result that stays keeps its derivative: Python records that.
             is_whole = MODE.get().tracks or not old.requires_grad
-            if is_whole and not MODE.get().careful and key_of(old) and _runs_own(index_update, (old, key, value)):
-                learn_subscript(table, age, room, assigned, old, key, value)
+            if is_whole and not MODE.get().careful and key_of(old):
+                learn_subscript(index_update, table, age, room, assigned, old, key, value)
 
         address = self.recorder.site("assign", table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
@@ -248,18 +247,6 @@ def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
 def _wanted(function: Function) -> int:
     """The arguments of a function that are operands."""
     return getattr(getattr(function, "__wrapped__", None), "tensors", ALL)
-
-
-def _runs_own(function: Function, args: tuple) -> bool:
-    """True if such a call runs the function's own body, and nothing that a user registered."""
-    classes = []
-    for place, argument in enumerate(args):
-        kind = known_kind(argument) if type(argument) is np.ndarray else None
-        if kind is not None and function.names_class(place, np.ndarray):
-            return False
-        classes.append(type(argument) if kind is None else kind.out.cls)
-    method = function.find(tuple(classes))
-    return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 
 def _learns(function: Function) -> bool:

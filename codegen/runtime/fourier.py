@@ -7,6 +7,7 @@ in pairs of a real part and an imaginary one.  All others are done by NumPy's ow
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -102,9 +103,11 @@ class _WordsOfPlan:
     def _passes(self, n: int) -> int:
         words, s, name = [], 1, dtype_name(self._dtype)
         for radix in radices(n) or ():
-            m, made = n // (s * radix), {"fourier_pass": f"pass {radix} of {name}"}
-            text = lambda _, radix=radix: objects.native_module().text([fourier_passes.pass_of(name, radix)])  # noqa: E731
-            code = objects.named(made, text)["fourier_pass"]
+            m = n // (s * radix)
+            code = objects.named(
+                {"fourier_pass": f"pass {radix} of {name}"},
+                functools.partial(_text_of_pass, name, radix),
+            )["fourier_pass"]
             table = self._placed(factors(radix, m, self._dtype))
             words += [code.address("fourier_pass"), m, s, table]
             self._owned.append(code)
@@ -113,6 +116,10 @@ class _WordsOfPlan:
 
 
 # ------------------------------------------------------------ steps
+
+
+def _text_of_pass(name: str, radix: int, _: object) -> str:
+    return objects.native_module().text([fourier_passes.pass_of(name, radix)])
 
 
 def is_native(node: Node) -> bool:
@@ -158,8 +165,10 @@ def fourier_of(node: Node) -> FourierStep:
         is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
         plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
         name, owned, words = dtype_name(dtype), plan, plan.words
-        text = lambda _: objects.native_module().text([fourier_rows.rows_of(name)])  # noqa: E731
-        code = objects.named({"fourier": f"transforms of rows of {name}"}, text)["fourier"]
+        code = objects.named(
+            {"fourier": f"transforms of rows of {name}"},
+            lambda _: objects.native_module().text([fourier_rows.rows_of(name)]),
+        )["fourier"]
     else:
         n = _whole_extent(node)
         found = numpy_loops.transform_of(node, n)

@@ -165,6 +165,8 @@ def transform_of(node: Node, n: int) -> LoopStep:
     words.append(inner if inner > 1 else ALL)
     for count, size in zip(counts, sizes, strict=True):
         words += [size if inner > 1 else count * size, count * inner * size]
-    text = lambda _: objects.native_module().text([loop_calls.fourier])  # noqa: E731
-    code = objects.named({"fourier": "Fourier transforms by NumPy's loops"}, text)["fourier"]
+    code = objects.named(
+        {"fourier": "Fourier transforms by NumPy's loops"},
+        lambda _: objects.native_module().text([loop_calls.fourier]),
+    )["fourier"]
     return LoopStep(code, np.array(words, np.int64), (factor,))

@@ -148,6 +148,12 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
         value = float_of(number)
         if value is None:
             return None
+    return node_holding(kind, value)
+
+
+@native
+def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
+    """The leaf of a value, whose reference it takes over; null with an exception."""
     made = new_node(kind, value)
     py.dec(value)
     return made
@@ -180,11 +186,7 @@ def leaf_value(a: ptr[py.RawArray], now: ptr[RawRecording]) -> ptr:
 def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
     """The leaf of an array of this kind; null with an exception."""
     value = leaf_value(a, now)
-    if value is None:
-        return None
-    made = new_node(kind, value)
-    py.dec(value)
-    return made
+    return None if value is None else node_holding(kind, value)
 
 
 @native
