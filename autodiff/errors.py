@@ -85,6 +85,10 @@ class GradientShapeError(GradientError, ShapeError):
     """A gradient of another shape than what it is the gradient of: given, or made by a rule or a hook."""
 
 
+class GradientDTypeError(GradientError, DTypeError):
+    """A gradient of another dtype than what it is the gradient of."""
+
+
 class LinAlgError(Error, np.linalg.LinAlgError):
     """A matrix that is singular, or not positive definite, where it may not be.
 

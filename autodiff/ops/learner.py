@@ -250,10 +250,8 @@ def learn_subscript(
     function: Function, table: RecordTable, age: int, room: Room, run: Callable[..., Tensor], x: Tensor, key: Any,
     *more: Any,
 ) -> None:  # fmt: skip
-    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds.
-
-    function    what a user's methods for such operands would belong to: then nothing is learnt
-    """
+    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds, unless a
+    user's method of the function serves them."""
     out = x.node.kind.out
     read = None if state.now.literal else _pattern(out.shape, key)
     if read is None or len(read.parts) > MOST_STATICS or (read.has_ints and read.indices):

@@ -14,7 +14,7 @@ import numpy as np
 from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 
-from ..errors import DTypeError, GradientError, GradientShapeError, located, with_article
+from ..errors import GradientDTypeError, GradientError, GradientShapeError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
 from ..tape import machine
@@ -158,44 +158,44 @@ def _refuse_in_trace(now: Recording) -> None:
     ))
 
 
-def seed_for(result: Tensor, given: Any) -> Tensor:
-    """The cotangent a backward starts from.  Raises when it is missing or does not fit."""
+def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
+    """The cotangent that a backward, or `taker`, starts from.  Raises when it is missing or does not fit."""
     out = result.node.kind.out
     if not out.requires_grad:
         raise GradientError(located(
-            f"backward: this {result.aval} does not require grad",
+            f"{taker}: this {result.aval} does not require grad",
             "nothing it was computed from was made with requires_grad=True, or it was under no_grad, was detached,\n"
             "  or was compared or made an integer, through which no gradient flows",
         ))
     if given is None:
-        one = _one(out.aval)
+        one = _one(out.aval, taker)
         return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
-    seed = as_tensor(given, "backward", "gradient")
+    seed = as_tensor(given, taker, _GIVEN[taker])
     if seed.aval != out.aval:
-        error = GradientShapeError if seed.shape != out.shape else _SeedDTypeError
-        raise error(located(f"backward: the result is {result.aval}, its gradient {seed.aval}"))
+        error = GradientShapeError if seed.shape != out.shape else GradientDTypeError
+        raise error(located(f"{taker}: the result is {result.aval}, its gradient {seed.aval}"))
     return seed
 
 
-def _one(aval: Aval) -> Tensor:
+#: The parameters that say where functions start.
+_GIVEN = {"backward": "gradient", "grad": "grad_outputs"}
+
+
+def _one(aval: Aval, taker: str) -> Tensor:
     """The one that a backward from a result of this aval starts from.  Raises where there is none."""
     if aval.size != 1:
         raise GradientError(located(
-            f"backward: the result is {aval}, not a scalar, and no gradient was given",
-            "sum it, or pass gradient= with its shape",
+            f"{taker}: the result is {aval}, not a scalar, and no gradient was given",
+            f"sum it, or pass {_GIVEN[taker]}= with its shape",
         ))
     if aval.dtype.kind == "c":
         raise GradientError(located(
-            f"backward: the result is {aval}: a complex number has no direction to descend in",
-            "take ad.real or ad.abs of it, or pass gradient= with its aval",
+            f"{taker}: the result is {aval}: a complex number has no direction to descend in",
+            f"take ad.real or ad.abs of it, or pass {_GIVEN[taker]}= with its aval",
         ))
     return constant(1.0, dtype_name(aval.dtype))
-
-
-class _SeedDTypeError(GradientError, DTypeError):
-    """A seed of another dtype than its result."""
 
 
 def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:

@@ -261,7 +261,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         if state.now.unseen:
             state.now.see()  # a trace has no values to compute with
         if grad_outputs is not None:
-            given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
+            given = [None if g is None else seed_for(t, g, "grad") for t, g in zip(ys, given, strict=True)]
         if all([isinstance(x, Tensor) for x in targets]):
             known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
             if known is not None:
@@ -275,7 +275,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
             ))
     if create_graph and retain:
-        bars = [seed_for(t, g).node for t, g in zip(ys, given, strict=True)]
+        bars = [seed_for(t, g, "grad").node for t, g in zip(ys, given, strict=True)]
         found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
         if found is not None:
             gradients = _all_used(with_history(found[2], found[1]), targets, allow_unused)
@@ -293,7 +293,7 @@ def _walked(
     create_graph: bool, retain: bool, allow_unused: bool,
 ) -> Sequence[Tensor | None]:  # fmt: skip
     """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
-    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
+    seeds = [(t.node, seed_for(t, g, "grad")) for t, g in zip(ys, given, strict=True)]
     past = history([t.node for t in ys])
     rare = uncommon(past)
     nodes = _versions(targets, rare)

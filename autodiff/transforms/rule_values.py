@@ -29,7 +29,7 @@ from ..custom.context import BackwardContext
 from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
-from ..errors import DTypeError, GradientError, GradientShapeError, with_article
+from ..errors import GradientDTypeError, GradientError, GradientShapeError, with_article
 from ..mode import MODE
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
@@ -206,17 +206,13 @@ def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
     if g.dtype.kind == "c" and aval.dtype.kind == "f":
         g = _real_part(g)
     if g.dtype.kind not in "fc":
-        raise _GradientDTypeError(
+        raise GradientDTypeError(
             f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}\n"
             "  a gradient has its input's dtype: multiply by floats, or ad.astype(g, like.dtype)"
         )
     if g.shape != aval.shape:
         raise _wrong_shape(where, name, aval, str(g.aval))
     return g if g.dtype == aval.dtype else astype(g, aval.dtype)
-
-
-class _GradientDTypeError(GradientError, DTypeError):
-    """An integer gradient: both a GradientError and a DTypeError."""
 
 
 def _wrong_shape(where: str, name: str, aval: Any, got: str) -> GradientError:

@@ -46,7 +46,8 @@ class CEntry:
         """`hidden`: values of the last inputs, which the entry keeps copies of."""
         plan = executable.plan
         assert plan is not None, "a program with steps in Python"
-        code, steps = _code(), StepTable(plan.steps, is_long=plan.is_long)
+        code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
+        steps = StepTable(plan.steps, is_long=plan.is_long)
         avals = plan.inputs[len(plan.inputs) - len(hidden) :]
         values = [np.array(x, aval.dtype, order="C") for x, aval in zip(hidden, avals, strict=True)]
         texts = [ctypes.create_string_buffer(f"{plan.name}: {MESSAGES[status]}".encode()) for status in Status]
@@ -62,7 +63,3 @@ class CEntry:
         self.address = ctypes.addressof(block)
         self.function, self.handler = code.address("call_program"), code.address("xla_call")
         self.workspace_bytes = plan.workspace_bytes
-
-
-def _code() -> Any:
-    return objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))

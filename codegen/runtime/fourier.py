@@ -25,6 +25,7 @@ from .launcher import Share
 from .numpy_loops import ALL
 
 if TYPE_CHECKING:
+    from ..native import Translation
     from . import fourier_passes, fourier_rows
 else:
     fourier_passes = later("codegen.runtime.fourier_passes")
@@ -103,11 +104,8 @@ class _WordsOfPlan:
     def _passes(self, n: int) -> int:
         words, s, name = [], 1, dtype_name(self._dtype)
         for radix in radices(n) or ():
-            m = n // (s * radix)
-            code = objects.named(
-                {"fourier_pass": f"pass {radix} of {name}"},
-                functools.partial(_text_of_pass, name, radix),
-            )["fourier_pass"]
+            m, text = n // (s * radix), functools.partial(_text_of_pass, name, radix)
+            code = objects.typed("fourier_pass", text, words=f"{radix} of {name}")
             table = self._placed(factors(radix, m, self._dtype))
             words += [code.address("fourier_pass"), m, s, table]
             self._owned.append(code)
@@ -118,8 +116,8 @@ class _WordsOfPlan:
 # ------------------------------------------------------------ steps
 
 
-def _text_of_pass(name: str, radix: int, _: object) -> str:
-    return objects.native_module().text([fourier_passes.pass_of(name, radix)])
+def _text_of_pass(name: str, radix: int, module: Translation) -> str:
+    return module.text([fourier_passes.pass_of(name, radix)])
 
 
 def is_native(node: Node) -> bool:
@@ -165,10 +163,7 @@ def fourier_of(node: Node) -> FourierStep:
         is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
         plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
         name, owned, words = dtype_name(dtype), plan, plan.words
-        code = objects.named(
-            {"fourier": f"transforms of rows of {name}"},
-            lambda _: objects.native_module().text([fourier_rows.rows_of(name)]),
-        )["fourier"]
+        code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
     else:
         n = _whole_extent(node)
         found = numpy_loops.transform_of(node, n)

@@ -125,11 +125,10 @@ def decomposition_of(node: Node) -> LoopStep:
     scratch = batch * (m * n + n) if routine == "qr" else 0
     head = [reserve, batch, m, n, size, scratch, modes.deterministic_at, len(calls)]
     name = dtype_name(a.dtype)
-    code = objects.named(
-        {"decompose": f"decompositions by NumPy's loops of {name}"},
-        lambda _: objects.native_module().text([loop_calls.decomposition(name)]),
-        imports={FLUSHING: modes.flushing_at},
-    )["decompose"]
+    code = objects.typed(
+        "decompose", lambda module: module.text([loop_calls.decomposition(name)]),
+        imports={FLUSHING: modes.flushing_at}, words=f"by NumPy's loops of {name}",
+    )  # fmt: skip
     return LoopStep(code, np.array([*head, *words], np.int64), tuple(arrays))
 
 
@@ -165,8 +164,5 @@ def transform_of(node: Node, n: int) -> LoopStep:
     words.append(inner if inner > 1 else ALL)
     for count, size in zip(counts, sizes, strict=True):
         words += [size if inner > 1 else count * size, count * inner * size]
-    code = objects.named(
-        {"fourier": "Fourier transforms by NumPy's loops"},
-        lambda _: objects.native_module().text([loop_calls.fourier]),
-    )["fourier"]
+    code = objects.typed("fourier", lambda module: module.text([loop_calls.fourier]), words="by NumPy's loops")
     return LoopStep(code, np.array(words, np.int64), (factor,))

@@ -88,13 +88,15 @@ def typed(
     write: Callable[[Translation], str],
     passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
+    words: str = "in native Python",
 ) -> MachineCode:
     """Code of native Python (`codegen.native`).
 
     name    of a function that it exports
     write   the text of the module
+    words   what tells it from others of that name
     """
-    return named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
+    return named({name: f"{name} {words}"}, lambda _: write(native_module()), passes, imports)[name]
 
 
 def native_module() -> Translation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -48,9 +49,8 @@ def order_step(node: Node) -> OrderStep:
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows = x.aval.size // n if n else 0
-    dtype, extents = dtype_name(x.aval.dtype), (n, inner, -1 if falls else 0)
-    words = {"order": f"numbers in order {dtype}"}
-    code = objects.named(words, lambda _: _text(dtype, objects.native_module()))["order"]
+    extents = n, inner, -1 if falls else 0
+    code = objects.typed("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
         chunk = max(1, min(_CHUNK // (ORDERED * n), rows // 2))
         return OrderStep(code, extents, Share(rows, -(-chunk // _ROWS) * _ROWS if rows >= 2 * _ROWS else chunk))
@@ -59,8 +59,4 @@ def order_step(node: Node) -> OrderStep:
 
 def text_of(node: Node, module: Translation) -> str:
     """The text of a module with the function that `order_step` names for a node."""
-    return _text(dtype_name(node.inputs[0].aval.dtype), module)
-
-
-def _text(dtype: str, module: Translation) -> str:
-    return module.text([order_rows.order_of(dtype, engine.target_features())])
+    return module.text([order_rows.order_of(dtype_name(node.inputs[0].aval.dtype), engine.target_features())])

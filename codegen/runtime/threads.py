@@ -126,8 +126,7 @@ def _default() -> int:
 
 @functools.cache
 def _surroundings() -> tuple[float, int | None]:
-    """The processors that the cgroup pays for, and the number that the environment gives (None: none), looked up once.
-    """
+    """The processors that the cgroup pays for, and the number that the environment gives (None: none)."""
     most = machine.quota()
     return most, _given(most)
 
