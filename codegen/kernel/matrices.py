@@ -243,10 +243,6 @@ class Matrix:
         """Write an element."""
         self.f.store(x, self.memory, self.place(i, j))
 
-    def below(self, number: Index, rows: int) -> Matrix:
-        """One of several matrices of so many rows that lie one below the other."""
-        return replace(self, start=self.start.plus(number.times(rows * self.row)))
-
     @property
     def adjoint(self) -> Matrix:
         """The conjugate transpose, in the same memory."""
@@ -344,10 +340,6 @@ class Job:
         rows, columns = map(number, self.computed.inputs[which].aval.shape[-2:])
         memory = self.elements.place(self.node.inputs[which])
         return Matrix(self.f, memory, b.times(rows * columns), columns, stable=True)
-
-    def rows(self, which: int) -> int:
-        """Of an input."""
-        return number(self.computed.inputs[which].aval.shape[-2])
 
     def columns(self, which: int) -> int:
         """Of an input."""

@@ -15,10 +15,11 @@ stored again, where several iterations may meet: there what is read has to be re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ..ir import Graph, Node
+from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Operation, Value, is_parallel
 from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
@@ -27,7 +28,7 @@ from .fuse import Fused
 from .reach import numbers
 from .recur import RESULT
 
-__all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
+__all__ = ["Draft", "renamed", "same_memory", "share_memory"]
 
 #: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
 Draft = tuple[Any, tuple[Any, ...]]
@@ -175,15 +176,6 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
 def _size(value: Any) -> tuple[int, Any]:
     """The number and dtype of a value's elements, equal for two that may share memory."""
     return value.aval.size, value.aval.dtype
-
-
-def argument_names(count: int, writes: Set[int]) -> list[str]:
-    """x0, y0, ... as kernels name their arguments."""
-    names, reads = [], 0
-    for j in range(count):
-        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
-        reads += j not in writes
-    return names
 
 
 @record(frozen=True, slots=True)
