@@ -19,7 +19,7 @@ import math
 from ..ir import Node
 from ..lowering import Reduce
 from ..records import field, record
-from .index import Index, constant_index, flatten, split_loop
+from .index import Index, constant_index, flatten, unflatten
 
 __all__ = ["KernelGroup", "Positions", "Root", "TiledSweep", "strides_of"]
 
@@ -152,7 +152,7 @@ class Positions:
 
     def enter(self, axes: tuple[int, ...], counter: Index) -> None:
         """A loop over these axes has begun."""
-        for axis, index in zip(axes, split_loop(counter, [self.extents[a] for a in axes]), strict=True):
+        for axis, index in zip(axes, unflatten(counter, [self.extents[a] for a in axes]), strict=True):
             self._indices[axis] = index
 
     def extent(self, axes: tuple[int, ...]) -> int:
