@@ -13,31 +13,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..records import record
 from .index import Atom, Index, Quotient, constant_index
 from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
 
 __all__ = ["FunctionBuilder", "OpenLoop"]
 
 
+@record(eq=False, slots=True)
 class OpenLoop:
     """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
     whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are;
     whether there are too few to fill a vector (`few`), as far as is known.
     """
 
-    __slots__ = ("about", "apart", "block", "carried", "few", "index", "operands", "parallel")
-
-    def __init__(
-        self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool, about: int | None
-    ):
-        self.about = about
-        self.apart = False
-        self.few = False
-        self.block = block
-        self.operands = operands
-        self.index = index
-        self.carried = carried
-        self.parallel = parallel
+    block: Block
+    operands: list[Value]
+    index: Index
+    carried: list[Value]
+    parallel: bool
+    about: int | None
+    apart: bool = False
+    few: bool = False
 
 
 class FunctionBuilder:

@@ -1,10 +1,7 @@
 """One element of a node at an index, built on demand from what is stored.
 
 A map asks for its inputs at the same index, a move at others; what is stored is loaded.  Each
-(node, index) is built once per loop body, so a value that two consumers share is computed once,
-and one that does not depend on the inner loop is computed outside of it (see `body`).
-
-A kernel that is built, and what its arguments stand for.
+(node, index) is built once per loop body.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Matrices in memory, and loops over their rows, for programs that are written wit
     rows = read(X, n, n)                   all its numbers, in registers
 
 Places are `Index`es, or ints where they are known.
-
-The data of a program of linear algebra: the arrays of a node, matrix by matrix, and memory of its own.
 """
 
 from __future__ import annotations

@@ -147,8 +147,7 @@ def _pairs(
         source, targets = place[old], open_targets[_size(old)]
         if not targets or source in function.writes or any([a.is_store for a in accesses[source]]):
             continue
-        loads = _last_loads(accesses[source])
-        target = next((j for j, stores in targets.items() if _may_share(loads, stores)), None)
+        target = next((j for j, stores in targets.items() if _may_share(accesses[source], stores)), None)
         if target is not None:
             del targets[target]
             pairs[target] = source
@@ -228,16 +227,6 @@ def _stores(accesses: list[_Access], *, is_scattered: bool) -> tuple[_Places, _P
         if row is not None:
             rows[row] = max(around[-1][1], rows.get(row, -1))
     return elements, rows
-
-
-def _last_loads(accesses: list[_Access]) -> list[_Access]:
-    """The last load of each element."""
-    found: dict[tuple, _Access] = {}
-    for load in accesses:
-        element = (*load.path[:-1], load.index)
-        if element not in found or found[element].path[-1][1] < load.path[-1][1]:
-            found[element] = load
-    return list(found.values())
 
 
 def _may_share(loads: list[_Access], stores: tuple[_Places, _Places]) -> bool:

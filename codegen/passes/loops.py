@@ -4,12 +4,9 @@
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
     transpose(x: f64[100,50])                  loops of 50 and 100
 
-Large sweeps are cut into several loops over a tile of elements.
-
-LLVM's time grows faster than the length of a loop, and a loop of a thousand operations has no registers
-left.  So the operations of a sweep, in the graph's order, are cut into segments of bounded cost; each
-becomes a loop over the same tile, and hands what later ones need on in memory of the tile's length,
-which stays in the cache.  What is cheap to compute again from memory is not handed on.
+Large sweeps are cut into several loops over a tile of elements: LLVM's time grows faster than the length of a loop, and
+a long one has no registers left.  The operations, in the graph's order, are cut into segments of bounded cost, each a
+loop over the same tile, which hands on what later ones need in memory that stays in the cache.
 
     for each tile of 256:
       for j in tile: a = exp(x[j]) ...   kept[0][j] = a
@@ -161,8 +158,7 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
 
 
 #: The most that one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops
-#: hand on more (a random program of 1,000 operations and its gradient: 478 us per 1,000 elements and 1.4 s of LLVM with
-#: a quarter of it, 410 and .9; of 1,200 additions and multiplications 877 and 790 us, both 3.3 s).
+#: hand on more (1,000 operations and their gradient: 478 us per 1,000 elements with a quarter of it, so 410).
 _COST_LIMIT = 10240
 
 #: The most that the pieces of a loop may cost together, where elements come from elsewhere from some places on.
