@@ -110,8 +110,8 @@ def where_known(node: Node) -> Node | None:
     return None if condition.op is not CONSTANT else x if condition.params[0] else y
 
 
-def cast_same(node: Node) -> Node | None:
-    """cast to its own dtype = x"""
+def same(node: Node) -> Node | None:
+    """cast to its own dtype, reshape or broadcast to its own shape = x"""
     return node.inputs[0]
 
 
@@ -145,21 +145,10 @@ def reduced_whole(node: Node) -> Node | None:
     return _again(node, x, axis=tuple(range(x.aval.ndim)))
 
 
-def same_shape(node: Node) -> Node | None:
-    """reshape or broadcast to its own shape = x"""
-    return node.inputs[0]
-
-
 def reshape_reshape(node: Node) -> Node | None:
     """reshape(reshape(x)) = reshape(x)"""
     x = _read(node.inputs[0], "reshape")
     return None if x is None else _again(node, x)
-
-
-def transpose_nothing(node: Node) -> Node | None:
-    """transpose with the axes in order = x"""
-    axes = node.keywords["axes"]
-    return node.inputs[0] if axes == tuple(range(len(axes))) else None
 
 
 def transpose_transpose(node: Node) -> Node | None:
@@ -173,7 +162,7 @@ def transpose_transpose(node: Node) -> Node | None:
 
 
 def transpose_of_ones(node: Node) -> Node | None:
-    """transpose(x) = reshape(x) where only axes of extent 1 change places"""
+    """transpose(x) = reshape(x) where no axes change places but those of extent 1"""
     axes, shape = node.keywords["axes"], node.inputs[0].aval.shape
     others = [axis for axis in axes if shape[axis] != 1]
     return _new("reshape", node.inputs[0], shape=node.aval.shape) if others == sorted(others) else None
@@ -226,10 +215,10 @@ REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "mul": (mul_one,),
     **dict.fromkeys(("power", "lower_power"), (power_one,)),
     "where": (where_same, where_known),
-    "cast": (cast_same, cast_cast),
-    "reshape": (same_shape, reshape_reshape),
-    "transpose": (transpose_nothing, transpose_transpose, transpose_of_ones),
+    "cast": (same, cast_cast),
+    "reshape": (same, reshape_reshape),
+    "transpose": (transpose_transpose, transpose_of_ones),
     "flip": (flip_flip,),
-    "broadcast_to": (same_shape, broadcast_broadcast),
+    "broadcast_to": (same, broadcast_broadcast),
     **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), (reduced_whole,)),
 }
