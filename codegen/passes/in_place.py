@@ -25,7 +25,6 @@ from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
-from .reach import numbers
 from .recur import RESULT
 
 __all__ = ["Draft", "renamed", "same_memory", "share_memory"]
@@ -79,7 +78,6 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     for unit in fused.units:
         if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
             fixed.update(unit.node.inputs, [unit.node])
-    readers: dict[Node, set[int]] = {}
     found: dict[Node, Node] = {}
     taken: set[Node] = set()
     for unit in fused.units:
@@ -93,19 +91,10 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
             continue
         if node in fixed and node not in graph.outputs:
             continue
-        readers = readers or _readers(fused)
-        if readers.get(node, set()).isdisjoint(readers.get(x, set())):
+        both = fused.reaches.leaf(node) | fused.reaches.leaf(x)
+        if not any([unit.leaves & both == both for unit in fused.units]):
             found[node] = x
             taken.add(x)
-    return found
-
-
-def _readers(fused: Fused) -> dict[Node, set[int]]:
-    """For each stored value the places of the units that read it."""
-    found: dict[Node, set[int]] = {}
-    for place, unit in enumerate(fused.units):
-        for j in numbers(unit.leaves):
-            found.setdefault(fused.reaches.leaves[j], set()).add(place)
     return found
 
 
