@@ -71,28 +71,13 @@ def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
 
 def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
     """Note between which axes this root needs two loops."""
-    scale = (group.inner or 1) if root.row else 1
-    spans = []
-    stride = root.total
-    for extent in root.domain:
-        low = stride // extent
-        spans.append((low * scale, stride * scale))
-        stride = low
     index = reaches.probed.axes.of(root.domain)
     dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
     reduced = set(root.reduced)
     flat, axes = reaches.probed.axes.flat(root.domain), _strides_of_axes(root, reaches)
-
-    def dimension(axis: int) -> int | None:
-        s = group.strides[axis]
-        for d, (low, high) in enumerate(spans):
-            if low <= s < high:
-                return d
-        return None
-
-    dimensions = [dimension(a) for a in range(len(group.strides))]
+    dimension = {axis: d for d, cut in enumerate(group.axes_of(root.domain, row=root.row)) for axis, _ in cut}
     for axis in range(len(joint)):
-        d, e = dimensions[axis], dimensions[axis + 1]
+        d, e = dimension.get(axis), dimension.get(axis + 1)
         if (d in reduced) != (e in reduced):
             joint[axis] = False
         if d is None or e is None or not joint[axis]:
