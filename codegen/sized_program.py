@@ -138,7 +138,7 @@ def sized_program(
 
 def _planned(example: Graph) -> SizedProgram:
     """Plan a graph for an example.  Raises NotSymbolic where no text says what it is."""
-    program = plan.place(plan.planned(optimize(example)), in_chains)
+    program = plan.plan(optimize(example), pack=in_chains)
     pieces = Pieces.of(program)
     text: list[Hashable] = []
     symbolic: dict[int, Any] = {}

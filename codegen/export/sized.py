@@ -224,7 +224,7 @@ class _SizedWriter:
         with watched() as conditions:
             conditions.update(own)
             try:
-                program = plan.place(plan.planned(optimize(found.graph)), in_chains)
+                program = plan.plan(optimize(found.graph), pack=in_chains)
                 is_for = checked(conditions, self.names)
                 writer.sizes = tuple([size for size in self.tried if is_for(*size)]), self.names
                 if not writer.sizes[0]:

@@ -13,31 +13,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .index import Atom, AxisPart, Index, Quotient, constant_index
+from ..records import record
+from .index import Atom, Index, Quotient, constant_index
 from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
 
 __all__ = ["FunctionBuilder", "OpenLoop"]
 
 
+@record(eq=False, slots=True)
 class OpenLoop:
     """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
     whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are;
     whether there are too few to fill a vector (`few`), as far as is known.
     """
 
-    __slots__ = ("about", "apart", "block", "carried", "few", "index", "operands", "parallel")
-
-    def __init__(
-        self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool, about: int | None
-    ):
-        self.about = about
-        self.apart = False
-        self.few = False
-        self.block = block
-        self.operands = operands
-        self.index = index
-        self.carried = carried
-        self.parallel = parallel
+    block: Block
+    operands: list[Value]
+    index: Index
+    carried: list[Value]
+    parallel: bool
+    about: int | None
+    apart: bool = False
+    few: bool = False
 
 
 class FunctionBuilder:
@@ -195,7 +192,7 @@ class FunctionBuilder:
         key = ("index", index)
         found = self._known.get(key)
         if found is None:
-            found = self._materialise(index.joined())
+            found = self._materialise(index)
             depth = self._depth[found]
             self._known[key] = found
             self._keys[depth].append(key)
@@ -222,21 +219,13 @@ class FunctionBuilder:
 
     def _atom(self, atom: Atom) -> Value:
         """The value of one unknown."""
-        if atom.value is not None and type(atom) is Atom:
+        if type(atom) is not Quotient:
+            assert atom.value is not None
             return atom.value
-        if type(atom) is Quotient:
-            numerator = self.value_of(atom.numerator)
-            # For a numerator that cannot be negative both divisions agree, and this one is a shift or multiply.
-            name = "arith.divsi" if atom.numerator.low >= 0 else "arith.floordivsi"
-            return self.emit(name, (numerator, self.literal(atom.divisor, INDEX)), INDEX)
-        assert type(atom) is AxisPart
-        counter = self.value_of(atom.merged.counter)
-        value = counter
-        if atom.stride > 1:
-            value = self.emit("arith.divsi", (counter, self.literal(atom.stride, INDEX)), INDEX)
-        if atom is atom.merged.parts[0]:
-            return value
-        return self.emit("arith.remsi", (value, self.literal(atom.high + 1, INDEX)), INDEX)
+        numerator = self.value_of(atom.numerator)
+        # For a numerator that cannot be negative both divisions agree, and this one is a shift or multiply.
+        name = "arith.divsi" if atom.numerator.low >= 0 else "arith.floordivsi"
+        return self.emit(name, (numerator, self.literal(atom.divisor, INDEX)), INDEX)
 
     # ------------------------------------------------------------ memory
 

@@ -113,19 +113,13 @@ class _Builder:
             parallel = not opened and (part.is_apart or not self.positions.are_reduced(part.axes))
             length = part.length(self.k)
             loop = self.k.open_loop(length, high=part.extent - 1, parallel=parallel, varies=part.is_block)
-            part.counter = loop.index
-            if part.is_apart:
-                self.accumulators.begin(loop.index)
-            if part.is_run:
-                self.accumulators.begin_run()
-            if not part.is_block:
-                self.positions.enter(part.axes, part.index())
+            self._begin(part, loop)
             opened.append(loop)
         roots = self.group.roots
         for stage in range(max(r.stage for r in roots) + 1):
             for root in roots:
-                if root.row and root.stage == stage:
-                    self._per_row(root)
+                for reduced, one in self._body([root] if root.row and root.stage == stage else []).items():
+                    self.accumulators.enter(reduced, one)
             self._nest(inner, stage, [r for r in roots if not r.row and r.stage == stage], top=False)
         for part, loop in zip(reversed(parts), reversed(opened), strict=True):
             if part.is_run:
@@ -142,15 +136,15 @@ class _Builder:
                 return {outer[level]: run}
         return {}
 
-    def _per_row(self, root: Root) -> None:
-        """A value that is computed once per row; a reduction of such values goes to memory."""
-        if root.is_reduction:
-            x = self.elements.at(root.node.inputs[0], self.positions.index(root))
-            one = element(self.k, root.node.op.lower.monoid, x, self.positions.place(root))
-            self.accumulators.enter(root, one)
-        elif root.stored:
-            value = self.elements.at(root.node, self.positions.index(root))
-            self.elements.store(value, root.node, self.positions.flat(root))
+    def _begin(self, part: Part, loop: OpenLoop) -> None:
+        """An iteration of a loop over a part begins."""
+        part.counter = loop.index
+        if part.is_apart:
+            self.accumulators.begin(loop.index)
+        if part.is_run:
+            self.accumulators.begin_run()
+        if not part.is_block:
+            self.positions.enter(part.axes, part.index())
 
     # ------------------------------------------------------------ one nest
 
@@ -221,14 +215,8 @@ class _Builder:
             part.length(k), [] if apart else [v for s in starts.values() for v in s],
             high=part.extent - 1, parallel=parallel, varies=part.is_block,
         )
-        part.counter = loop.index
         loop.apart = level == len(parts) - 1 and self._stores_apart(roots)
-        if apart:
-            self.accumulators.begin(loop.index)
-        if part.is_run:
-            self.accumulators.begin_run()
-        if not part.is_block:
-            self.positions.enter(part.axes, part.index())
+        self._begin(part, loop)
         if level == len(parts) - 1:
             self.in_tile = loop.index
         inside = self._open(parts, level + 1, roots, carried, top)
@@ -286,7 +274,7 @@ class _Builder:
         return _taken_apart(starts, k.close_loop(loop, results))
 
     def _body(self, roots: list[Root]) -> dict[Root, Accumulator]:
-        """The body of the loops: the work for one element of the domain."""
+        """The work for one element of the domain, or for one row; gives what enters reductions."""
         k, found = self.k, {}
         for root in roots:
             if not root.is_reduction:

@@ -25,7 +25,6 @@ from ..records import replace
 from . import dense_loops, dense_small
 from .dense_determinants import DETERMINANTS
 from .dense_loops import order_below
-from .dense_small import Rows
 from .elements import Built, Elements, Temporary, finish
 from .index import Index, constant_index
 from .matrices import WRITTEN_OUT, Job, Matrix, copy, each, fold, read, set_to_identity, write
@@ -101,38 +100,32 @@ def _factored(job: Job, b: Index) -> None:
 
 
 def _solve(job: Job, b: Index) -> Value:
-    n, columns = job.n, job.columns(1)
-    a, side, x = job.input(0, b), job.input(1, b), job.output(b, n, columns)
-    if n * n * (n + 2 * columns) <= WRITTEN_OUT:
-        rows = [[*left, *right] for left, right in zip(read(a, n, n), read(side, n, columns), strict=True)]
-        return _small_solution(job, rows, x)
-    copy(side, x, n, columns)
-    return _solution(job, b, a, x, columns)
+    return _solution(job, b, job.columns(1), has_side=True)
 
 
 def _inverse(job: Job, b: Index) -> Value:
-    f, n = job.f, job.n
-    a, x = job.input(0, b), job.output(b, n, n)
-    if 3 * n * n * n <= WRITTEN_OUT:
-        identity = [[f.number(float(i == j)) for j in range(n)] for i in range(n)]
-        return _small_solution(job, [[*left, *right] for left, right in zip(read(a, n, n), identity, strict=True)], x)
-    set_to_identity(x, n)
-    return _solution(job, b, a, x, n)
+    return _solution(job, b, job.n, has_side=False)
 
 
-def _small_solution(job: Job, rows: Rows, x: Matrix) -> Value:
-    """From the rows of a matrix with those of the right-hand side beside them."""
-    f, n = job.f, job.n
-    dense_small.lu(f, n, rows)
-    solved = [row[n:] for row in rows]
-    dense_small.substitute(f, n, rows, solved, lower=True, unit=True)
-    dense_small.substitute(f, n, rows, solved, lower=False)
-    write(x, solved)
-    return _both(job.k, [_is_regular(job)(rows[i][i]) for i in range(n)])
-
-
-def _solution(job: Job, b: Index, a: Matrix, x: Matrix, columns: int) -> Value:
-    f, n = job.f, job.n
+def _solution(job: Job, b: Index, columns: int, *, has_side: bool) -> Value:
+    """Of a system whose right-hand side is the second input, or the identity."""
+    f, n, a = job.f, job.n, job.input(0, b)
+    side = job.input(1, b) if has_side else None
+    x = job.output(b, n, columns)
+    if n * n * (n + 2 * columns) <= WRITTEN_OUT:
+        left = read(a, n, n)
+        right = read(side, n, columns) if side else [[f.number(float(i == j)) for j in range(n)] for i in range(n)]
+        rows = [[*row, *beside] for row, beside in zip(left, right, strict=True)]
+        dense_small.lu(f, n, rows)
+        solved = [row[n:] for row in rows]
+        dense_small.substitute(f, n, rows, solved, lower=True, unit=True)
+        dense_small.substitute(f, n, rows, solved, lower=False)
+        write(x, solved)
+        return _both(job.k, [_is_regular(job)(rows[i][i]) for i in range(n)])
+    if side:
+        copy(side, x, n, columns)
+    else:
+        set_to_identity(x, n)
     factors = job.scratch(b, n)
     dense_loops.lu(f, n, a, factors, job.places(), x, columns)
     dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)

@@ -93,13 +93,24 @@ def _take_below(
         _take(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, begin, high, adds=adds)
 
 
-def _panels(f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Sequence[Value]]) -> list[Value]:
-    """panel(first, width, carried) for every four columns or rows, then for what is left; what is carried then."""
+def _panels(
+    f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Sequence[Value]], *, rising: bool = True
+) -> list[Value]:
+    """panel(first, width, carried) for every four columns or rows, and for what is left, the last one; or from the end.
+
+    Gives what is carried then.
+    """
     whole, rest = divmod(n, FOUR)
     found = list(carried)
+
+    def four(j: Index, values: list[Value]) -> Sequence[Value]:
+        return panel(j.times(FOUR) if rising else at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR, values)
+
+    if rest and not rising:
+        found = list(panel(at(whole * FOUR), rest, found))
     if whole:
-        found = fold(f.k, 0, whole, found, lambda j, values: panel(j.times(FOUR), FOUR, values))
-    if rest:
+        found = fold(f.k, 0, whole, found, four)
+    if rest and rising:
         found = list(panel(at(whole * FOUR), rest, found))
     return found
 
@@ -259,30 +270,18 @@ def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: b
         (_by_sums if a.column == 1 else _by_columns)(f, n, a, x, lower=lower, unit=unit)
         return
 
-    def forward(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
-        rows = [first.plus(at(p)) for p in range(width)]
+    def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
+        rows = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
         _solve_rows(f, a, x, rows, 0, columns, unit=unit)
-        if width == FOUR:
+        if not lower:
+            with each(f.k, 0, first.floordiv(FOUR)) as j:
+                i = j.times(FOUR)
+                _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], rows, 0, columns)
+        elif width == FOUR:
             _take_below(f, n, a, x, rows, first, 0, columns)
         return carried
 
-    if lower:
-        _panels(f, n, [], forward)
-        return
-    whole, rest = divmod(n, FOUR)
-
-    def backward(first: Index, width: int) -> None:
-        rows = [first.plus(at(p)) for p in reversed(range(width))]
-        _solve_rows(f, a, x, rows, 0, columns, unit=unit)
-        with each(f.k, 0, first.floordiv(FOUR)) as j:
-            i = j.times(FOUR)
-            _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], rows, 0, columns)
-
-    if rest:
-        backward(at(whole * FOUR), rest)
-    if whole:
-        with each(f.k, 0, whole) as j:
-            backward(at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR)
+    _panels(f, n, [], panel, rising=lower)
 
 
 def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
@@ -302,12 +301,11 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
 
 def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
     """One right-hand side, of a matrix whose columns lie in memory: what four take from all others is added up."""
-    whole, rest = divmod(n, FOUR)
     taken = Matrix(f, f.k.scratch(n * f.width, f.type), at(0), 1)
     with each(f.k, 0, n, apart=True) as t:
         taken.put(f.number(0.0), t, 0)
 
-    def panel(first: Index, width: int) -> None:
+    def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
         pivots = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
         known: list[Any] = []
         for r, i in enumerate(pivots):
@@ -319,14 +317,9 @@ def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bo
         low, high = (first.plus(at(width)), at(n)) if lower else (at(0), first)
         with each(f.k, low, high, apart=True) as t:
             taken.put(_sum(f, taken.get(t, 0), [a.get(t, p) for p in pivots], known), t, 0)
+        return carried
 
-    if rest and not lower:
-        panel(at(whole * FOUR), rest)
-    if whole:
-        with each(f.k, 0, whole) as j:
-            panel(j.times(FOUR) if lower else at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR)
-    if rest and lower:
-        panel(at(whole * FOUR), rest)
+    _panels(f, n, [], panel, rising=lower)
 
 
 # ---------------------------------------------------------------- Cholesky

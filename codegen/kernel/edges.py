@@ -6,8 +6,7 @@ A node's own index is one atom per axis (`Axes.of(shape)`).  For
     y: f64[3,4] = add(x, b: f64[4])   x at (i, j), b at (j), one flop
     y: f64[12]  = reshape(x: f64[3,4])  x at (i // 4, i - 4·(i // 4)), whose flat position is i again
 
-The map of a move is found by running its lowering once on a probe that writes down what is read;
-so no operation has to be known by name.
+The map of a move is found by running its lowering once on a probe that writes down what is read.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """One element of a node at an index, built on demand from what is stored.
 
 A map asks for its inputs at the same index, a move at others; what is stored is loaded.  Each
-(node, index) is built once per loop body, so a value that two consumers share is computed once,
-and one that does not depend on the inner loop is computed outside of it (see `body`).
-
-A kernel that is built, and what its arguments stand for.
+(node, index) is built once per loop body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from typing import Any
 
 from ..ir import DTYPES, Aval, Node, dtype_name
@@ -24,7 +21,7 @@ from .logic import as_value
 from .nest import I8, MemRef, NestFunction, ScalarType, Value
 from .scalar import SCALAR_TYPES, Scalar
 
-__all__ = ["Built", "Elements", "Placed", "Temporary", "finish", "memory_type"]
+__all__ = ["Built", "Elements", "Placed", "Temporary", "argument_names", "finish", "memory_type"]
 
 #: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
 Placed = Mapping[Node, tuple[Node, int, int]]
@@ -184,12 +181,17 @@ class Built:
     memory: tuple[Hashable, ...]
 
 
+def argument_names(count: int, writes: Set[int]) -> list[str]:
+    """x0, y0, ... as kernels name their arguments."""
+    names, reads = [], 0
+    for j in range(count):
+        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
+        reads += j not in writes
+    return names
+
+
 def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
     """A built body as a kernel; arguments stand in the order of their first use."""
     nodes, written = tuple(elements.memory), set(written)
     writes = frozenset(j for j, node in enumerate(nodes) if node in written)
-    names, reads = [], 0
-    for j in range(len(nodes)):
-        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
-        reads += j not in writes
-    return Built(Kernel(NestFunction(name, k.finish(), tuple(names), writes)), nodes)
+    return Built(Kernel(NestFunction(name, k.finish(), tuple(argument_names(len(nodes), writes)), writes)), nodes)

@@ -19,7 +19,7 @@ import math
 from ..ir import Node
 from ..lowering import Reduce
 from ..records import field, record
-from .index import Index, constant_index, flatten, split_loop
+from .index import Index, constant_index, flatten, unflatten
 
 __all__ = ["KernelGroup", "Positions", "Root", "TiledSweep", "strides_of"]
 
@@ -137,6 +137,12 @@ class KernelGroup:
         """The number of axes that count rows."""
         return 0 if self.inner is None else sum(1 for s in self.strides if s >= self.inner)
 
+    def axes_of(self, domain: tuple[int, ...], *, row: bool = False) -> list[list[tuple[int, int]]]:
+        """For each axis of a domain those of the group that it is cut into, and by how much it goes on with each."""
+        scale = (self.inner or 1) if row else 1
+        spans = [(stride * scale, stride * n * scale) for n, stride in zip(domain, strides_of(domain), strict=True)]
+        return [[(axis, s // low) for axis, s in enumerate(self.strides) if low <= s < high] for low, high in spans]
+
 
 # ---------------------------------------------------------------- positions of the loops of a group
 
@@ -152,7 +158,7 @@ class Positions:
 
     def enter(self, axes: tuple[int, ...], counter: Index) -> None:
         """A loop over these axes has begun."""
-        for axis, index in zip(axes, split_loop(counter, [self.extents[a] for a in axes]), strict=True):
+        for axis, index in zip(axes, unflatten(counter, [self.extents[a] for a in axes]), strict=True):
             self._indices[axis] = index
 
     def extent(self, axes: tuple[int, ...]) -> int:
@@ -165,15 +171,11 @@ class Positions:
 
     def within(self, domain: tuple[int, ...], *, row: bool = False) -> tuple[Index, ...]:
         """The position of the loops, as an index of a domain that is evaluated over all (or once per row)."""
-        group = self.group
-        scale = (group.inner or 1) if row else 1
         found = []
-        for extent, stride in zip(domain, strides_of(domain), strict=True):
-            low, high = stride * scale, stride * extent * scale
+        for axes in self.group.axes_of(domain, row=row):
             index = constant_index(0)
-            for axis, s in enumerate(group.strides):
-                if low <= s < high:
-                    index = index.plus(self._indices[axis].times(s // low))
+            for axis, step in axes:
+                index = index.plus(self._indices[axis].times(step))
             found.append(index)
         return tuple(found)
 
@@ -212,15 +214,8 @@ class Positions:
         """The group's axes that a reduction reduces."""
         found = self._reduced.get(root)
         if found is None:
-            group = self.group
-            scale = (group.inner or 1) if root.row else 1
-            strides = strides_of(root.domain)
-            found = self._reduced[root] = frozenset([
-                axis
-                for d in root.reduced
-                for axis, s in enumerate(group.strides)
-                if strides[d] * scale <= s < strides[d] * root.domain[d] * scale
-            ])
+            axes_of = self.group.axes_of(root.domain, row=root.row)
+            found = self._reduced[root] = frozenset([axis for d in root.reduced for axis, _ in axes_of[d]])
         return found
 
     def are_reduced(self, axes: tuple[int, ...]) -> bool:

@@ -1,7 +1,7 @@
 """Index arithmetic as sums of products, so that nothing needless is ever computed.
 
-An `Index` is  constant + Σ coefficient·atom  with a known range.  An atom is a loop's counter, one
-axis of a merged loop (`AxisPart`), a quotient, or a number that only the run knows (a gathered index).
+An `Index` is  constant + Σ coefficient·atom  with a known range.  An atom is a loop's counter, a quotient,
+or a number that only the run knows (a gathered index).
 Sums and constant multiples stay sums; division and remainder by a constant fold wherever the
 range allows:
 
@@ -20,7 +20,7 @@ from itertools import count
 from ..symbols import is_sure, larger, smaller
 from .nest import INDEX, Value
 
-__all__ = ["Atom", "AxisPart", "Index", "Merged", "Quotient", "constant_index", "flatten", "split_loop", "unflatten"]
+__all__ = ["Atom", "Index", "Quotient", "constant_index", "flatten", "unflatten"]
 
 _serial = count()
 
@@ -37,17 +37,6 @@ class Atom:
         self.value = value
 
 
-class AxisPart(Atom):
-    """One axis of a loop that runs over several merged axes: (counter // stride) % extent."""
-
-    __slots__ = ("merged", "stride")
-
-    def __init__(self, extent: int, stride: int, merged: Merged) -> None:
-        super().__init__(0, max(extent - 1, 0))
-        self.stride = stride
-        self.merged = merged
-
-
 class Quotient(Atom):
     """`numerator // divisor`, where no range makes it simpler.  `divisor` is a positive int."""
 
@@ -57,16 +46,6 @@ class Quotient(Atom):
         super().__init__(numerator.low // divisor, numerator.high // divisor)
         self.numerator = numerator
         self.divisor = divisor
-
-
-class Merged:
-    """A loop over several axes at once: its counter and its parts, outermost first."""
-
-    __slots__ = ("counter", "parts")
-
-    def __init__(self, counter: Index, parts: list[AxisPart]) -> None:
-        self.counter = counter
-        self.parts = parts
 
 
 class Index:
@@ -143,10 +122,6 @@ class Index:
             return constant_index(self.low // divisor)
         whole, rest = self._split(divisor)
         if not (rest.low >= 0 and is_sure(rest.high, divisor - 1)):
-            # An index that does not fold axis by axis may fold for the counter of a merged loop.
-            joined = self.joined()
-            if joined is not self:
-                return joined.floordiv(divisor)
             if not whole.terms:
                 return Index.of(_quotient(self, divisor))
             return whole.plus(Index.of(_quotient(rest, divisor)))
@@ -159,25 +134,6 @@ class Index:
         quotient = self.floordiv(divisor)
         remainder = self.plus(quotient.times(-divisor))
         return remainder.within(0, divisor - 1)
-
-    def joined(self) -> Index:
-        """This index with the axes of merged loops put together where all of them occur in proportion."""
-        groups: dict[int, Merged] = {}
-        for atom, _ in self.terms:
-            if type(atom) is AxisPart:
-                groups[id(atom.merged)] = atom.merged
-        result = self
-        for merged in groups.values():
-            coefficients = dict(result.terms)
-            scale = coefficients.get(merged.parts[-1], 0)
-            if scale and all(coefficients.get(p, 0) == scale * p.stride for p in merged.parts):
-                own = set(merged.parts)
-                rest = [t for t in result.terms if t[0] not in own]
-                counter = merged.counter
-                result = _sum(
-                    (*rest, *[(a, c * scale) for a, c in counter.terms]), result.constant + scale * counter.constant
-                ).within(result.low, result.high)
-        return result
 
     def substitute(self, images: dict[Atom, Index]) -> Index:
         """The index with atoms replaced; atoms without an image stay."""
@@ -267,22 +223,3 @@ def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     if shape:
         index.append(flat)
     return tuple(reversed(index))
-
-
-def split_loop(counter: Index, extents: Sequence[int]) -> list[Index]:
-    """One index per axis of a loop whose counter runs over all of `extents`, row-major."""
-    if len(extents) == 1:
-        return [counter]
-    merged = Merged(counter, [])
-    strides = [1]
-    for extent in reversed(extents[1:]):
-        strides.insert(0, strides[0] * extent)
-    found = []
-    for extent, stride in zip(extents, strides, strict=True):
-        if extent == 1:
-            found.append(constant_index(0))
-        else:
-            part = AxisPart(extent, stride, merged)
-            merged.parts.append(part)
-            found.append(Index.of(part))
-    return found

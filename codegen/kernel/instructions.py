@@ -1,9 +1,4 @@
-"""The functions of one float that kernels have: the dialect `math` of MLIR, what each is, and NumPy's function for it.
-
-The scalar builder, the instructions and the emitters take their names from here; `codegen.emit.math` writes them, in
-files of its own.
-
-Scalar instructions, of the dialects arith and math: all that the compiler knows of one is its record here.
+"""Scalar instructions, of MLIR's dialects arith and math: all that the compiler knows of one is its record here.
 
     interpreter (`interpret`)            NumPy's function
     check, printer (`verify`, `mlir`)       how many operands of which types

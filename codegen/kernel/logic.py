@@ -103,21 +103,19 @@ class Logic(FunctionBuilder):
 
     def logical_and(self, x: Element, y: Element) -> Value:
         """Both; of numbers: both nonzero."""
-        x, y = self.truth(x), self.truth(y)
-        for one, other in ((x, y), (y, x)):
-            known = self.known_value(one)
-            if known is not None:
-                return other if known else one
-        return self.emit("arith.andi", (x, y), I1)
+        return self._both("arith.andi", x, y, neutral=True)
 
     def logical_or(self, x: Element, y: Element) -> Value:
         """Either; of numbers: either nonzero."""
+        return self._both("arith.ori", x, y, neutral=False)
+
+    def _both(self, name: str, x: Element, y: Element, *, neutral: bool) -> Value:
         x, y = self.truth(x), self.truth(y)
         for one, other in ((x, y), (y, x)):
             known = self.known_value(one)
             if known is not None:
-                return one if known else other
-        return self.emit("arith.ori", (x, y), I1)
+                return other if bool(known) is neutral else one
+        return self.emit(name, (x, y), I1)
 
     def logical_xor(self, x: Element, y: Element) -> Value:
         """One but not the other."""

@@ -11,8 +11,6 @@ Matrices in memory, and loops over their rows, for programs that are written wit
     rows = read(X, n, n)                   all its numbers, in registers
 
 Places are `Index`es, or ints where they are known.
-
-The data of a program of linear algebra: the arrays of a node, matrix by matrix, and memory of its own.
 """
 
 from __future__ import annotations
@@ -243,10 +241,6 @@ class Matrix:
         """Write an element."""
         self.f.store(x, self.memory, self.place(i, j))
 
-    def below(self, number: Index, rows: int) -> Matrix:
-        """One of several matrices of so many rows that lie one below the other."""
-        return replace(self, start=self.start.plus(number.times(rows * self.row)))
-
     @property
     def adjoint(self) -> Matrix:
         """The conjugate transpose, in the same memory."""
@@ -344,10 +338,6 @@ class Job:
         rows, columns = map(number, self.computed.inputs[which].aval.shape[-2:])
         memory = self.elements.place(self.node.inputs[which])
         return Matrix(self.f, memory, b.times(rows * columns), columns, stable=True)
-
-    def rows(self, which: int) -> int:
-        """Of an input."""
-        return number(self.computed.inputs[which].aval.shape[-2])
 
     def columns(self, which: int) -> int:
         """Of an input."""

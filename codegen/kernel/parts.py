@@ -52,29 +52,25 @@ __all__ = [
     "type_of",
 ]  # fmt: skip
 
-#: Elements of one block of a long sum: in its loop some thirty partial sums run side by side, so the longest
-#: chain of additions is that of NumPy's pairwise blocks; and the loop is long enough that its start costs nothing.
+#: Elements of one block of a long sum: with some thirty partial sums side by side, the longest chain of additions is
+#: that of NumPy's pairwise blocks.
 BLOCK = 4096
 
-#: The least rows, elements and additions of a block where rows meet in accumulators in memory: each block has its own
-#: accumulators, so the rows must outweigh them, and its start costs some 20 ns (100,000 x 8 doubles added up by
-#: columns in blocks of 1,024: 54 us, of 4,096: 43).  What rows add one after the other must be no long chain.
+#: The least rows, elements and additions of a block where rows meet in accumulators in memory: the rows must outweigh
+#: the block's own accumulators, and its start, 20 ns (100,000 x 8 doubles in blocks of 1,024: 54 us, of 4,096: 43).
 ROWS, ELEMENTS, ADDITIONS = 64, 1024, BLOCK
 
-#: Rows of so many elements are done side by side, in the lanes of vectors (`emit.short_rows`): they are as many
-#: partial sums, and half as many lanes would cost more than they gain.
+#: Rows of so many elements are done side by side, in the lanes of vectors (`emit.short_rows`).
 SIDE_BY_SIDE = 4
 
 #: The number of rows of a run: their sums are added up by themselves, so that those of a block are no long chain.
 _RUN = 16
 
 #: Rows that meet in single numbers are done in blocks of so many elements, where that is fewer rows: threads share
-#: blocks (value and gradient of logsumexp, us: 10 x 100,000 floats 1,261, so 658; 30 x 30,000 1,100, 546; 100 x 10,000
-#: 736, 636).
+#: blocks (value and gradient of logsumexp, 10 x 100,000 floats: 1,261 us, so 658).
 _LONG_ROWS = 1 << 15
 
-#: Blocks are longer if nothing is rounded: the end of a search costs as much as some hundred elements
-#: (argmax of a million floats 80 us, so 72).
+#: Blocks are longer if nothing is rounded: the end of a search costs as much as some hundred elements.
 _LONG_SEARCH = 4
 
 #: The additions of one block, if that leaves it at least so many elements: blocks are what threads share.
@@ -282,8 +278,7 @@ def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
 #: Up to which costs of an element, in additions, so many rows are done together.
 _COSTS = ((8, 8), (24, 4))
 
-#: Rows that are as long have vectors enough to do beside each other: more of them would only be more places to
-#: read from (the sum of products of 1024 x 1024 doubles: 614 us by eight rows, 335 by four).
+#: Rows that are as long have vectors enough to do beside each other (1024 x 1024 doubles: 614 us by eight rows, 335).
 _FULL, _FULL_COUNT = 32, 4
 
 #: Rows of so many elements fill a vector: accumulators are loaded from where vectors of the same size were stored.

@@ -16,7 +16,7 @@ from .body import OpenLoop
 from .edges import rows_apart, rows_kept
 from .elements import Built, Elements, Temporary, element_type, finish
 from .group import strides_of
-from .index import Index, constant_index, flatten, split_loop
+from .index import Index, constant_index, flatten, unflatten
 from .monoids import Accumulator, combine, multiplied, start, sum_and_rest, with_rest
 from .nest import F32, F64, Value
 from .operands import Product
@@ -69,15 +69,15 @@ def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()
     return finish(name, k, elements, [node])
 
 
-def _index(loop: OpenLoop | None, shape: tuple[int, ...]) -> list[Index]:
+def _index(loop: OpenLoop | None, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """One index per axis of a loop over all of a shape."""
-    return split_loop(loop.index, shape) if loop and shape else []
+    return unflatten(loop.index, shape) if loop else ()
 
 
 def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
     """Store every element of a node."""
     loop = k.open_loop(node.aval.size)
-    index = tuple(split_loop(loop.index, node.aval.shape)) if node.aval.ndim else ()
+    index = unflatten(loop.index, node.aval.shape)
     k.store(elements.at(node, index), out, loop.index)
     k.close_loop(loop)
 
@@ -105,11 +105,7 @@ def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -
     def step(lead: Index, time: Index, inner: Index, so_far: Accumulator) -> Accumulator:
         """One element: built, stored, given on."""
         time = constant_index(length - 1).plus(time.times(-1)) if reverse else time
-        index = (
-            *(split_loop(lead, shape[:axis]) if axis else ()),
-            time,
-            *(split_loop(inner, shape[axis + 1 :]) if axis + 1 < len(shape) else ()),
-        )
+        index = (*unflatten(lead, shape[:axis]), time, *unflatten(inner, shape[axis + 1 :]))
         value, *by = (k.cast(elements.at(i, index), "f64") if is_wide else elements.at(i, index) for i in node.inputs)
         if by:
             so_far = multiplied(k, so_far, by[0])

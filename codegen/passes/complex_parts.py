@@ -22,7 +22,6 @@ from ..kernel.complex_formulas import FORMULAS, part_of
 from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatter
 from ..nested import Nested
 from ..records import NamedTuple, replace
-from ..symbols import typical
 from .recur import RESULT
 from .stored_parts import PAIR, REALS, has_complex, is_complex
 
@@ -47,21 +46,6 @@ _PART = Op(
     lower=Move(lambda k, index, x, *, which: x(*index, k.index(which))),
     params=("which",),
     traits=frozenset(("move",)),
-)
-
-
-def _row_of(k: Any, index: Any, x: Any, y: Any) -> Any:
-    *before, row, which, column = index
-    place = (*before, row, column)
-    return k.select(k.lt(which, k.index(1)), x(*place), y(*place))
-
-
-#: Rows of two matrices in turn: f64[k,n], f64[k,n] -> f64[k,2,n].
-_ROWS = Op(
-    "rows",
-    infer=lambda x, y: x.with_shape((*x.shape[:-1], 2, x.shape[-1])),
-    reference=None,
-    lower=Move(_row_of, free=False),
 )
 
 
@@ -283,44 +267,18 @@ def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
     return ComplexParts(of(0), None if is_real else of(1))
 
 
-#: Rows of the left factor from which on the right one is worth writing out twice.
-_FEWEST_ROWS = 4
-
-
-def _one_product(node: Node, x: ComplexParts, y: ComplexParts) -> ComplexParts:
-    """One product of real matrices.  In memory, rows of x are numbers and rows of the result too:
-
-    a0 b0 a1 b1 ...  @  c  d        rows (c, d) and (-d, c) in turn
-                       -d  c
-    """
-    k, n = y.re.aval.shape[-2:]
-    c, d = y.re, _im(y)
-    right = _memory_of(ComplexParts(apply(_ROWS, c, apply(OPS["neg"], d)), apply(_ROWS, d, c)))
-    a = apply(OPS["reshape"], _memory_of(x), shape=(*x.re.aval.shape[:-1], 2 * k))
-    b = apply(OPS["reshape"], right, shape=(*y.re.aval.shape[:-2], 2 * k, 2 * n))
-    real = _real(node)
-    found = Node(node.op, (a, b), node.params, real.with_shape((*real.shape[:-1], 2 * n)))
-    return _parts_in(apply(OPS["reshape"], found, shape=(*real.shape, 2)))
-
-
 def _product(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
-    """One product of real matrices, or four, or two where a factor is real."""
+    """Four products of real matrices, or two where a factor is real, or one."""
     x, y = inputs
-    if x.im is not None and y.im is not None and typical(x.re.aval.shape[-2]) >= _FEWEST_ROWS:
-        return _one_product(node, x, y)
 
     def product(a: Node, b: Node) -> Node:
         return Node(node.op, (a, b), node.params, _real(node))
 
     re = product(x.re, y.re)
-    if x.im is None or y.im is None:
-        if x.im is None and y.im is None:
-            return ComplexParts(re, None)
-        return ComplexParts(re, product(x.re, y.im) if y.im is not None else product(_im(x), y.re))
-    return ComplexParts(
-        apply(OPS["sub"], re, product(x.im, y.im)),
-        apply(OPS["add"], product(x.re, y.im), product(x.im, y.re)),
-    )
+    im = [product(a, b) for a, b in ((x.re, y.im), (x.im, y.re)) if a and b]
+    if not (x.im and y.im):
+        return ComplexParts(re, im[0] if im else None)
+    return ComplexParts(apply(OPS["sub"], re, product(x.im, y.im)), apply(OPS["add"], *im))
 
 
 _RULES: dict[str, Rule] = {

@@ -18,7 +18,7 @@ computed again, so what is behind them does not matter; cheap sums are walked th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..kernel.edges import Probed
 from ..kernel.elements import Built, Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Dense, Map, Move, Reduce, Scan, Scatter
-from ..program import BufferProgram, HostCall, Kernel, bodies
+from ..program import BufferProgram, HostCall, Kernel
 from ..records import replace
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
@@ -91,7 +91,6 @@ def drafted(
 
     shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
     drafts = renamed(drafts, shares)
-    assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
     drafts, taken_by = share_memory(prepared.graph, drafts)
     return drafts, shares | taken_by
 
@@ -144,26 +143,6 @@ def _draft(
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
     return HostCall(computed), (*node.inputs, node)
-
-
-def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
-    """True if every step reads inputs and what steps before it write (nothing writes an empty array)."""
-    there: set[Hashable] = set(inputs)
-    for work, values in drafts:
-        written = {values[j] for j in _writes(work, len(values))}
-        if any(v not in there and v not in written and v.aval.size for v in values):
-            return False
-        there |= written
-    return True
-
-
-def _writes(work: Any, count: int) -> Iterable[int]:
-    """The numbers of the values that a step writes."""
-    if isinstance(work, Kernel):
-        return work.function.writes
-    if isinstance(work, HostCall):
-        return range(len(work.node.inputs), count)
-    return range(work.reads if bodies(work) else count - 1, count)
 
 
 def _kernel(built: Built) -> Draft:

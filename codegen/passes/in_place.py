@@ -15,19 +15,19 @@ stored again, where several iterations may meet: there what is read has to be re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ..ir import Graph, Node
+from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Operation, Value, is_parallel
 from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
-from .reach import numbers
 from .recur import RESULT
 
-__all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
+__all__ = ["Draft", "renamed", "same_memory", "share_memory"]
 
 #: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
 Draft = tuple[Any, tuple[Any, ...]]
@@ -78,7 +78,6 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     for unit in fused.units:
         if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
             fixed.update(unit.node.inputs, [unit.node])
-    readers: dict[Node, set[int]] = {}
     found: dict[Node, Node] = {}
     taken: set[Node] = set()
     for unit in fused.units:
@@ -92,19 +91,10 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
             continue
         if node in fixed and node not in graph.outputs:
             continue
-        readers = readers or _readers(fused)
-        if readers.get(node, set()).isdisjoint(readers.get(x, set())):
+        both = fused.reaches.leaf(node) | fused.reaches.leaf(x)
+        if not any([unit.leaves & both == both for unit in fused.units]):
             found[node] = x
             taken.add(x)
-    return found
-
-
-def _readers(fused: Fused) -> dict[Node, set[int]]:
-    """For each stored value the places of the units that read it."""
-    found: dict[Node, set[int]] = {}
-    for place, unit in enumerate(fused.units):
-        for j in numbers(unit.leaves):
-            found.setdefault(fused.reaches.leaves[j], set()).add(place)
     return found
 
 
@@ -146,8 +136,7 @@ def _pairs(
         source, targets = place[old], open_targets[_size(old)]
         if not targets or source in function.writes or any([a.is_store for a in accesses[source]]):
             continue
-        loads = _last_loads(accesses[source])
-        target = next((j for j, stores in targets.items() if _may_share(loads, stores)), None)
+        target = next((j for j, stores in targets.items() if _may_share(accesses[source], stores)), None)
         if target is not None:
             del targets[target]
             pairs[target] = source
@@ -175,15 +164,6 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
 def _size(value: Any) -> tuple[int, Any]:
     """The number and dtype of a value's elements, equal for two that may share memory."""
     return value.aval.size, value.aval.dtype
-
-
-def argument_names(count: int, writes: Set[int]) -> list[str]:
-    """x0, y0, ... as kernels name their arguments."""
-    names, reads = [], 0
-    for j in range(count):
-        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
-        reads += j not in writes
-    return names
 
 
 @record(frozen=True, slots=True)
@@ -236,16 +216,6 @@ def _stores(accesses: list[_Access], *, is_scattered: bool) -> tuple[_Places, _P
         if row is not None:
             rows[row] = max(around[-1][1], rows.get(row, -1))
     return elements, rows
-
-
-def _last_loads(accesses: list[_Access]) -> list[_Access]:
-    """The last load of each element."""
-    found: dict[tuple, _Access] = {}
-    for load in accesses:
-        element = (*load.path[:-1], load.index)
-        if element not in found or found[element].path[-1][1] < load.path[-1][1]:
-            found[element] = load
-    return list(found.values())
 
 
 def _may_share(loads: list[_Access], stores: tuple[_Places, _Places]) -> bool:

@@ -4,12 +4,9 @@
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
     transpose(x: f64[100,50])                  loops of 50 and 100
 
-Large sweeps are cut into several loops over a tile of elements.
-
-LLVM's time grows faster than the length of a loop, and a loop of a thousand operations has no registers
-left.  So the operations of a sweep, in the graph's order, are cut into segments of bounded cost; each
-becomes a loop over the same tile, and hands what later ones need on in memory of the tile's length,
-which stays in the cache.  What is cheap to compute again from memory is not handed on.
+Large sweeps are cut into several loops over a tile of elements: LLVM's time grows faster than the length of a loop, and
+a long one has no registers left.  The operations, in the graph's order, are cut into segments of bounded cost, each a
+loop over the same tile, which hands on what later ones need in memory that stays in the cache.
 
     for each tile of 256:
       for j in tile: a = exp(x[j]) ...   kept[0][j] = a
@@ -74,28 +71,13 @@ def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
 
 def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
     """Note between which axes this root needs two loops."""
-    scale = (group.inner or 1) if root.row else 1
-    spans = []
-    stride = root.total
-    for extent in root.domain:
-        low = stride // extent
-        spans.append((low * scale, stride * scale))
-        stride = low
     index = reaches.probed.axes.of(root.domain)
     dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
     reduced = set(root.reduced)
     flat, axes = reaches.probed.axes.flat(root.domain), _strides_of_axes(root, reaches)
-
-    def dimension(axis: int) -> int | None:
-        s = group.strides[axis]
-        for d, (low, high) in enumerate(spans):
-            if low <= s < high:
-                return d
-        return None
-
-    dimensions = [dimension(a) for a in range(len(group.strides))]
+    dimension = {axis: d for d, cut in enumerate(group.axes_of(root.domain, row=root.row)) for axis, _ in cut}
     for axis in range(len(joint)):
-        d, e = dimensions[axis], dimensions[axis + 1]
+        d, e = dimension.get(axis), dimension.get(axis + 1)
         if (d in reduced) != (e in reduced):
             joint[axis] = False
         if d is None or e is None or not joint[axis]:
@@ -161,8 +143,7 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
 
 
 #: The most that one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops
-#: hand on more (a random program of 1,000 operations and its gradient: 478 us per 1,000 elements and 1.4 s of LLVM with
-#: a quarter of it, 410 and .9; of 1,200 additions and multiplications 877 and 790 us, both 3.3 s).
+#: hand on more (1,000 operations and their gradient: 478 us per 1,000 elements with a quarter of it, so 410).
 _COST_LIMIT = 10240
 
 #: The most that the pieces of a loop may cost together, where elements come from elsewhere from some places on.

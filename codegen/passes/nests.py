@@ -19,10 +19,11 @@ import numpy as np
 
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import internal
+from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Value, known_integer
 from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
-from .in_place import Draft, argument_names
+from .in_place import Draft
 from .rewrites import inlined
 
 __all__ = ["draft_nest", "merged"]

@@ -15,7 +15,6 @@ from ..ir import Aval, Graph, Node, inherit
 from ..kernel.edges import Axes, Probed
 from ..lazily import later
 from ..program import BufferProgram, Step
-from ..records import record
 from ..symbols import is_watched
 from .pipeline import optimize
 from .prepare import prepare
@@ -26,12 +25,11 @@ from .stored_parts import needs_parts, seen
 
 if TYPE_CHECKING:
     from . import complex_parts, drafts
-    from .in_place import Draft
 else:
     complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
     drafts = later("codegen.passes.drafts")
 
-__all__ = ["REWRITES", "Planned", "place", "plan", "planned", "rewritten"]
+__all__ = ["REWRITES", "plan", "rewritten"]
 
 
 def by_parts(graph: Graph) -> Graph:
@@ -57,60 +55,17 @@ def rewritten(graph: Graph) -> list[tuple[str, Graph]]:
     return [*found, ("prepare", prepare(graph, Probed(Axes())).graph)]
 
 
-@record(frozen=True)
-class Planned:
-    """The steps that will run, before everything has its place in memory.
-
-    graph      optimised, to be looked at              ends     as the steps name inputs and outputs
-    drafts     steps on values, in order               avals    of all values, in a fixed order
-    shares     values that lie in the memory of others
-    """
-
-    graph: Graph
-    ends: Graph
-    drafts: list[Draft]
-    avals: dict[Hashable, Aval]
-    shares: dict[Node, Node]
-
-
 def plan(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None,
+    pack: Pack | None = None,
 ) -> BufferProgram:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
     bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
+    pack      see `place_buffers`
     """
-    return place(planned(graph, prefix, is_body=is_body, bodies=bodies))
-
-
-def place(found: Planned, pack: Pack | None = None) -> BufferProgram:
-    """The program of these steps; `pack`: see `place_buffers`."""
-    steps, avals = found.drafts, found.avals
-    buffers, numbers, size = place_buffers(found.ends, avals, [values for _, values in steps], pack)
-    return BufferProgram(
-        name=found.graph.name,
-        buffers=buffers,
-        steps=tuple([Step(work, tuple([numbers[v] for v in values]), values) for work, values in steps]),
-        inputs=_seen(found.ends.inputs, found.graph.inputs),
-        outputs=_seen(found.ends.outputs, found.graph.outputs),
-        workspace_bytes=size,
-        graph=found.graph,
-        drawn=found.ends,
-        shares=found.shares,
-    )
-
-
-def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
-    """The avals of inputs or outputs, as the graph's owner sees them."""
-    return tuple([seen(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
-
-
-def planned(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None
-) -> Planned:
-    """The steps of the program that computes a graph."""
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
     for _, rewrite in REWRITES:
         graph = rewrite(graph)
@@ -122,9 +77,26 @@ def planned(
         from .nests import merged  # bodies of loops only
 
         steps = merged(steps)
-    avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
+    ends = prepared.graph
+    avals: dict[Hashable, Aval] = {v: v.aval for v in (*ends.inputs, *ends.outputs)}
     avals.update({v: v.aval for _, values in steps for v in values})
-    return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals, shares)
+    buffers, numbers, size = place_buffers(ends, avals, [values for _, values in steps], pack)
+    return BufferProgram(
+        name=original.name,
+        buffers=buffers,
+        steps=tuple([Step(w, tuple([numbers[v] for v in vs]), vs) for w, vs in drafts.for_any_extent(steps)]),
+        inputs=_seen(ends.inputs, original.inputs),
+        outputs=_seen(ends.outputs, original.outputs),
+        workspace_bytes=size,
+        graph=original,
+        drawn=ends,
+        shares=shares,
+    )
+
+
+def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
+    """The avals of inputs or outputs, as the graph's owner sees them."""
+    return tuple([seen(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 
 
 def _body_planner(bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:

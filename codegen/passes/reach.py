@@ -16,19 +16,17 @@ from ..ir.op import CONSTANT, INPUT
 from ..kernel.edges import Edge, Probed
 from ..kernel.index import Atom, Index
 from ..lowering import Move
+from ..records import record
 from .demand import is_fused
 
 __all__ = ["TREE_LIMIT", "Reach", "Reaches", "numbers"]
 
-#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `loops`), so LLVM's time is linear in
-#: this; beyond, what is kept between those loops would leave the second cache.  What kernels hand on is arrays: of a
-#: program of 500 operations and its gradient (1,525 nodes) two kernels of 1,024 take .41 ms for 1,000 elements and 90
-#: for 100,000, one kernel .25 and 24, and half of LLVM's time.
+#: Computed nodes in one kernel: beyond, what is kept between its loops would leave the second cache.  Kernels hand on
+#: arrays: 1,525 nodes in two kernels take .41 ms for 1,000 elements and 90 for 100,000, in one .25 and 24.
 TREE_LIMIT = 8192
 
-#: Computed nodes on the way to one number.  Storing it costs next to nothing, and what is computed from several such
-#: numbers, as the product of a value and a cotangent, computes all of their ways in each kernel that needs it: the
-#: gradient of 12,000 operations on elements of an array became 138 kernels of up to 9,000 nodes; with this 7.
+#: Computed nodes on the way to one number, which each kernel that needs the number would compute: the gradient of
+#: 12,000 operations on elements of an array became 138 kernels of up to 9,000 nodes; with this 7.
 _NUMBERS_LIMIT = TREE_LIMIT // 4
 
 #: Moves within moves: each is a Python call deep when the kernel is built.
@@ -46,17 +44,15 @@ def numbers(found: int) -> Iterator[int]:
         found ^= low
 
 
+@record(eq=False, slots=True)
 class Reach:
     """See the file's head.  `moves`: the longest chain of moves; `price`: the longest way, in additions."""
 
-    __slots__ = ("leaves", "moves", "price", "reads", "tree")
-
-    def __init__(self, tree: int, reads: int, leaves: int, moves: int, price: int) -> None:
-        self.tree = tree
-        self.reads = reads
-        self.leaves = leaves
-        self.moves = moves
-        self.price = price
+    tree: int
+    reads: int
+    leaves: int
+    moves: int
+    price: int
 
 
 class Reaches:

@@ -1,6 +1,4 @@
-"""Rewrites of a graph, by which more of it fuses or is done with less, and the walk that passes share.
-
-rebuild: through a graph once, in order, replacing nodes.
+"""Rewrites of a graph, by which more of it fuses or is done with less, and the walk that passes share (`rebuild`).
 
 choose: a scatter of one update per row is a choice, element by element; so it fuses with what reads it.
 

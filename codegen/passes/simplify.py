@@ -7,13 +7,12 @@ rewrites an operation has; operations are known by name, so this file imports no
 Two things are checked once, for all: the replacement has the node's aval (x * 1 is not x where the
 1 makes x larger), and an operation that a rewrite introduces exists.
 
-Not here, though it looks right: 0 * x is nan for x infinite; x - x likewise; x + 0.0 is 0.0 for x = -0.0;
--(a - b) and b - a are zeros of different sign; complex 1 * x is nan where a part of x is infinite.
+Not here: what the builder of kernels or LLVM does as well (x + -0.0, x - -y, -x * -y, |-x|); and what looks right, as
+0 * x, which is nan for x infinite, x - x, x + 0.0 for x = -0.0, complex 1 * x where a part of x is infinite.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply
@@ -60,12 +59,6 @@ def _number(node: Node) -> float | None:
     return float(value) if kind == "f" else int(value) if kind == "i" else None
 
 
-def _is_zero(node: Node, sign: float) -> bool:
-    """True if the node is the zero of this sign (integers have only one)."""
-    number = _number(node)
-    return number == 0 and (isinstance(number, int) or math.copysign(1.0, number) == sign)
-
-
 def _read(node: Node, name: str) -> Node | None:
     """The first input of a node of this operation; None for another operation."""
     return node.inputs[0] if node.op.name == name else None
@@ -84,35 +77,6 @@ def _again(node: Node, *inputs: Node, **params) -> Node:
 # ---------------------------------------------------------------- arithmetic
 
 
-def add_zero(node: Node) -> Node | None:
-    """x + -0.0 = x.   (+0.0 would turn -0.0 into 0.0; for integers there is one zero.)"""
-    a, b = node.inputs
-    return a if _is_zero(b, -1.0) else b if _is_zero(a, -1.0) else None
-
-
-def add_negative(node: Node) -> Node | None:
-    """x + -y = x - y"""
-    a, b = node.inputs
-    if (y := _read(b, "neg")) is not None:
-        return _new("sub", a, y)
-    if (y := _read(a, "neg")) is not None:
-        return _new("sub", b, y)
-    return None
-
-
-def sub_zero(node: Node) -> Node | None:
-    """x - 0.0 = x,  -0.0 - x = -x"""
-    a, b = node.inputs
-    return a if _is_zero(b, 1.0) else _new("neg", b) if _is_zero(a, -1.0) else None
-
-
-def sub_negative(node: Node) -> Node | None:
-    """x - -y = x + y"""
-    a, b = node.inputs
-    y = _read(b, "neg")
-    return None if y is None else _new("add", a, y)
-
-
 def mul_one(node: Node) -> Node | None:
     """x · 1 = x,  x · -1 = -x"""
     a, b = node.inputs
@@ -123,31 +87,6 @@ def mul_one(node: Node) -> Node | None:
         if number == -1:
             return _new("neg", x)
     return None
-
-
-def div_one(node: Node) -> Node | None:
-    """x / 1 = x,  x / -1 = -x"""
-    a, b = node.inputs
-    number = _number(b)
-    return a if number == 1 else _new("neg", a) if number == -1 else None
-
-
-def both_negative(node: Node) -> Node | None:
-    """-x · -y = x · y,  -x / -y = x / y"""
-    a, b = node.inputs
-    x, y = _read(a, "neg"), _read(b, "neg")
-    return None if x is None or y is None else _again(node, x, y)
-
-
-def twice(node: Node) -> Node | None:
-    """-(-x) = x,  ~~x = x"""
-    return _read(node.inputs[0], node.op.name)
-
-
-def even(node: Node) -> Node | None:
-    """|-x| = |x|"""
-    x = _read(node.inputs[0], "neg")
-    return None if x is None else _again(node, x)
 
 
 def power_one(node: Node) -> Node | None:
@@ -171,15 +110,8 @@ def where_known(node: Node) -> Node | None:
     return None if condition.op is not CONSTANT else x if condition.params[0] else y
 
 
-def where_not(node: Node) -> Node | None:
-    """where(~c, x, y) = where(c, y, x)"""
-    condition, x, y = node.inputs
-    c = _read(condition, "bitwise_not")
-    return None if c is None else _again(node, c, y, x)
-
-
-def cast_same(node: Node) -> Node | None:
-    """cast to its own dtype = x"""
+def same(node: Node) -> Node | None:
+    """cast to its own dtype, reshape or broadcast to its own shape = x"""
     return node.inputs[0]
 
 
@@ -213,21 +145,10 @@ def reduced_whole(node: Node) -> Node | None:
     return _again(node, x, axis=tuple(range(x.aval.ndim)))
 
 
-def same_shape(node: Node) -> Node | None:
-    """reshape or broadcast to its own shape = x"""
-    return node.inputs[0]
-
-
 def reshape_reshape(node: Node) -> Node | None:
     """reshape(reshape(x)) = reshape(x)"""
     x = _read(node.inputs[0], "reshape")
     return None if x is None else _again(node, x)
-
-
-def transpose_nothing(node: Node) -> Node | None:
-    """transpose with the axes in order = x"""
-    axes = node.keywords["axes"]
-    return node.inputs[0] if axes == tuple(range(len(axes))) else None
 
 
 def transpose_transpose(node: Node) -> Node | None:
@@ -241,7 +162,7 @@ def transpose_transpose(node: Node) -> Node | None:
 
 
 def transpose_of_ones(node: Node) -> Node | None:
-    """transpose(x) = reshape(x) where only axes of extent 1 change places"""
+    """transpose(x) = reshape(x) where no axes change places but those of extent 1"""
     axes, shape = node.keywords["axes"], node.inputs[0].aval.shape
     others = [axis for axis in axes if shape[axis] != 1]
     return _new("reshape", node.inputs[0], shape=node.aval.shape) if others == sorted(others) else None
@@ -291,19 +212,13 @@ def _before_broadcast(node: Node) -> Node | None:
 #: The rewrites of each operation, tried in order.  Besides: `implicit_broadcast` for every elementwise
 #: operation of several inputs, `moved_number` for every free re-indexing of one input.
 REWRITES: dict[str, tuple[Rewrite, ...]] = {
-    "add": (add_zero, add_negative),
-    "sub": (sub_zero, sub_negative),
-    "mul": (mul_one, both_negative),
-    "div": (div_one, both_negative),
-    "neg": (twice,),
-    "bitwise_not": (twice,),
-    "abs": (even,),
+    "mul": (mul_one,),
     **dict.fromkeys(("power", "lower_power"), (power_one,)),
-    "where": (where_same, where_known, where_not),
-    "cast": (cast_same, cast_cast),
-    "reshape": (same_shape, reshape_reshape),
-    "transpose": (transpose_nothing, transpose_transpose, transpose_of_ones),
+    "where": (where_same, where_known),
+    "cast": (same, cast_cast),
+    "reshape": (same, reshape_reshape),
+    "transpose": (transpose_transpose, transpose_of_ones),
     "flip": (flip_flip,),
-    "broadcast_to": (same_shape, broadcast_broadcast),
+    "broadcast_to": (same, broadcast_broadcast),
     **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), (reduced_whole,)),
 }

@@ -5,10 +5,8 @@ same step never overlap, so no two arguments of a kernel are the same memory.
 
 Large results are written past the caches.
 
-A store brings the line that it writes to into the cache first, and pushes another one out: writing y = 2 x + 1 of ten
-million doubles moves 240 MB, of which 80 are the old y.  A store that is "nontemporal" does neither.  It pays where
-what a kernel reads and writes does not fit in the caches anyway, and costs where it does: the next to read the
-result would have found it there.
+A store brings the line that it writes to into the cache first, and pushes another one out; a "nontemporal" one does
+neither.  It pays where what a kernel reads and writes does not fit in the caches anyway.
 """
 
 from __future__ import annotations

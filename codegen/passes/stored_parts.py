@@ -9,9 +9,7 @@ every second number; an output, and what the host or a loop reads, is a `pair` o
 branches are graphs like any other: their states are such pairs.  An operation that has no formula is computed by
 NumPy, whose arrays are complex again.
 
-    this file                  whether there are any, and what every plan asks
-    complex_parts              the graph of the parts
-    kernel.complex_formulas    elementwise operations: the real and the imaginary part of each
+The graph of the parts is made by `complex_parts`, elementwise ones by the table of `kernel.complex_formulas`.
 
 Of concatenations of many parts, what computes a part stores it where it goes:
 

@@ -62,42 +62,17 @@ F64 = "f(x: f64[2,3], y: f64[3], z: f64[2,3], c: bool[2,3]) {"
 
 #: rewrite -> what stands before and after it: inputs are x: f64[2,3], y: f64[3], z: f64[2,3], c: bool[2,3].
 CASES = {
-    "add_zero": [("k = constant(value=-0.0, dtype='f64') a = add(x, k) b = add(k, y) return a, b", "return x, y")],
-    "add_negative": [
-        ("n = neg(y) a = add(x, n) return a", "a = sub(x, y) return a"),
-        ("n = neg(y) a = add(n, x) return a", "a = sub(x, y) return a"),
-    ],
-    "sub_zero": [
-        ("k = constant(value=0.0, dtype='f64') a = sub(x, k) return a", "return x"),
-        ("k = constant(value=-0.0, dtype='f64') a = sub(k, x) return a", "a = neg(x) return a"),
-    ],
-    "sub_negative": [("n = neg(y) a = sub(x, n) return a", "a = add(x, y) return a")],
     "mul_one": [
         ("k = constant(value=1.0, dtype='f64') a = mul(x, k) b = mul(k, y) return a, b", "return x, y"),
         ("k = constant(value=1, dtype='f64') a = mul(x, k) return a", "return x"),
         ("k = constant(value=-1.0, dtype='f64') a = mul(k, x) return a", "a = neg(x) return a"),
     ],
-    "div_one": [
-        ("k = constant(value=1.0, dtype='f64') a = div(x, k) return a", "return x"),
-        ("k = constant(value=-1.0, dtype='f64') a = div(x, k) return a", "a = neg(x) return a"),
-    ],
-    "both_negative": [
-        ("m = neg(x) n = neg(y) a = mul(m, n) return a", "a = mul(x, y) return a"),
-        ("m = neg(x) n = neg(y) a = div(m, n) return a", "a = div(x, y) return a"),
-    ],
-    "twice": [
-        ("m = neg(x) a = neg(m) return a", "return x"),
-        ("m = bitwise_not(c) a = bitwise_not(m) return a", "return c"),
-    ],
-    "even": [("m = neg(x) a = abs(m) return a", "a = abs(x) return a")],
     "power_one": [("k = constant(value=1.0, dtype='f64') a = power(x, k) return a", "return x")],
     "where_same": [("a = where(c, x, x) return a", "return x")],
     "where_known": [
         ("t = constant(value=True, dtype='bool') a = where(t, x, z) return a", "return x"),
         ("t = constant(value=False, dtype='bool') a = where(t, x, z) return a", "return z"),
     ],
-    "where_not": [("d = bitwise_not(c) a = where(d, x, z) return a", "a = where(c, z, x) return a")],
-    "cast_same": [("a = cast(x, dtype='f64') return a", "return x")],
     "cast_cast": [
         ("a = cast(c, dtype='f32') b = cast(a, dtype='i64') return b", "b = cast(c, dtype='i64') return b"),
         ("a = cast(c, dtype='i32') b = cast(a, dtype='bool') return b", "return c"),
@@ -106,7 +81,8 @@ CASES = {
             "a = cast(x, dtype='f32') d = cast(a, dtype='i64') return d",
         ),
     ],
-    "same_shape": [
+    "same": [
+        ("a = cast(x, dtype='f64') return a", "return x"),
         ("a = reshape(x, shape=(2, 3)) return a", "return x"),
         ("a = broadcast_to(x, shape=(2, 3)) return a", "return x"),
     ],
@@ -114,7 +90,6 @@ CASES = {
         ("a = reshape(x, shape=(6,)) b = reshape(a, shape=(3, 2)) return b", "b = reshape(x, shape=(3, 2)) return b"),
         ("a = reshape(x, shape=(6,)) b = reshape(a, shape=(2, 3)) return b", "return x"),
     ],
-    "transpose_nothing": [("a = transpose(x, axes=(0, 1)) return a", "return x")],
     "transpose_transpose": [
         ("a = transpose(x, axes=(1, 0)) b = transpose(a, axes=(1, 0)) return b", "return x"),
         (
@@ -124,6 +99,7 @@ CASES = {
         ),
     ],
     "transpose_of_ones": [
+        ("a = transpose(x, axes=(0, 1)) return a", "return x"),
         (
             "r = reshape(x, shape=(1, 2, 1, 3)) a = transpose(r, axes=(1, 0, 3, 2)) return a",
             "a = reshape(x, shape=(2, 1, 3, 1)) return a",
@@ -234,11 +210,6 @@ def test_what_only_looks_right_is_left_alone(body):
     assert optimize(graph) is graph
 
 
-def test_integers_have_one_zero():
-    graph = parse("f(x: i64[3]) { k = constant(value=0, dtype='i64') a = add(x, k) b = sub(k, a) return b }")
-    assert optimize(graph).key == parse("f(x: i64[3]) { b = neg(x) return b }").key
-
-
 def test_nothing_is_left_out_where_it_makes_the_result_larger():
     graph = parse(
         "f(x: f64[3], c: bool[2,3]) { a = where(c, x, x) t = constant(value=True, dtype='bool')"
@@ -255,8 +226,9 @@ def test_a_reshape_of_an_empty_array_is_not_taken_for_added_axes():
 
 def test_rewrites_follow_on_each_other_in_one_walk():
     graph = parse(
-        "f(x: f64[3]) { k = constant(value=1.0, dtype='f64') b = broadcast_to(k, shape=(3,)) n = neg(b)"
-        " a = mul(x, b) d = neg(a) e = neg(d) g = reshape(e, shape=(3, 1)) h = reshape(g, shape=(3,)) return h }"
+        "f(x: f64[3]) { k = constant(value=1.0, dtype='f64') b = broadcast_to(k, shape=(3,))"
+        " a = mul(x, b) d = flip(a, axes=(0,)) e = flip(d, axes=(0,))"
+        " g = reshape(e, shape=(3, 1)) h = reshape(g, shape=(3,)) return h }"
     )
     after = simplify(graph)
     assert after.outputs == graph.inputs
@@ -350,7 +322,7 @@ def test_every_stage_can_be_looked_at(golden):
 
 
 def test_stages_end_with_what_optimize_gives():
-    graph = parse("f(x: f64[3]) { a = neg(x) b = neg(a) c = exp(b) return c }")
+    graph = parse("f(x: f64[3]) { a = flip(x, axes=(0,)) b = flip(a, axes=(0,)) c = exp(b) return c }")
     assert stages(graph)[-1][1].key == optimize(graph).key == parse("f(x: f64[3]) { c = exp(x) return c }").key
 
 
@@ -361,10 +333,10 @@ def test_a_graph_with_nothing_to_do_is_itself():
 
 
 def test_a_long_chain_does_not_recurse():
-    x = input_node(Aval((), "f8"))
+    x = input_node(Aval((2,), "f8"))
     nodes = [x]
     for _ in range(3000):
-        nodes.append(apply(OPS["neg"], nodes[-1]))
+        nodes.append(apply(OPS["flip"], nodes[-1], axes=(0,)))
     assert optimize(Graph([x], nodes[1:], nodes[-1:])).outputs == (x,)
 
 
