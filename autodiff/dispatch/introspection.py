@@ -97,15 +97,15 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
     args, _ = f.declaration.bind(args, keywords)
     if any(isinstance(a, type) for a in args):
         classes = tuple(a if isinstance(a, type) else type(a) for a in args)
-        method = f.find(classes)
+        method = f.table.find(classes)
         if method is None:
             raise not_found(f, f.table, classes, "method")
         return Match(method, classes, _written_out(f, method, classes))
     given, args = args, f.adopt_all(args)
-    method = f.find(tuple(map(type, args)))
+    method = f.table.find(tuple(map(type, args)))
     if method is None:
         args = f.converted(args)
-        method = f.find(tuple(map(type, args)))
+        method = f.table.find(tuple(map(type, args)))
         assert method is not None, "converted arguments have a method"
     classes = tuple(map(type, args))
     return Match(method, classes, (*_conversions(f, given, args), *_written_out(f, method, classes)))

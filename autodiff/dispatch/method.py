@@ -175,6 +175,10 @@ class MethodTable:
         del self._methods[method.signature]
         return True
 
+    def find(self, classes: Sequence[type]) -> Method | None:
+        """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
+        return most_specific(self, classes)
+
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""
         return _ordered(list(self._methods.values()))
