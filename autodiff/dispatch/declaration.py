@@ -112,6 +112,10 @@ class Declaration:
         """The parameters that dispatch; that of `*xs` is last."""
         return self.fixed if self.variadic is None else (*self.fixed, self.variadic)
 
+    def names_of(self, count: int) -> list[str]:
+        """The names of so many arguments, or choices of a signature, with the star of `*xs`."""
+        return [*self.fixed, *[f"*{self.variadic}"] * (count - len(self.fixed))]
+
     def tail(self, count: int) -> tuple | None:
         """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
         missing = len(self.fixed) - count

@@ -111,17 +111,11 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
     return Match(method, classes, (*_conversions(f, given, args), *_written_out(f, method, classes)))
 
 
-def _names(f: GenericFunction, count: int) -> list[str]:
-    """The names of `count` arguments."""
-    declaration = f.declaration
-    return [*declaration.fixed, *[f"*{declaration.variadic}"] * (count - len(declaration.fixed))]
-
-
 def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[str, ...]:
     """The arguments that are converted before the method gets them."""
     return tuple(
         f"{name}: {type_name(type(old))} to {type_name(type(new))}{f.by(type(old))}"
-        for name, old, new in zip(_names(f, len(args)), given, args, strict=True)
+        for name, old, new in zip(f.declaration.names_of(len(args)), given, args, strict=True)
         if type(old) is not type(new)
     )
 
@@ -130,7 +124,7 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
     """The arguments that the method itself converts before anything else."""
     return tuple(
         f"{name}: {type_name(cls)} to {inside}"
-        for name, cls in zip(_names(f, len(classes)), classes, strict=True)
+        for name, cls in zip(f.declaration.names_of(len(classes)), classes, strict=True)
         if (inside := f.converts_inside(method, cls))
     )
 
