@@ -15,12 +15,11 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from codegen.lazily import imported
-from codegen.records import NamedTuple
 
 from ..errors import DispatchError, caller
 from ..frames import short_name
 
-__all__ = ["Declaration", "Parameters", "has_body", "place_of"]
+__all__ = ["Declaration", "has_body", "place_of"]
 
 _Kind = inspect._ParameterKind
 #: Parameters of PyTorch, and how they are called here.
@@ -29,52 +28,35 @@ _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
 #: Ways to call one function that are remembered; only `**options` can make more.
 _PLAN_LIMIT = 1024
-_UNKNOWN: Any = object()
 
 
-class Parameters(NamedTuple):
-    """The parameters of a function, as Python names them; see `Declaration`."""
+_Parameters = tuple[tuple[str, ...], str | None, dict[str, Any], bool, tuple]
 
-    fixed: tuple[str, ...]
-    variadic: str | None
-    keywords: dict[str, Any]
-    open: bool
-    defaults: tuple
 
-    @staticmethod
-    def of(source: Callable | inspect.Signature) -> Parameters:
-        """The parameters of a function or a signature.
+def _parameters_of(source: Callable | inspect.Signature) -> _Parameters:
+    """The names before `*`, the name of `*xs`, keyword-only names with defaults, whether there is `**`, defaults.
 
-        A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
-        """
-        if not isinstance(source, inspect.Signature):
-            plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
-            if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
-                return Parameters._of_code(plain)
-            source = inspect.signature(source)
-        found = list(source.parameters.values())
-        empty = inspect.Parameter.empty
-        positional = [p for p in found if p.kind in _BY_POSITION]
-        return Parameters(
-            tuple([p.name for p in positional]),
-            next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
-            {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
-            any([p.kind is _Kind.VAR_KEYWORD for p in found]),
-            tuple([p.default for p in positional if p.default is not empty]),
-        )
-
-    @staticmethod
-    def _of_code(function: FunctionType) -> Parameters:
-        code = function.__code__
-        names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
-        defaults = function.__kwdefaults__ or {}
-        return Parameters(
-            names[:count],
-            names[count + only] if code.co_flags & inspect.CO_VARARGS else None,
-            {name: defaults.get(name, inspect.Parameter.empty) for name in names[count : count + only]},
-            bool(code.co_flags & inspect.CO_VARKEYWORDS),
-            function.__defaults__ or (),
-        )
+    A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
+    """
+    if not isinstance(source, inspect.Signature):
+        plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
+        if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
+            code, empty = plain.__code__, inspect.Parameter.empty
+            names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+            variadic = names[count + only] if code.co_flags & inspect.CO_VARARGS else None
+            keywords = {name: (plain.__kwdefaults__ or {}).get(name, empty) for name in names[count : count + only]}
+            is_open = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+            return names[:count], variadic, keywords, is_open, plain.__defaults__ or ()
+        source = inspect.signature(source)
+    found = list(source.parameters.values())
+    positional = [p for p in found if p.kind in _BY_POSITION]
+    return (
+        tuple([p.name for p in positional]),
+        next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
+        {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
+        any([p.kind is _Kind.VAR_KEYWORD for p in found]),
+        tuple([p.default for p in positional if p.default is not p.empty]),
+    )
 
 
 class Declaration:
@@ -91,7 +73,7 @@ class Declaration:
         self.name = name
         self.place = place
         self._source = source
-        self.fixed, self.variadic, self.keywords, self.open, self.defaults = Parameters.of(source)
+        self.fixed, self.variadic, self.keywords, self.open, self.defaults = _parameters_of(source)
         self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
         self._plans: dict[tuple, tuple | None] = {}
 
@@ -134,8 +116,9 @@ class Declaration:
     def bound(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         """The same; None for what Python would refuse."""
         key = (len(args), *keywords)
-        plan = self._plans.get(key, _UNKNOWN)
-        if plan is _UNKNOWN:
+        try:
+            plan = self._plans[key]
+        except KeyError:
             if len(self._plans) >= _PLAN_LIMIT:
                 self._plans.clear()
             plan = self._plans[key] = self._plan(args, keywords)
@@ -223,10 +206,7 @@ def has_body(function: Callable) -> bool:
 
 
 def _steps(code: CodeType) -> set[tuple[int, Any]]:
-    """The instructions of a code object, two bytes each: what is done, and with which constant or number.
-
-    The number of cells that a function has is left out: it says nothing of the body.
-    """
+    """The instructions of a code object with their constants, but for the number of cells."""
     pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     return {(op, code.co_consts[k] if op in hasconst else 0 if op == _CELLS else k) for op, k in pairs}
 

@@ -62,7 +62,7 @@ class GenericFunction(Registry):
     has one, is the least specific method, which takes anything.  Not to be copied: a copy is the function itself.
     """
 
-    def __init__(self, declared: FunctionType) -> None:
+    def __init__(self, declared: Callable) -> None:
         if not isinstance(declared, FunctionType):
             raise DispatchError(located(
                 f"function: declares a function by a `def` with its parameters, got {declared!r:.40}"

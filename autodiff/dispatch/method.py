@@ -5,8 +5,8 @@ multipledispatch picks one silently when two signatures meet only in a common su
 
     f(A, B) and f(B, A) called with two C, where C is below A and B: ambiguous, until f(C, C) is there.
 
-Some stand in modules that are imported late (`late`): no call needs such a method before, since it takes values of types
-that its own module defines.  A list of methods needs all of them (`complete`).
+Some stand in modules that are imported late (`late`): no call needs such a method before, since it takes values of
+types that its own module defines.  A list of methods needs all of them (`complete`).
 """
 
 from __future__ import annotations

@@ -229,18 +229,14 @@ class Registry:
     # ------------------------------------------------------------ choosing
 
     def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:
-        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.
+        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.  Raises AmbiguityError.
 
-        The one attached to the method; else the most specific for the call's inputs.  A plain
-        method takes only a rule that is at least as specific as itself: one written for larger
-        types knows nothing of this program, so the program itself is differentiated.
-        Raises AmbiguityError.
+        The one attached to the method; else the most specific for the call's inputs.  A plain method takes only a rule
+        that is at least as specific as itself: one for larger types knows nothing of this program.
         """
-        attached = method.rules.get(kind)
-        if attached is not None:
-            return attached
-        if not (table := self.rules.get(kind)):
-            return None
+        table = self.rules.get(kind)
+        if kind in method.rules or not table:
+            return method.rules.get(kind)
         answers, key = self._answers, (kind, method, *classes)
         if key in answers:
             return answers[key]
