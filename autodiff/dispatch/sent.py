@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import sending
-from .called import public_name
+from .declaration import public_name
 from .method import RULES, Method, complete, is_own
 from .registry import Registry
 from .reliance import functions

@@ -15,6 +15,7 @@ import numpy as np
 from codegen.lazily import imported
 
 from ..custom.function import Function
+from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
@@ -49,8 +50,7 @@ def _order(name: str, order: str, others: str) -> bool:
     """True for Fortran's order.  "A" and "K" are C's: the last axis of a tensor is contiguous."""
     if not isinstance(order, str):
         raise TypeError(
-            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}"
-            + imported("autodiff.dispatch.called").brackets()
+            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}{brackets()}"
         )
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
