@@ -138,20 +138,13 @@ class MethodTable:
     """The methods of one function, one for each signature, in the order of registration."""
 
     def __init__(self) -> None:
-        self._methods: dict[Signature, Method] = {}
+        self.methods: dict[Signature, Method] = {}
 
     def add(self, method: Method) -> Method | None:
         """Add a method; the one of the same signature that it replaces, if any."""
-        old = self._methods.pop(method.signature, None)
-        self._methods[method.signature] = method
+        old = self.methods.pop(method.signature, None)
+        self.methods[method.signature] = method
         return old
-
-    def remove(self, method: Method) -> bool:
-        """Remove a method; True if it was there."""
-        if self._methods.get(method.signature) is not method:
-            return False
-        del self._methods[method.signature]
-        return True
 
     def find(self, classes: Sequence[type]) -> Method | None:
         """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
@@ -159,7 +152,7 @@ class MethodTable:
 
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""
-        return _ordered(list(self._methods.values()))
+        return _ordered(list(self.methods.values()))
 
     def ambiguities(self) -> list[Ambiguity]:
         """All pairs that some call cannot choose between, with the signatures that would settle it."""
@@ -180,10 +173,10 @@ class MethodTable:
         return found
 
     def __iter__(self):
-        return iter(list(self._methods.values()))
+        return iter(list(self.methods.values()))
 
     def __len__(self) -> int:
-        return len(self._methods)
+        return len(self.methods)
 
 
 class Ambiguity(NamedTuple):

@@ -204,13 +204,12 @@ class Registry:
 
     def _remove(self, method: Method) -> None:
         with _REGISTERING:
+            holder: dict = self.rules[method.kind].methods if method.kind in RULES else self.table.methods
+            key: Any = method.signature
             if method.attached_to is not None:
-                removed = method.attached_to.rules.get(method.kind) is method
-                if removed:
-                    del method.attached_to.rules[method.kind]
-            else:
-                removed = (self.rules[method.kind] if method.kind in RULES else self.table).remove(method)
-            if removed:
+                holder, key = method.attached_to.rules, method.kind
+            if holder.get(key) is method:
+                del holder[key]
                 self._changed(method)
 
     def _changed(self, method: Method) -> None:

@@ -17,13 +17,13 @@ from codegen.lowering import Move, Order, Scatter
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer
+from .arguments import integer
 from .arithmetic import add, imaginary_part, multiply, real_part
 from .batching import along
 from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
-from .gathering import index_tensor, scattered, within
+from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
 from .template import public
@@ -91,12 +91,7 @@ _scatter_along: OwnPrimitive = linear(
 )
 
 
-def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> tuple[tuple[int, int]]:
-    extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
-    return ((1, extent),)
-
-
-@public(2, _take_along, _bounds)
+@public(2, _take_along, lambda x, indices, axis=-1: bounds_of_take(x, indices, axis))
 def take_along_axis(x, indices, axis=-1):
     """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
@@ -123,11 +118,7 @@ def take_along_axis(x, indices, axis=-1):
     return record(_take_along, (x, index), (along,))
 
 
-def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> tuple[tuple[int, int]]:
-    return ((1, num_segments),)
-
-
-@public(2, bounds=_bounds_of_segments)
+@public(2, bounds=lambda data, segment_ids, num_segments: ((1, num_segments),))
 def segment_sum(data, segment_ids, num_segments):
     """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 

@@ -27,7 +27,7 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import I64, linear, primitive, spread_to, zeros_of
+from .primitive import I64, linear, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
@@ -160,17 +160,12 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
 # ---------------------------------------------------------------- operations
 
 
-def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
+def _update_transpose(y_bar, y, x, v, *starts, axes, steps):
     return (
         lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
         lambda: sliced(y_bar, starts, axes, steps, v.shape),
         *[None] * len(starts),
     )
-
-
-def _update_jvp(dxs, y, x, v, *starts, axes, steps):
-    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in zip(dxs, (x, v), strict=False))
-    return updated_slice(dx, dv, starts, axes, steps)
 
 
 _slice = linear(
@@ -198,13 +193,14 @@ embed = linear(
 )
 
 #: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
-slice_update = primitive(
+slice_update = linear(
     "slice_update",
     _update_reference,
     infer=lambda x, v, *starts, axes, steps: x,
-    vjp=_update_vjp,
-    jvp=_update_jvp,
+    transpose=_update_transpose,
     lower=Move(_update_element, free=False),
+    in_args=(0, 1),
+    jointly=True,
     masks=True,
     batch=_update_batch,
 )
