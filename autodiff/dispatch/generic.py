@@ -200,8 +200,19 @@ class GenericFunction(Registry):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        # A class may be registered with an abstract base class at any time: such functions look at each call.
-        return run if self.is_abstract else remember(cache, key, run)
+        return remember(cache, key, self._while_registered(run) if self.is_abstract else run)
+
+    def _while_registered(self, run: Callable) -> Callable:
+        """The function for calls until a class is registered with an abstract base class: then choose again."""
+        registered = get_cache_token()
+
+        def checked(*args: Any, **keywords: Any) -> Any:
+            if registered == get_cache_token():
+                return run(*args, **keywords)
+            self.choose_again()
+            return self(*args, **keywords)
+
+        return checked
 
     def see_registered(self) -> None:
         """Choose again if a class was registered with an abstract base class, and some method names one."""
