@@ -160,7 +160,9 @@ class Registry:
         else:
             parameters = self.declaration.check(implementation, kind)
             choices = [choice_of(spec, where) for spec in types] or annotated_types(implementation, parameters, where)
-        self._refuse_empty(choices, where)
+        for name, choice in zip(self.declaration.names, choices, strict=False):
+            if not choice.members and name != self.declaration.variadic:
+                raise DispatchError(f"{where}: Never is for *xs only, not {name!r}\n  registered at {caller()}")
         method = Method(self, implementation, self._signature(choices), kind, **options)
         for choice in choices:
             for cls in choice.members:
@@ -179,11 +181,6 @@ class Registry:
         names = self.declaration.names
         padding = [ANY] * (len(names) - len(choices))
         return Signature([*choices, *padding], variadic=self.declaration.variadic is not None)
-
-    def _refuse_empty(self, choices: Sequence[Choice], where: str) -> None:
-        for name, choice in zip(self.declaration.names, choices, strict=False):
-            if not choice.members and name != self.declaration.variadic:
-                raise DispatchError(f"{where}: Never is for *xs only, not {name!r}\n  registered at {caller()}")
 
     def _attach(self, method: Method, kind: str, implementation: Callable | None, host: bool) -> Any:
         """Give a method its own rule."""

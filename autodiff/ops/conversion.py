@@ -32,13 +32,8 @@ from .template import public
 __all__ = ["astype", "dense"]
 
 
-class _Joining:
-    """The way in which nested lists of tensors become one: `joining` says it, whose operations convert by this file."""
-
-    nested: Callable[[list | tuple, str], Tensor]
-
-
-joining = _Joining()
+#: The function by which nested lists of tensors become one: `joining`, whose operations convert by this file, fills it.
+JOINING: list[Callable[[list | tuple, str], Tensor]] = []
 
 #: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
 WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
@@ -91,7 +86,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
-            return joining.nested(x, f"{where}{what}")
+            return JOINING[0](x, f"{where}{what}")
         x = _array_of(x, where, what)
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)

@@ -55,15 +55,10 @@ def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: t
     return y
 
 
-def _along_element(k, index, x, places, *, axis):
+def _along_index(k, index, places, extent, axis):
+    """The index of an element of a row, whose number stands in `places`."""
     at = list(index)
-    at[axis] = within(k, k.to_index(places(*index)), x.shape[axis])
-    return x(*at)
-
-
-def _along_target(k, j, places, updates, *, shape, axis):
-    at = list(j)
-    at[axis] = within(k, k.to_index(places(*j)), shape[axis])
+    at[axis] = within(k, k.to_index(places(*index)), extent)
     return tuple(at)
 
 
@@ -74,7 +69,7 @@ _take_along: OwnPrimitive = linear(
     transpose=lambda y_bar, y, x, index, *, axis: (
         lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
     ),
-    lower=Move(_along_element, free=False),
+    lower=Move(lambda k, j, x, places, *, axis: x(*_along_index(k, j, places, x.shape[axis], axis)), free=False),
     batch=along("axis"),
 )
 _scatter_along: OwnPrimitive = linear(
@@ -84,7 +79,7 @@ _scatter_along: OwnPrimitive = linear(
     transpose=lambda y_bar, y, index, updates, *, shape, axis: (
         None, lambda: record(_take_along, (y_bar, index), (axis,)),
     ),
-    lower=Scatter(_along_target),
+    lower=Scatter(lambda k, j, places, updates, *, shape, axis: _along_index(k, j, places, shape[axis], axis)),
     in_args=(1,),
     heavy=True,
     batch=along("axis", shapes=("shape",)),
