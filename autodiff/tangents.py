@@ -55,7 +55,7 @@ def _projected(value: AbstractTensor, start: int, directions: Directions) -> Dir
     """
     leaves, structure = tree.flatten(value)
     moved = [i for i in range(len(leaves)) if start + i in directions]
-    method = dense.find((type(value),))
+    method = dense.table.find((type(value),))
     if not moved or method is None or method.signature.takes((object,)):
         return {}
 

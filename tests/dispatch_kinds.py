@@ -28,7 +28,7 @@ class Robot: ...
 
 
 def declare(function) -> GenericFunction:
-    return GenericFunction.declare(function)
+    return GenericFunction(function)
 
 
 def two(returns=None):

@@ -87,7 +87,7 @@ class Boxing(GenericFunction):
 
 
 def boxing():
-    @Boxing.declare
+    @Boxing
     def f(a, b=0): ...
 
     return f
@@ -166,7 +166,7 @@ def test_what_a_method_runs_is_asked_once_for_each_combination_of_classes():
             asked.append(classes)
             return lambda *args: ("run", *args)
 
-    @Counting.declare
+    @Counting
     def f(a, b): ...
 
     f.forward(Animal)(lambda ctx, a, b: 0)

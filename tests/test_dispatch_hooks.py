@@ -19,7 +19,7 @@ def test_calls_made_while_a_method_is_added_do_not_leave_the_old_choice_behind()
     f = two()
     f.method(Animal)(returning("animal"))
 
-    class Racing(type(f)):
+    class Racing(type(f.table)):
         def find(self, classes):
             found = super().find(classes)
             if not racing:
@@ -27,7 +27,7 @@ def test_calls_made_while_a_method_is_added_do_not_leave_the_old_choice_behind()
             return found
 
     racing = []
-    f.__class__ = Racing
+    f.table.__class__ = Racing
     assert f(Dog(), 0) == "animal"
     assert f(Dog(), 0) == "dog"
 
@@ -132,4 +132,3 @@ def test_many_types_do_not_fill_memory():
     f.method(object)(returning(1))
     assert all(f(a(), b()) == 1 for a in classes for b in classes)
     assert len(f._cache) <= 4096
-    assert len(f._runs) <= 4096

@@ -240,4 +240,4 @@ def function(declaration: Callable) -> Function:
     >>> x.grad
     f64[] 12.0
     """
-    return Function.declare(declaration)
+    return Function(declaration)

@@ -1,7 +1,8 @@
 """Declarations: what a generic function calls its parameters, and how calls bind to them.
 
 Dispatch is on what may be given by position, however it was given; an omitted argument counts with
-its default.  Keyword-only parameters never dispatch and are passed on by name.
+its default.  Keyword-only parameters never dispatch and are passed on by name.  For errors that are found below it,
+`called` finds the call that the user's program made.
 """
 
 from __future__ import annotations
@@ -9,18 +10,16 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from opcode import hasconst, opmap
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NoReturn
 
-from codegen.lazily import imported
-from codegen.records import NamedTuple
-
 from ..errors import DispatchError, caller
-from ..frames import short_name
+from ..frames import is_ours, short_name
 
-__all__ = ["Declaration", "Parameters", "has_body", "place_of"]
+__all__ = ["Declaration", "brackets", "called", "has_body", "is_below", "place_of", "public_name"]
 
 _Kind = inspect._ParameterKind
 #: Parameters of PyTorch, and how they are called here.
@@ -29,52 +28,35 @@ _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
 #: Ways to call one function that are remembered; only `**options` can make more.
 _PLAN_LIMIT = 1024
-_UNKNOWN: Any = object()
 
 
-class Parameters(NamedTuple):
-    """The parameters of a function, as Python names them; see `Declaration`."""
+_Parameters = tuple[tuple[str, ...], str | None, dict[str, Any], bool, tuple]
 
-    fixed: tuple[str, ...]
-    variadic: str | None
-    keywords: dict[str, Any]
-    open: bool
-    defaults: tuple
 
-    @staticmethod
-    def of(source: Callable | inspect.Signature) -> Parameters:
-        """The parameters of a function or a signature.
+def _parameters_of(source: Callable | inspect.Signature) -> _Parameters:
+    """The names before `*`, the name of `*xs`, keyword-only names with defaults, whether there is `**`, defaults.
 
-        A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
-        """
-        if not isinstance(source, inspect.Signature):
-            plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
-            if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
-                return Parameters._of_code(plain)
-            source = inspect.signature(source)
-        found = list(source.parameters.values())
-        empty = inspect.Parameter.empty
-        positional = [p for p in found if p.kind in _BY_POSITION]
-        return Parameters(
-            tuple([p.name for p in positional]),
-            next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
-            {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
-            any([p.kind is _Kind.VAR_KEYWORD for p in found]),
-            tuple([p.default for p in positional if p.default is not empty]),
-        )
-
-    @staticmethod
-    def _of_code(function: FunctionType) -> Parameters:
-        code = function.__code__
-        names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
-        defaults = function.__kwdefaults__ or {}
-        return Parameters(
-            names[:count],
-            names[count + only] if code.co_flags & inspect.CO_VARARGS else None,
-            {name: defaults.get(name, inspect.Parameter.empty) for name in names[count : count + only]},
-            bool(code.co_flags & inspect.CO_VARKEYWORDS),
-            function.__defaults__ or (),
-        )
+    A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
+    """
+    if not isinstance(source, inspect.Signature):
+        plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
+        if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
+            code, empty = plain.__code__, inspect.Parameter.empty
+            names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+            variadic = names[count + only] if code.co_flags & inspect.CO_VARARGS else None
+            keywords = {name: (plain.__kwdefaults__ or {}).get(name, empty) for name in names[count : count + only]}
+            is_open = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+            return names[:count], variadic, keywords, is_open, plain.__defaults__ or ()
+        source = inspect.signature(source)
+    found = list(source.parameters.values())
+    positional = [p for p in found if p.kind in _BY_POSITION]
+    return (
+        tuple([p.name for p in positional]),
+        next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
+        {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
+        any([p.kind is _Kind.VAR_KEYWORD for p in found]),
+        tuple([p.default for p in positional if p.default is not p.empty]),
+    )
 
 
 class Declaration:
@@ -91,7 +73,7 @@ class Declaration:
         self.name = name
         self.place = place
         self._source = source
-        self.fixed, self.variadic, self.keywords, self.open, self.defaults = Parameters.of(source)
+        self.fixed, self.variadic, self.keywords, self.open, self.defaults = _parameters_of(source)
         self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
         self._plans: dict[tuple, tuple | None] = {}
 
@@ -112,6 +94,10 @@ class Declaration:
         """The parameters that dispatch; that of `*xs` is last."""
         return self.fixed if self.variadic is None else (*self.fixed, self.variadic)
 
+    def names_of(self, count: int) -> list[str]:
+        """The names of so many arguments, or choices of a signature, with the star of `*xs`."""
+        return [*self.fixed, *[f"*{self.variadic}"] * (count - len(self.fixed))]
+
     def tail(self, count: int) -> tuple | None:
         """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
         missing = len(self.fixed) - count
@@ -130,8 +116,9 @@ class Declaration:
     def bound(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         """The same; None for what Python would refuse."""
         key = (len(args), *keywords)
-        plan = self._plans.get(key, _UNKNOWN)
-        if plan is _UNKNOWN:
+        try:
+            plan = self._plans[key]
+        except KeyError:
             if len(self._plans) >= _PLAN_LIMIT:
                 self._plans.clear()
             plan = self._plans[key] = self._plan(args, keywords)
@@ -166,7 +153,7 @@ class Declaration:
             f"{self.name}: {says}\n"
             f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
             f"  called at {caller()}"
-            + (f"\n  did you mean {meant[0]}=?" if meant else imported("autodiff.dispatch.called").brackets())
+            + (f"\n  did you mean {meant[0]}=?" if meant else brackets())
         )
 
     def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:
@@ -219,10 +206,7 @@ def has_body(function: Callable) -> bool:
 
 
 def _steps(code: CodeType) -> set[tuple[int, Any]]:
-    """The instructions of a code object, two bytes each: what is done, and with which constant or number.
-
-    The number of cells that a function has is left out: it says nothing of the body.
-    """
+    """The instructions of a code object with their constants, but for the number of cells."""
     pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     return {(op, code.co_consts[k] if op in hasconst else 0 if op == _CELLS else k) for op, k in pairs}
 
@@ -244,3 +228,106 @@ def _idle(cell: Any = None) -> Callable:
 
 #: The instructions of an empty body in the running version of Python; each version has its own.
 _IDLE = _steps(_idle().__code__)
+
+
+# ---------------------------------------------------------------- the call of the user's program, for messages
+
+#: The modules in which the names of this library's functions stand.
+_HOMES = ("autodiff", "autodiff.linalg", "autodiff.special", "autodiff.fft", "autodiff.random")
+_ARRAYS = "arrays stand in a list"
+#: Parameters that are a tuple or a list, and how a message says so.
+_LISTS = {
+    **dict.fromkeys(("shape", "s"), "a shape of several numbers is a tuple"),
+    **dict.fromkeys(("axes", "axis"), "several axes are a tuple"),
+    **dict.fromkeys(("arrays", "tensors"), _ARRAYS),
+    "repetitions": "several repetitions are a tuple",
+    "data": "several numbers are one array in a list or tuple",
+}
+
+
+def called() -> tuple[Any, tuple, dict[str, Any]] | None:
+    """The outermost function of ours that is running, with its arguments by position and by name.
+
+    None below `brackets`, which calls it again.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    found = None
+    while frame is not None and is_ours(home := frame.f_globals.get("__name__", "")):
+        code, local = frame.f_code, frame.f_locals
+        if code is brackets.__code__:
+            return None
+        match home, code.co_name:
+            case "autodiff.dispatch.generic", "__call__":
+                given = [local[name] for name in "abc" if local[name] is not frame.f_globals["OMITTED"]]
+                found = local["self"], (*given, *local["rest"]), local["keywords"]
+            case "autodiff.ops.template", "run" if local["tensors"] == 0:  # a body without tensors
+                found = local["body"], local["args"], local["keywords"]
+            case ("autodiff.ops.creation", "full") | ("autodiff.api", "tensor"):
+                function = vars(sys.modules[home])[code.co_name]
+                given = [local[name] for name in code.co_varnames[: code.co_argcount]]
+                defaults = [*function.__defaults__]
+                while defaults and given[-1] is defaults.pop():
+                    given.pop()
+                found = function, tuple(given), {}
+        frame = frame.f_back
+    return found
+
+
+def is_below(*modules: str) -> bool:
+    """True if one of these modules of ours is running, between here and the user's program."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(home := frame.f_globals.get("__name__", "")):
+        if home in modules:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def brackets() -> str:
+    """The line of a message for a call that gives the elements of a list one by one; "" for any other call.
+
+    A call with brackets around numbers is made, and offered only if it is taken.
+    """
+    function, given, keywords = called() or (None, (), {})
+    if function is None or not is_ours(function.__module__):
+        return ""
+    declared = getattr(function, "declaration", None)
+    if declared is not None:
+        names, defaults = declared.fixed, declared.defaults
+    else:
+        names, defaults = function.__code__.co_varnames[: function.__code__.co_argcount], function.__defaults__ or ()
+    place = next((i for i, name in enumerate(names) if name in _LISTS), len(names))
+    needed = max(len(names) - len(defaults) - place - 1, 0)  # parameters behind the list that have no default
+    is_element = _is_array if place < len(names) and _LISTS[names[place]] == _ARRAYS else _is_number
+    end = place
+    while end < len(given) - needed and is_element(given[end]):
+        end += 1
+    if end < place + 2:
+        return ""
+    row, rest = given[place:end], given[end:]
+    inner = f"[{', '.join('abcdefghij'[: len(row)])}]"
+    if is_element is _is_number:
+        inner = str(row)
+        try:
+            function(*given[:place], row, *rest, **keywords)
+        except Exception:
+            return ""
+    told = [*names[:place], inner, *map(repr, rest), *[f"{name}={x!r:.20}" for name, x in keywords.items()]]
+    return f"\n  {_LISTS[names[place]]}: {public_name(function)}({', '.join(told)})"
+
+
+def _is_number(x: Any) -> bool:
+    return hasattr(x, "__index__") and not isinstance(x, bool) and not hasattr(x, "shape")
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "shape") or isinstance(x, list)
+
+
+def public_name(function: Any) -> str:
+    """`ad.linalg.det`, where a function is one of the library's; else its own name."""
+    for home in _HOMES:
+        named = getattr(sys.modules.get(home), function.__name__, None)
+        if named is not None and inspect.unwrap(named) is inspect.unwrap(function):
+            return f"ad{home.removeprefix('autodiff')}.{function.__name__}"
+    return function.__name__

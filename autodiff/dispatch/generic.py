@@ -3,11 +3,12 @@
     call  →  bind to the declaration  →  classes of what dispatches  →  method  →  what runs it
 
 On the warm path that is one dictionary look-up from the types of the arguments to a callable.
-Whatever needs more than the types (arrays that dispatch by their dtype and rank, arguments that
-are converted) is itself such a callable, so it slows nothing else down.
+Whatever needs more than the types is itself such a callable, so it slows nothing else down:
 
-Floors above make this their own by overriding three hooks: `implementation`, `adopt` (with the
-classes `adopted`) and `convert`.
+    adopt     before dispatch: an array is a constant tensor, unless a method names arrays
+    convert   after it found no method: as few arguments as some method needs, the least change first
+
+Floors above make this their own by overriding the hooks.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 from codegen.lazily import later
 
-from ..errors import AmbiguityError, DispatchError, caller, in_short, located
+from ..errors import DispatchError, in_short, located
 from ..sending import PARTS
 from ..tracebacks import shorten
-from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .method import RULES, Method, complete, not_found
-from .reliance import NOTHING, cache_now, enter, functions, note
+from .registry import Registry, remember
+from .reliance import OBSERVING, enter, functions, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ else:  # for who sends functions to other processes
 
 __all__ = ["GenericFunction", "all_functions"]
 
+#: Conversions of one call's arguments that are tried one after the other.
+_CONVERSIONS = 8
 #: The value of a parameter that a call leaves out.
 OMITTED: Any = object()
 
@@ -52,46 +55,25 @@ class _Shown:
         return instance.declaration.signature if instance.form is None else instance.form.signature
 
 
-class GenericFunction(Converting):
+class GenericFunction(Registry):
     """A function with methods.
 
-    name         as users call it
-    source       what has the parameters, a function or a signature; those before `*` dispatch
-    body         the least specific method, which takes anything (None: there is none)
-    declared     the Python function that declares it, for its documentation and place
-
-    Made from a Python declaration by `declare`.  Not to be copied: a copy is the function itself.
+    It is made of a Python function with its parameters, those before `*` dispatch.  The body of that function, if it
+    has one, is the least specific method, which takes anything.  Not to be copied: a copy is the function itself.
     """
 
-    def __init__(
-        self,
-        name: str,
-        source: Callable | inspect.Signature,
-        body: Callable | None = None,
-        declared: Callable | None = None,
-    ) -> None:
-        declared = declared or body
-        super().__init__(Declaration(name, source, place_of(declared) if declared else caller()))
-        self.__qualname__ = name
-        if declared is not None:
-            self.__doc__ = declared.__doc__
-            self.__module__ = declared.__module__ or ""  # None: code that was run without the name of a module
-            self.__qualname__ = getattr(declared, "__qualname__", name)
-            self.__wrapped__ = declared
-        self._forget()
-        if body is not None:
-            self.table.add(Method(self, body, self._signature([]), "method"))
-        enter(self)
-
-    @classmethod
-    def declare(cls, function: Callable, **options: Any) -> Any:
-        """The generic function that a Python function declares; its body, if it has one, takes anything."""
-        if not isinstance(function, FunctionType):
+    def __init__(self, declared: Callable) -> None:
+        if not isinstance(declared, FunctionType):
             raise DispatchError(located(
-                f"function: declares a function by a `def` with its parameters, got {function!r:.40}"
+                f"function: declares a function by a `def` with its parameters, got {declared!r:.40}"
             ))
-        body = function if has_body(function) else None
-        return cls(function.__name__, function, body, function, **options)
+        super().__init__(Declaration(declared.__name__, declared, place_of(declared)))
+        self.__doc__, self.__qualname__, self.__wrapped__ = declared.__doc__, declared.__qualname__, declared
+        self.__module__ = declared.__module__ or ""  # None: code that was run without the name of a module
+        self._forget()
+        if has_body(declared):
+            self.table.add(Method(self, declared, self._signature([]), "method"))
+        enter(self)
 
     __signature__ = _Shown()
 
@@ -110,6 +92,39 @@ class GenericFunction(Converting):
         """The derivative of the function's own body, where the library states one; None: the body is differentiated."""
         return None
 
+    #: Classes whose instances may dispatch as something else: see `adopt`.
+    adopted: tuple[type, ...] = ()
+
+    def adopt(self, argument: Any) -> Any:
+        """The stand-in for an argument of one of the classes `adopted`: a constant tensor for an array.
+
+        Dispatch is on the type of what is returned, which may be the argument itself.  Not asked
+        where a method names the argument's own class.
+        """
+        return argument
+
+    def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
+        """A method has run with the arguments `adopted` in the place of those given."""
+
+    def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
+        """Other arguments to try where no method takes these; None when there is nothing to convert.
+
+        Asked again with what it returned, until a method fits: numbers first, say, then structures.
+        An argument is passed on converted only where the method that runs does not take it as it was.
+        """
+        return None
+
+    def tell_converted(self, given: tuple, args: tuple) -> None:
+        """A call is about to run with `args`, converted from what was given."""
+
+    def by(self, cls: type) -> str:
+        """The name of the conversion of a class, in a sentence about it: ` by ad.dense`."""
+        return ""
+
+    def converts_inside(self, method: Method, cls: type) -> str:
+        """The conversion, in words, that a method makes of arguments of a class before anything else; "" as a rule."""
+        return ""
+
     #: Recordings by machine code for operands met before, as long as no choice changes: see `ops.recorder`.
     learned: Any = None
     #: Serves calls that do not bind to the declaration, `form(args, keywords)`: see `ops.forms`.
@@ -118,18 +133,12 @@ class GenericFunction(Converting):
     # ------------------------------------------------------------ calling
 
     def _forget(self) -> None:
-        """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
         super()._forget()
         if self.learned is not None:
             self.learned.forget()
-        #: Types of the arguments as they come → what serves the call, conversions included.
-        self._kept: dict[Any, Callable] = {}
-        #: The same, from a call on after which nobody observes the choices that are made.
-        self._cache: dict[Any, Callable] = NOTHING
-        #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
-        self._runs: dict[tuple, Callable | None] = {}
-        #: Question → answer: see `answer`.
-        self._answers: dict[tuple, Any] = {}
+        #: Types of the arguments as they come → what serves the call, conversions included;
+        #: ("run", a given method if there is one, classes) → what runs arguments of these classes, None: no method.
+        self._cache: dict[Any, Callable | None] = {}
         #: The registrations with abstract base classes (their token) when the choices were made.
         self._registered = get_cache_token()
 
@@ -138,7 +147,7 @@ class GenericFunction(Converting):
     ) -> Any:
         """Run the most specific method: up to three arguments, written out, are called in half of the time."""
         try:
-            if not (rest or keywords):
+            if not (rest or keywords or OBSERVING):
                 if c is not OMITTED:
                     if (run := self._cache.get((type(a), type(b), type(c)))) is not None:
                         return run(a, b, c)
@@ -159,12 +168,11 @@ class GenericFunction(Converting):
             if bound is None:
                 return self._call_otherwise(args, keywords)
             args, keywords = bound
-        self.see_registered()
-        if self._cache is not self._kept:
-            self._cache = cache_now(self, self._kept)
-        run = self._cache.get(_key(args))
+        if self.is_abstract:
+            self.see_registered()
+        run = None if OBSERVING else self._cache.get(_key(args))
         if run is None:
-            tail = self.declaration.tail(len(args))
+            tail = () if len(args) == len(self.declaration.fixed) else self.declaration.tail(len(args))
             if tail is None:
                 return self._call_otherwise(args, keywords)
             run = self._resolve(args, tail)
@@ -213,29 +221,49 @@ class GenericFunction(Converting):
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """The function that was last found to serve a call with such arguments, and the arguments it gets."""
-        run = self._kept.get(_key(args))
+        run = self._cache.get(_key(args))
         tail = self.declaration.tail(len(args))
         if run is None or not tail:
             return run, args
-        return self._kept.get(_key(args + tail)), args + tail
+        return self._cache.get(_key(args + tail)), args + tail
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
-        note(self, "method", classes)
-        runs = self._runs
-        if classes in runs:
-            return runs[classes]
-        method = self.find(classes)
-        return remember(runs, classes, None if method is None else self._runner(method, classes))
+        if OBSERVING:
+            note(self, "method", classes)
+        cache, key = self._cache, ("run", *classes)
+        if key in cache:
+            return cache[key]
+        method = self.table.find(classes)
+        return remember(cache, key, None if method is None else self._runner(method, classes))
 
     def _runner(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The implementation; keyword-only arguments that a call leaves out have the declared defaults."""
         run = self.implementation(method, classes)
         defaults = self.declaration.keyword_defaults
         own = getattr(run, "__kwdefaults__", None) or {}
-        if all(name in own and own[name] is value for name, value in defaults.items()):
+        if not defaults or all([name in own and own[name] is value for name, value in defaults.items()]):
             return run
         return functools.partial(run, **defaults)
+
+    def adopt_all(self, args: tuple) -> tuple:
+        """All arguments, those of the classes `adopted` adopted.
+
+        One whose own class a method names at its place stays as it is, if that method then fits.
+        """
+        stays = [isinstance(a, self.adopted) and self.names_class(i, type(a)) for i, a in enumerate(args)]
+        fresh = tuple([a if stay else self._adopted(a) for a, stay in zip(args, stays, strict=True)])
+        if any(stays) and self._run(tuple(map(type, fresh))) is None:
+            return tuple(map(self._adopted, fresh))
+        return fresh
+
+    def _adopted(self, argument: Any) -> Any:
+        return self.adopt(argument) if isinstance(argument, self.adopted) else argument
+
+    def names_class(self, place: int, cls: type) -> bool:
+        """True if some method says more than `object` about this class at this place."""
+        named: bool = self.ask("named", place, cls)
+        return named
 
     def _call_adopted(self, *args: Any, **keywords: Any) -> Any:
         """A call with an argument that may dispatch as another class than its own."""
@@ -247,6 +275,24 @@ class GenericFunction(Converting):
         y = run(*args, **keywords)
         self.give_back(given, args)
         return y
+
+    def converted(self, args: tuple) -> tuple:
+        """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
+        forms = [[a] for a in args]
+        latest = args
+        for _ in range(_CONVERSIONS):
+            found = self.convert(latest, tuple(map(type, latest)))
+            if found is None:
+                break
+            latest = tuple(found)
+            for known, new in zip(forms, latest, strict=True):
+                if type(new) is not type(known[-1]):
+                    known.append(new)
+            picks = self.ask("pick", tuple([tuple(map(type, known)) for known in forms]))
+            if picks is not None:
+                return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
+        classes = [tuple(map(type, known)) for known in forms]
+        raise not_found(self, self.table, tuple(map(type, args)), "method", classes)
 
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
         """A call that no method takes as it is."""
@@ -289,7 +335,7 @@ class GenericFunction(Converting):
                     f"of the types ({', '.join(map(type_name, classes))})"
                 ))
             note(self, "method", classes)
-            method = self.find(classes)
+            method = self.table.find(classes)
             if method is None:
                 raise not_found(self, self.table, classes, "method")
             return self._run_method(method, args, keywords)
@@ -314,49 +360,9 @@ class GenericFunction(Converting):
     def _run_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         classes = tuple(map(type, args))
         note(self, "run", method, classes)
-        runs, key = self._runs, (method, *classes)
-        run = runs.get(key) or remember(runs, key, self._runner(method, classes))
+        cache, key = self._cache, ("run", method, *classes)
+        run = cache.get(key) or remember(cache, key, self._runner(method, classes))
         return run(*args, **keywords)
-
-    # ------------------------------------------------------------ choices that others rely on
-
-    def close_cache(self) -> None:
-        """Leave the warm path until the next call: somebody observes the choices that are made."""
-        self._cache = NOTHING
-
-    def ask(self, *question: Any) -> Any:
-        """The answer to a question, which is noted."""
-        note(self, *question)
-        answers = self._answers
-        return answers[question] if question in answers else self.answer(question)
-
-    def answer(self, question: tuple) -> Any:
-        """The present answer of dispatch to a question that was noted: see `reliance`.
-
-        ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
-        ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
-        """
-        answers = self._answers
-        if question in answers:
-            return answers[question]
-        return remember(answers, question, self._answered(question))
-
-    def _answered(self, question: tuple) -> Any:
-        what, *rest = question
-        try:
-            match what:
-                case "named":
-                    return self._names(*rest)
-                case "pick":
-                    return self._pick(*rest)
-                case "rules" | "run":
-                    method, classes = rest
-                case _:
-                    (classes,) = rest
-                    method = self.find(classes)
-            return method, *[method and self.rule_for(kind, method, classes) for kind in RULES], self.names_arrays
-        except AmbiguityError as error:
-            return str(error)
 
     # ------------------------------------------------------------ being an object
 

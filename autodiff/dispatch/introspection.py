@@ -97,31 +97,25 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
     args, _ = f.declaration.bind(args, keywords)
     if any(isinstance(a, type) for a in args):
         classes = tuple(a if isinstance(a, type) else type(a) for a in args)
-        method = f.find(classes)
+        method = f.table.find(classes)
         if method is None:
             raise not_found(f, f.table, classes, "method")
         return Match(method, classes, _written_out(f, method, classes))
     given, args = args, f.adopt_all(args)
-    method = f.find(tuple(map(type, args)))
+    method = f.table.find(tuple(map(type, args)))
     if method is None:
         args = f.converted(args)
-        method = f.find(tuple(map(type, args)))
+        method = f.table.find(tuple(map(type, args)))
         assert method is not None, "converted arguments have a method"
     classes = tuple(map(type, args))
     return Match(method, classes, (*_conversions(f, given, args), *_written_out(f, method, classes)))
-
-
-def _names(f: GenericFunction, count: int) -> list[str]:
-    """The names of `count` arguments."""
-    declaration = f.declaration
-    return [*declaration.fixed, *[f"*{declaration.variadic}"] * (count - len(declaration.fixed))]
 
 
 def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[str, ...]:
     """The arguments that are converted before the method gets them."""
     return tuple(
         f"{name}: {type_name(type(old))} to {type_name(type(new))}{f.by(type(old))}"
-        for name, old, new in zip(_names(f, len(args)), given, args, strict=True)
+        for name, old, new in zip(f.declaration.names_of(len(args)), given, args, strict=True)
         if type(old) is not type(new)
     )
 
@@ -130,7 +124,7 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
     """The arguments that the method itself converts before anything else."""
     return tuple(
         f"{name}: {type_name(cls)} to {inside}"
-        for name, cls in zip(_names(f, len(classes)), classes, strict=True)
+        for name, cls in zip(f.declaration.names_of(len(classes)), classes, strict=True)
         if (inside := f.converts_inside(method, cls))
     )
 

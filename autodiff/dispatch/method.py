@@ -5,13 +5,8 @@ multipledispatch picks one silently when two signatures meet only in a common su
 
     f(A, B) and f(B, A) called with two C, where C is below A and B: ambiguous, until f(C, C) is there.
 
-Some stand in modules that are imported when what they are for is first used.  No call can need such a method before: it
-takes values of types that its own module defines.  But who lists methods wants all of them, and so does who compares
-one's own with them: not the library itself.
-
-    late("autodiff.structured")     at import: it has methods
-    complete()                      now they are registered
-    is_own(f)                       whether the library wrote it
+Some stand in modules that are imported late (`late`): no call needs such a method before, since it takes values of
+types that its own module defines.  A list of methods needs all of them (`complete`).
 """
 
 from __future__ import annotations
@@ -63,23 +58,11 @@ class Method:
     """
 
     def __init__(
-        self,
-        function: Any,
-        implementation: Callable,
-        signature: Signature,
-        kind: str,
-        *,
-        host: bool = False,
-        out: Any = None,
-        attached_to: Method | None = None,
+        self, function: Any, implementation: Callable, signature: Signature, kind: str, *, host: bool = False,
+        out: Any = None, attached_to: Method | None = None,
     ) -> None:
-        self.function = function
-        self.implementation = implementation
-        self.signature = signature
-        self.kind = kind
-        self.host = host
-        self.out = out
-        self.attached_to = attached_to
+        self.function, self.implementation, self.signature, self.kind = function, implementation, signature, kind
+        self.host, self.out, self.attached_to = host, out, attached_to
         self.place = place_of(implementation)
         self.rules: dict[str, Method] = {}
         self.__doc__ = implementation.__doc__
@@ -113,15 +96,10 @@ class Method:
 
     def heading(self) -> str:
         """`linear(input: Matrix, weight: Matrix, bias: Vector | None)`."""
-        names = self.function.declaration.names
-        stars = [""] * len(names)
-        if self.signature.variadic:
-            stars[-1] = "*"
-        parts = [
-            star + name if repr(choice) == "object" else f"{star}{name}: {choice}"
-            for star, name, choice in zip(stars, names, self.signature.choices, strict=True)
-        ]
-        return f"{self.function.__name__}({', '.join(parts)})"
+        choices = self.signature.choices
+        told = ["" if repr(choice) == "object" else f": {choice}" for choice in choices]
+        names = self.function.declaration.names_of(len(choices))
+        return f"{self.function.__name__}({', '.join(map(str.__add__, names, told))})"
 
     def __repr__(self) -> str:
         kind = "" if self.kind == "method" else f"  {'host ' if self.host else ''}{self.kind}"
@@ -160,24 +138,21 @@ class MethodTable:
     """The methods of one function, one for each signature, in the order of registration."""
 
     def __init__(self) -> None:
-        self._methods: dict[Signature, Method] = {}
+        self.methods: dict[Signature, Method] = {}
 
     def add(self, method: Method) -> Method | None:
         """Add a method; the one of the same signature that it replaces, if any."""
-        old = self._methods.pop(method.signature, None)
-        self._methods[method.signature] = method
+        old = self.methods.pop(method.signature, None)
+        self.methods[method.signature] = method
         return old
 
-    def remove(self, method: Method) -> bool:
-        """Remove a method; True if it was there."""
-        if self._methods.get(method.signature) is not method:
-            return False
-        del self._methods[method.signature]
-        return True
+    def find(self, classes: Sequence[type]) -> Method | None:
+        """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
+        return most_specific(self, classes)
 
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""
-        return _ordered(list(self._methods.values()))
+        return _ordered(list(self.methods.values()))
 
     def ambiguities(self) -> list[Ambiguity]:
         """All pairs that some call cannot choose between, with the signatures that would settle it."""
@@ -185,10 +160,11 @@ class MethodTable:
         signatures = [m.signature for m in methods]
         found = []
         for a, b in combinations(methods, 2):
-            meet = _unordered_meet(a.signature, b.signature)
+            first, second = a.signature, b.signature
+            meet = None if first <= second or second <= first else first.meet(second)
             if meet is None:
                 continue
-            below = [s for s in signatures if s <= a.signature and s <= b.signature]
+            below = [s for s in signatures if s <= first and s <= second]
             single = list(meet.single())
             unsettled = [call for call in single if not any(call <= s for s in below)]
             if unsettled:
@@ -197,10 +173,10 @@ class MethodTable:
         return found
 
     def __iter__(self):
-        return iter(list(self._methods.values()))
+        return iter(list(self.methods.values()))
 
     def __len__(self) -> int:
-        return len(self._methods)
+        return len(self.methods)
 
 
 class Ambiguity(NamedTuple):
@@ -226,18 +202,12 @@ def most_specific(methods: Iterable[Method], classes: Sequence[type]) -> Method 
     Raises AmbiguityError when several fit and none is below all the others.
     """
     fits = [m for m in methods if m.signature.takes(classes)]
-    if len(fits) > 1:
-        fits = _ordered(fits)
-        lowest = [m for m in fits if not any(other.signature < m.signature for other in fits)]
-        if len(lowest) > 1:
-            raise _ambiguity(lowest, classes)
-        return lowest[0]
-    return fits[0] if fits else None
-
-
-def _unordered_meet(a: Signature, b: Signature) -> Signature | None:
-    """The meet of two signatures when neither is below the other."""
-    return None if a <= b or b <= a else a.meet(b)
+    if len(fits) < 2:
+        return fits[0] if fits else None
+    lowest = [m for m in _ordered(fits) if not any(other.signature < m.signature for other in fits)]
+    if len(lowest) > 1:
+        raise _ambiguity(lowest, classes)
+    return lowest[0]
 
 
 def _ambiguity(lowest: Sequence[Method], classes: Sequence[type]) -> AmbiguityError:
@@ -299,8 +269,7 @@ def types_of_call(function: Registry, classes: Sequence[type]) -> str:
 
 def _misfits(method: Method, classes: Sequence[type], forms: Sequence[Sequence[type]]) -> list[str]:
     """For each argument that does not fit, converted or not: `weight is str, not Matrix`."""
-    declaration = method.function.declaration
-    names = list(declaration.fixed) + [f"*{declaration.variadic}"] * (len(classes) - len(declaration.fixed))
+    names = method.function.declaration.names_of(len(classes))
     return [
         f"{name} is {type_name(cls)}, not {choice}"
         + (f": np.array({name}) is an array of its numbers" if cls in (list, tuple) and "Tensor" in str(choice) else "")

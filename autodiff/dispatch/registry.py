@@ -3,6 +3,8 @@
     methods and forwards   one table: the most specific runs
     backwards, jvps        a table each, by the types of the call's inputs; besides, a method may
                            have a rule attached, which serves it and nothing else
+
+Choices are questions with answers, which are kept until a method comes or goes.
 """
 
 from __future__ import annotations
@@ -18,32 +20,34 @@ from weakref import ref
 
 from codegen.forks import renewed_in_child
 
-from ..errors import DispatchError, caller
+from ..errors import AmbiguityError, DispatchError, caller
 from ..frames import user_line
 from ..sending import take_along
 from .declaration import Declaration, place_of
 from .method import RULES, Method, MethodTable, complete, is_own, most_specific
+from .reliance import note
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "remember"]
 
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
 
 
-class _WithSite:
-    """Room for what the native recorder reads of a function that is called: see `ops.recorder`."""
-
-    __slots__ = ("site",)
-
-    site: Any
+#: Combinations of types that one function remembers before it starts again.
+_CACHE_LIMIT = 4096
 
 
-class Registry(_WithSite):
+class Registry:
     """The methods and rules of one generic function.
 
     table    methods and forwards
     rules    a table for each kind of rule, made with the first of them
+    site     room for what the native recorder reads of a function that is called: see `ops.recorder`
     """
+
+    __slots__ = ("__dict__", "__weakref__", "site")
+
+    site: Any
 
     def __init__(self, declaration: Declaration) -> None:
         self.__name__ = declaration.name
@@ -54,8 +58,8 @@ class Registry(_WithSite):
         self.is_abstract = False
         #: True if some method names a class of arrays: an array and a tensor then are different calls.
         self.names_arrays = False
-        #: The things that rely on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
-        self.watchers: dict[int, ref[Any]] | None = None
+        #: The things that rely on choices of this function (`reliance.Choices`), by id.
+        self.watchers: dict[int, ref[Any]] = {}
         #: The number of methods and rules that were added, replaced or deleted.
         self.changes = 0
 
@@ -156,7 +160,9 @@ class Registry(_WithSite):
         else:
             parameters = self.declaration.check(implementation, kind)
             choices = [choice_of(spec, where) for spec in types] or annotated_types(implementation, parameters, where)
-        self._refuse_empty(choices, where)
+        for name, choice in zip(self.declaration.names, choices, strict=False):
+            if not choice.members and name != self.declaration.variadic:
+                raise DispatchError(f"{where}: Never is for *xs only, not {name!r}\n  registered at {caller()}")
         method = Method(self, implementation, self._signature(choices), kind, **options)
         for choice in choices:
             for cls in choice.members:
@@ -175,11 +181,6 @@ class Registry(_WithSite):
         names = self.declaration.names
         padding = [ANY] * (len(names) - len(choices))
         return Signature([*choices, *padding], variadic=self.declaration.variadic is not None)
-
-    def _refuse_empty(self, choices: Sequence[Choice], where: str) -> None:
-        for name, choice in zip(self.declaration.names, choices, strict=False):
-            if not choice.members and name != self.declaration.variadic:
-                raise DispatchError(f"{where}: Never is for *xs only, not {name!r}\n  registered at {caller()}")
 
     def _attach(self, method: Method, kind: str, implementation: Callable | None, host: bool) -> Any:
         """Give a method its own rule."""
@@ -200,13 +201,12 @@ class Registry(_WithSite):
 
     def _remove(self, method: Method) -> None:
         with _REGISTERING:
+            holder: dict = self.rules[method.kind].methods if method.kind in RULES else self.table.methods
+            key: Any = method.signature
             if method.attached_to is not None:
-                removed = method.attached_to.rules.get(method.kind) is method
-                if removed:
-                    del method.attached_to.rules[method.kind]
-            else:
-                removed = (self.rules[method.kind] if method.kind in RULES else self.table).remove(method)
-            if removed:
+                holder, key = method.attached_to.rules, method.kind
+            if holder.get(key) is method:
+                del holder[key]
                 self._changed(method)
 
     def _changed(self, method: Method) -> None:
@@ -217,44 +217,93 @@ class Registry(_WithSite):
     def choose_again(self) -> None:
         """Drop every choice, and of what relies on them what another choice would change."""
         self._forget()
-        watchers = self.watchers
-        for reference in () if watchers is None else list(watchers.values()):  # at once: other threads may add to them
+        for reference in list(self.watchers.values()):  # at once: other threads may add to them
             choices = reference()
             if choices is not None:
                 choices.look_again(self)
 
     # ------------------------------------------------------------ choosing
 
-    def find(self, classes: Sequence[type]) -> Method | None:
-        """The method for arguments of exactly these classes, all given, none converted.
-
-        Raises AmbiguityError.
-        """
-        return most_specific(list(self.table), classes)
-
     def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:
-        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.
+        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.  Raises AmbiguityError.
 
-        The one attached to the method; else the most specific for the call's inputs.  A plain
-        method takes only a rule that is at least as specific as itself: one written for larger
-        types knows nothing of this program, so the program itself is differentiated.
-        Raises AmbiguityError.
+        The one attached to the method; else the most specific for the call's inputs.  A plain method takes only a rule
+        that is at least as specific as itself: one for larger types knows nothing of this program.
         """
-        attached = method.rules.get(kind)
-        if attached is not None:
-            return attached
-        if not (table := self.rules.get(kind)):
-            return None
-        chosen, key = self._chosen, (kind, method, *classes)
-        if key not in chosen:
-            is_plain = method.kind == "method"
-            rules = [rule for rule in table if not is_plain or rule.signature <= method.signature]
-            chosen[key] = most_specific(rules, classes)
-        return chosen[key]
+        table = self.rules.get(kind)
+        if kind in method.rules or not table:
+            return method.rules.get(kind)
+        answers, key = self._answers, (kind, method, *classes)
+        if key in answers:
+            return answers[key]
+        is_plain = method.kind == "method"
+        rules = [rule for rule in table if not is_plain or rule.signature <= method.signature]
+        return remember(answers, key, most_specific(rules, classes))
+
+    def ask(self, *question: Any) -> Any:
+        """The answer to a question, which is noted."""
+        note(self, *question)
+        return self.answer(question)
+
+    def answer(self, question: tuple) -> Any:
+        """The present answer of dispatch to a question that was noted: see `reliance`.
+
+        ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
+        ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
+        """
+        answers = self._answers
+        if question in answers:
+            return answers[question]
+        return remember(answers, question, self._answered(question))
+
+    def _answered(self, question: tuple) -> Any:
+        what, *rest = question
+        try:
+            match what:
+                case "named":
+                    return self._names(*rest)
+                case "pick":
+                    return self._pick(*rest)
+                case "rules" | "run":
+                    method, classes = rest
+                case _:
+                    (classes,) = rest
+                    method = self.table.find(classes)
+            return method, *[method and self.rule_for(kind, method, classes) for kind in RULES], self.names_arrays
+        except AmbiguityError as error:
+            return str(error)
+
+    def _names(self, place: int, cls: type) -> bool:
+        """True if some method says more than `object` about this class at this place."""
+        place = min(place, len(self.declaration.names) - 1)
+        return any(m.signature.choices[place].names(cls) for m in self.table)
+
+    def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
+        """The form of each argument for the method that needs the fewest conversions; None: no method."""
+        fits = []
+        for method in self.table.ordered():
+            choices = method.signature.spread(len(forms))
+            taken = [
+                [i for i, cls in enumerate(classes) if choice.takes(cls)]
+                for choice, classes in zip(choices, forms, strict=True)
+            ]
+            if all(taken):
+                fits.append([first for first, *_ in taken])
+        # Of equally many conversions, those for the most specific method: it comes first.
+        return min(fits, key=sum) if fits else None
 
     def _forget(self) -> None:
-        """Drop every choice that calls have made."""
-        self._chosen: dict[tuple, Method | None] = {}
+        """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
+        #: Question → answer; (kind of rule, method, classes) → rule.
+        self._answers: dict[tuple, Any] = {}
+
+
+def remember(table: dict, key: Any, value: Any) -> Any:
+    """The value, after putting it into a table that starts again when it is full."""
+    if len(table) >= _CACHE_LIMIT:
+        table.clear()
+    table[key] = value
+    return value
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

@@ -7,9 +7,7 @@ deleted that changes one of the choices it was made with; then it is dropped, an
         graph = trace(f)                     # every call of a generic function in here is noted
     choices.on_change(lambda: entries.drop(key))
 
-While somebody observes, no call is answered from the warm path (`GenericFunction._cache` keeps
-nothing), so every choice passes by.  A function gets its cache back when it is called next; so to observe
-costs as much as there were functions called since the last time, and otherwise costs a call nothing.
+While somebody observes, no thread answers a call from the warm path (`OBSERVING`), so every choice passes by.
 """
 
 from __future__ import annotations
@@ -22,33 +20,16 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from codegen.forks import in_child, renewed_in_child
+from codegen.forks import in_child
 from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
-__all__ = ["NOTHING", "Choices", "cache_now", "enter", "functions", "include", "is_observed", "note", "observed"]
-
-
-class _KeepsNothing(dict):
-    """Stands for a cache while choices are observed."""
-
-    __slots__ = ()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
+__all__ = ["OBSERVING", "Choices", "enter", "functions", "include", "is_observed", "note", "observed"]
 
 _functions: set[ref[Any]] = set()
-
-#: The functions that answer from their caches.
-_answering: set[ref[Any]] = set()
-
-#: The cache of a function that was not called since somebody observed.
-NOTHING = _KeepsNothing()
-_lock = renewed_in_child(globals(), "_lock")
 #: Choices that are being collected, in all threads.  What an interrupt kept from being taken out goes with its object.
-_observing: set[ref[Any]] = set()
+OBSERVING: set[ref[Any]] = set()
 
 
 class _Collecting(threading.local):
@@ -63,10 +44,8 @@ _collecting = _Collecting()
 
 @in_child
 def _forget_other_threads() -> None:
-    _observing.clear()
-    _observing.update([ref(choices, _observing.discard) for choices in _collecting.open])
-    if _observing:  # the parent's other thread may have begun to
-        _close_caches()
+    OBSERVING.clear()
+    OBSERVING.update([ref(choices, OBSERVING.discard) for choices in _collecting.open])
 
 
 class Choices:
@@ -109,9 +88,6 @@ class Choices:
         """
         self._drop = drop
         for function in self.answers:
-            with Paused(), _lock:
-                if function.watchers is None:
-                    function.watchers = {}
             function.watchers[id(self)] = ref(self, partial(function.watchers.pop, id(self)))
 
     def look_again(self, function: Any) -> None:
@@ -125,13 +101,12 @@ class Choices:
 
 def enter(function: Any) -> None:
     """Count a new generic function among those that are alive."""
-    with Paused(), _lock:
-        _functions.add(ref(function, _functions.discard))
+    _functions.add(ref(function, _functions.discard))
 
 
 def functions() -> list[Any]:
     """Every generic function that is alive."""
-    with Paused(), _lock:
+    with Paused():  # a finaliser may drop one meanwhile
         return [function for r in list(_functions) if (function := r()) is not None]
 
 
@@ -146,15 +121,6 @@ def note(function: Any, *question: Any) -> None:
                 choices.note(function, question, function.answer(question))
     finally:
         _collecting.open = waiting
-
-
-def cache_now(function: Any, cache: dict) -> dict:
-    """The present cache of a function: one that keeps nothing while somebody observes."""
-    with Paused(), _lock:
-        if _observing:
-            return NOTHING
-        _answering.add(ref(function, _answering.discard))
-        return cache
 
 
 def is_observed() -> bool:
@@ -176,19 +142,10 @@ def observed() -> Iterator[Choices]:
     choices, opened, mode = Choices(), _collecting.open, MODE.get()
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
-        with Paused(), _lock:
-            _observing.add(ref(choices, _observing.discard))
-            _close_caches()
+        OBSERVING.add(ref(choices, OBSERVING.discard))
         _collecting.open = [*opened, choices]
         yield choices
     finally:
         _collecting.open = opened
         set_in_context(MODE, mode)
-        _observing.discard(ref(choices))
-
-
-def _close_caches() -> None:
-    for reference in list(_answering):
-        if (function := reference()) is not None:
-            function.close_cache()
-    _answering.clear()
+        OBSERVING.discard(ref(choices))

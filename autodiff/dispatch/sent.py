@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import sending
-from .called import public_name
+from .declaration import public_name
 from .method import RULES, Method, complete, is_own
 from .registry import Registry
 from .reliance import functions
@@ -57,11 +57,11 @@ def _told(method: Method) -> tuple:
     return method.kind, types, method.implementation, method.host, method.out, attached
 
 
-def _arriving(cls: type, key: str, declared: FunctionType) -> Any:
+def _arriving(cls: type[GenericFunction], key: str, declared: FunctionType) -> Any:
     """The function that was sent with this key; before its first arrival one with no methods but its body."""
     found = sending.keys.find(key)
     if found is None:
-        found = sending.keys.keep(key, cls.declare(declared))  # type: ignore[attr-defined]  # a GenericFunction
+        found = sending.keys.keep(key, cls(declared))
         found.sent_changes = None
     return found
 

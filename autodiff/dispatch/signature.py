@@ -50,29 +50,21 @@ def _with_bool(name: str) -> str:
 
 
 def dispatched(cls: type) -> type:
-    """The class that instances of `cls` dispatch as: itself, unless it says `__dispatches_as__` another.
-
-    A number argument of a traced function is a tensor in the trace, and still dispatches as a number.
-    """
+    """The class that instances of `cls` dispatch as: an argument that is a tensor in a trace may be a number still."""
     return getattr(cls, "__dispatches_as__", cls)
 
 
 class Choice:
-    """The types that one parameter takes: one class, or the members of a union.
+    """The types that one parameter takes: one class, or the members of a union, without those that others contain.
 
-    Members that another member contains are dropped, so equal choices are written alike.  The
-    empty choice, `typing.Never`, takes nothing: for `*xs` it means "no further arguments".
-
-    `issubclass` works between choices, which is what multipledispatch's ordering asks for.
+    The empty choice, `typing.Never`, takes nothing: for `*xs` it means "no further arguments".  `issubclass` works
+    between choices, for multipledispatch's ordering.
     """
 
     __slots__ = ("_hash", "members")
 
-    members: tuple[type, ...]
-
     def __init__(self, members: Iterable[type]) -> None:
-        distinct = tuple(dict.fromkeys(members))
-        self.members = tuple(m for m in distinct if not any(n is not m and _within(m, n) for n in distinct))
+        self.members = _largest(tuple(dict.fromkeys(members)))
         self._hash = hash(frozenset(self.members))
 
     def takes(self, cls: type) -> bool:
@@ -111,9 +103,9 @@ class Choice:
         return f"ad.{name}" if name else " | ".join(map(pasted, self.members)) or "typing.Never"
 
 
-def _within(a: type, b: type) -> bool:
-    """True if a is strictly below b (classes that contain each other, as some ABCs do, are not)."""
-    return issubclass(a, b) and not issubclass(b, a)
+def _largest(classes: Sequence[type]) -> tuple[type, ...]:
+    """The classes that are not strictly below another of them; some ABCs contain each other."""
+    return tuple(a for a in classes if not any(issubclass(a, b) and not issubclass(b, a) for b in classes))
 
 
 #: Unions that have a name of their own.
@@ -147,11 +139,9 @@ ANY = Choice((object,))
 
 
 def meets(a: type, b: type) -> tuple[type, ...]:
-    """The largest known classes below both.
+    """The largest known classes below both: one of the two, one that a metaclass names, or those that exist.
 
-    One of the two when it is below the other.  A metaclass may know better: its
-    `__meet__(a, b) -> type | None` names classes that are only made when asked for, such as
-    Tensor[float32, 2] for Tensor[float32] and Tensor[..., 2].  Otherwise the classes that exist.
+    `__meet__(a, b) -> type | None` of a metaclass makes Tensor[float32, 2] of Tensor[float32] and Tensor[..., 2].
     """
     if issubclass(a, b):
         return (a,)
@@ -162,20 +152,16 @@ def meets(a: type, b: type) -> tuple[type, ...]:
         found = hook(cls, other) if hook else None
         if found is not None:
             return (found,)
-    common = [cls for cls in _subclasses(a) if issubclass(cls, b)]
-    return tuple(c for c in common if not any(_within(c, other) for other in common))
+    return _largest([cls for cls in _subclasses(a) if issubclass(cls, b)])
 
 
-def _subclasses(cls: type) -> list[type]:
-    """All existing subclasses, each once."""
-    found: dict[type, None] = {}
-    waiting: list[type] = list(type.__subclasses__(cls))
-    while waiting:
-        sub = waiting.pop()
-        if sub not in found:
-            found[sub] = None
-            waiting.extend(type.__subclasses__(sub))
-    return list(found)
+def _subclasses(cls: type) -> dict[type, None]:
+    """All existing subclasses."""
+    direct: list[type] = type.__subclasses__(cls)
+    found = dict.fromkeys(direct)
+    for sub in direct:
+        found |= _subclasses(sub)
+    return found
 
 
 class Signature:
@@ -185,9 +171,6 @@ class Signature:
     """
 
     __slots__ = ("choices", "variadic")
-
-    choices: tuple[Choice, ...]
-    variadic: bool
 
     def __init__(self, choices: Iterable[Choice], variadic: bool = False) -> None:
         self.choices = tuple(choices)
@@ -203,12 +186,10 @@ class Signature:
     def takes(self, classes: Sequence[type]) -> bool:
         """True if arguments of these classes fit."""
         choices = self.spread(len(classes))
-        return len(choices) == len(classes) and all(
-            choice.takes(cls) for choice, cls in zip(choices, classes, strict=True)
-        )
+        return len(choices) == len(classes) and all(map(Choice.takes, choices, classes))
 
     def __le__(self, other: Signature) -> bool:
-        return all(a.within(b) for a, b in zip(self.choices, other.choices, strict=True))
+        return all(map(Choice.within, self.choices, other.choices))
 
     def __lt__(self, other: Signature) -> bool:
         return self <= other and not other <= self
@@ -218,7 +199,7 @@ class Signature:
 
         No argument at all fits any `*xs`, so there an empty meet still has one call: that without.
         """
-        choices = [a.meet(b) for a, b in zip(self.choices, other.choices, strict=True)]
+        choices = [*map(Choice.meet, self.choices, other.choices)]
         fixed = choices[:-1] if self.variadic else choices
         return Signature(choices, self.variadic) if all(c.members for c in fixed) else None
 
@@ -276,11 +257,7 @@ def choice_of(spec: Any, where: str) -> Choice:
 
 
 def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter], where: str) -> list[Choice]:
-    """The choices that the annotations of these parameters name; no annotation means `object`.
-
-    Annotations that are text are looked up in the function's module, in what it closes over, and in
-    the frame that it is written in, so that classes local to a function do.
-    """
+    """The choices that the annotations of these parameters name; no annotation means `object`."""
     choices = []
     for parameter in parameters:
         spec = parameter.annotation
@@ -293,7 +270,7 @@ def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter],
 
 
 def _evaluate(text: str, function: Callable, where: str) -> Any:
-    """The object that an annotation written as text means."""
+    """The object that an annotation written as text means: in its module, its closure, or the frame around it."""
     code = getattr(function, "__code__", None)
     frame = user_frame()
     names = dict(frame.f_locals) if frame is not None and code in frame.f_code.co_consts else {}

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
 from codegen.symbols import as_index
 
+from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, caller, in_short, located, with_article
 from ..tape import number_leaf, promoted, weak_number
 from ..tape.watched import KIND_OF, WATCHED
@@ -49,7 +49,7 @@ def integer(value: Any, name: str, what: str) -> int:
             if value.node.value is None and value.dtype.kind == "i":
                 way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
         if what == "an axis":
-            meant = f"\n  {_MEANT[name]}" if name in _MEANT else imported("autodiff.dispatch.called").brackets()
+            meant = f"\n  {_MEANT[name]}" if name in _MEANT else brackets()
             way_out = meant or way_out
         raise TypeError(
             f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
@@ -72,8 +72,7 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
     except TypeError:
         told = with_article(type(values).__name__)
         raise TypeError(
-            f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}"
-            + imported("autodiff.dispatch.called").brackets()
+            f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}{brackets()}"
         ) from None
 
 

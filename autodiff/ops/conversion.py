@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES, Aval, dtype_name
-from codegen.lazily import imported
 from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
 from ..containers import registration
 from ..custom.function import CONVERSIONS, told_dense
+from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, caller, check_not_masked, located, with_article
 from ..tape import number_leaf, of_its_own, record, state
@@ -32,13 +32,8 @@ from .template import public
 __all__ = ["astype", "dense"]
 
 
-class _Joining:
-    """The way in which nested lists of tensors become one: `joining` says it, whose operations convert by this file."""
-
-    nested: Callable[[list | tuple, str], Tensor]
-
-
-joining = _Joining()
+#: The function by which nested lists of tensors become one: `joining`, whose operations convert by this file, fills it.
+JOINING: list[Callable[[list | tuple, str], Tensor]] = []
 
 #: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
 WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
@@ -91,7 +86,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
-            return joining.nested(x, f"{where}{what}")
+            return JOINING[0](x, f"{where}{what}")
         x = _array_of(x, where, what)
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)
@@ -208,9 +203,7 @@ def _no_tensor(x: AbstractTensor) -> str:
     name, operation, types = type(x).__name__, *_operation_called()
     method = _method_for(type(x))
     if not method:
-        is_argument = imported("autodiff.dispatch.called").is_below(
-            "autodiff.transforms.arguments", "autodiff.argument_leaves"
-        )
+        is_argument = is_below("autodiff.transforms.arguments", "autodiff.argument_leaves")
         return (
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
@@ -230,13 +223,13 @@ def _method_for(cls: type) -> str:
     operation, types = _operation_called()
     if cls.__module__ == "builtins" or operation in (None, dense) or cls.__name__ not in types:
         return ""
-    name = imported("autodiff.dispatch.called").public_name(operation)
+    name = public_name(operation)
     return f"\n  add one for this operation:  @{name}.method{types}"
 
 
 def _operation_called() -> tuple[Any, str]:
     """The outermost function of ours that is running, and the types to register a method with that takes the call."""
-    function, given, _ = imported("autodiff.dispatch.called").called() or (None, (), {})
+    function, given, _ = called() or (None, (), {})
     if function is None or len(given) > len(function.declaration.fixed):
         return None, ""
     classes = [tensor_class(Aval(x.shape, x.dtype)) if type(x) is np.ndarray and x.dtype in _KNOWN else type(x)
@@ -262,8 +255,7 @@ def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
         raise DTypeError(
             f"{function}: {dtype!r} is not a dtype of this library\n"
             f"  called at {caller()}\n"
-            f"  dtypes are {', '.join(map(str, DTYPES.values()))}"
-            + imported("autodiff.dispatch.called").brackets()
+            f"  dtypes are {', '.join(map(str, DTYPES.values()))}{brackets()}"
         )
     return found
 

@@ -17,7 +17,6 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
-from ..custom.function import Function
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
@@ -88,8 +87,7 @@ def extent_of(name: str, number: Any) -> int:
 
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
-    python = {"f": float, "c": complex, "i": int, "b": bool}[dtype.kind]
-    return spread_to(constant(python(number), dtype_name(dtype)), shape)
+    return spread_to(constant(dtype.type(number).item(), dtype_name(dtype)), shape)
 
 
 def _constant(name: str, number: int, told: str, example: str) -> Callable[..., Tensor]:
@@ -147,7 +145,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     return of_its_own(spread_to(value, extents), value)
 
 
-def _constant_like(name: str, number: int, word: str, example: str) -> Function:
+def _constant_like(name: str, number: int, word: str, example: str) -> Any:
     """The function of one number everywhere, in the shape of a tensor."""
 
     def body(x, *, dtype=None):
@@ -160,8 +158,7 @@ def _constant_like(name: str, number: int, word: str, example: str) -> Function:
 
     {example}
     """
-    made: Function = public(1, name=name, doc=doc)(body)
-    return made
+    return public(1, name=name, doc=doc)(body)
 
 
 zeros_like = _constant_like("zeros_like", 0, "Zeros", """>>> ad.zeros_like([1, 2])

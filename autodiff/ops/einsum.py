@@ -55,7 +55,7 @@ def einsum(subscripts, *arrays):
     f64[2] [4. 6.]
     """
     if not isinstance(subscripts, str) and arrays:
-        return einsum(*_spelled(subscripts, *arrays))
+        return einsum(*spelled(subscripts, *arrays))
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(located("einsum: takes a string of labels and arrays"))
     if len(arrays) == 2:
@@ -90,7 +90,7 @@ def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
 # ---------------------------------------------------------------- reading the labels
 
 
-def _spelled(*operands: Any) -> list[Any]:
+def spelled(*operands: Any) -> tuple[Any, ...]:
     """Operands with a list of numbers behind each, and one of the result at the end, as a string and the operands."""
     lists = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
     numbers = [_numbers(each) for each in lists]
@@ -100,7 +100,7 @@ def _spelled(*operands: Any) -> list[Any]:
     letters: dict[Any, str] = {n: letter for n, letter in zip(known, _LETTERS, strict=False)} | {Ellipsis: "..."}
     terms = ["".join([letters[n] for n in each]) for each in numbers]
     text = f"{','.join(terms[:-1])}->{terms[-1]}" if len(operands) % 2 else ",".join(terms)
-    return [text, *operands[0 : len(operands) - len(operands) % 2 : 2]]
+    return text, *operands[0 : len(operands) - len(operands) % 2 : 2]
 
 
 def _numbers(labels: Any) -> list[Any]:

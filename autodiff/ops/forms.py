@@ -24,6 +24,7 @@ from codegen.lazily import imported
 from codegen.records import NamedTuple
 
 from ..custom.function import Function
+from ..dispatch.declaration import brackets
 from ..errors import DispatchError, DTypeError, caller, located
 from ..tensor import AbstractTensor
 from .conversion import WEAK, as_tensor, astype, dtype_of
@@ -167,8 +168,7 @@ class NumpyForm:
                 continue
             if ours in told or ours in self.function.declaration.fixed[: min(alike, len(args))]:
                 raise DispatchError(
-                    f"{self.function.__name__}: got multiple values for {ours}\n  called at {caller()}"
-                    + imported("autodiff.dispatch.called").brackets()
+                    f"{self.function.__name__}: got multiple values for {ours}\n  called at {caller()}{brackets()}"
                 )
             told[ours] = value
         return args[:alike], told
@@ -233,7 +233,7 @@ def check_without_effect(function: str, **given: Any) -> None:
 
 
 def _refused(function: str, told: Refusal) -> DispatchError:
-    way_out = imported("autodiff.dispatch.called").brackets() or f"\n  {told.why}"
+    way_out = brackets() or f"\n  {told.why}"
     return DispatchError(f"{function}: this {told.name}= is not taken\n  called at {caller()}{way_out}")
 
 

@@ -28,7 +28,7 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import I64, OwnPrimitive, broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import I64, OwnPrimitive, broadcast_avals, linear, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import public
 
@@ -39,8 +39,6 @@ __all__ = ["take"]
 
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
-    assert len(indices) == len(axes) and {*axes} <= {*range(x.ndim)}, f"{name}: {indices} for the axes {axes} of {x}"
-    assert all([i.dtype.kind == "i" and i.shape == indices[0].shape for i in indices]), f"{name}: indices {indices}"
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
@@ -72,10 +70,8 @@ def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], 
 
 
 def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ...], place: int) -> Aval:
-    *indices, updates = inputs
-    y = updates.with_shape(shape)
-    _check_indices("scatter_add", y, indices, axes)
-    assert updates.shape == _gathered_shape(shape, indices[0].shape, axes, place), f"scatter_add: updates {updates}"
+    y = inputs[-1].with_shape(shape)
+    _check_indices("scatter_add", y, inputs[:-1], axes)
     return y
 
 
@@ -87,9 +83,7 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
 
 
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
-    *indices, v = inputs
-    _check_indices("scatter_set", x, indices, axes)
-    assert v == x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place)), f"scatter_set: {v} into {x}"
+    _check_indices("scatter_set", x, inputs[:-1], axes)
     return x
 
 
@@ -174,7 +168,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     return equal(record(_take, (kept, *indices), (axes, place)), number)
 
 
-def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
+def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
     *indices, v = inputs
 
     def v_bar():
@@ -186,12 +180,6 @@ def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
         *[None] * len(indices),
         v_bar,
     )
-
-
-def _scatter_set_jvp(dxs, y, x, *inputs, axes, place):
-    *indices, v = inputs
-    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in ((dxs[0], x), (dxs[-1], v)))
-    return record(_scatter_set, (dx, *indices, dv), (axes, place))
 
 
 _take: OwnPrimitive = linear(
@@ -219,15 +207,16 @@ _scatter_add: OwnPrimitive = linear(
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
-_scatter_set: OwnPrimitive = primitive(
+_scatter_set: OwnPrimitive = linear(
     "scatter_set",
     _scatter_set_reference,
     infer=_scatter_set_aval,
-    vjp=_scatter_set_vjp,
-    jvp=_scatter_set_jvp,
+    transpose=_scatter_set_transpose,
     lower=Scatter(
         lambda k, j, x, *inputs, axes, place: _indexed(k, j, inputs[:-1], x.shape, axes, place), replaces=True
     ),
+    in_args=(0, -1),
+    jointly=True,
     heavy=True,
     masks=True,
     batch=_scatter_set_batch,
@@ -302,12 +291,12 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, .
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 
-def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str = "raise") -> Sequence[tuple[int, int]]:
+def bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str = "raise") -> Sequence[tuple[int, int]]:
     extent = x.size if axis is None else x.shape[axis_of("take", axis, x.aval)]
     return ((1, extent),) if mode == "raise" else ()
 
 
-@public(2, _take, _bounds_of_take)
+@public(2, _take, bounds_of_take)
 def take(x, indices, axis=None, *, mode="raise"):
     """Elements, or slices along an axis, by their indices (None: of x flattened).
 

@@ -21,7 +21,7 @@ from ..tape.plan import data, source
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, common_dtype, integer, listed
 from .batching import along
-from .conversion import WEAK, as_tensor, cast_to, joining, numbers_of
+from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
 from .primitive import linear
 from .shaping import reshaped
 from .slicing import part
@@ -275,4 +275,4 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return [of_its_own(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
 
 
-joining.nested = nested
+JOINING.append(nested)

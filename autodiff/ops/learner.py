@@ -283,7 +283,7 @@ def _runs_own(function: Function, args: tuple) -> bool:
         if kind is not None and function.names_class(place, np.ndarray):
             return False
         classes.append(type(argument) if kind is None else kind.out.cls)
-    method = function.find(tuple(classes))
+    method = function.table.find(tuple(classes))
     return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 

@@ -7,7 +7,7 @@ gradient is exactly zero, as in `ad.where`; `initial` is one more element, and g
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from codegen.lazily import imported
 
 from ..custom.function import Function
+from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
@@ -26,20 +27,19 @@ from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
 from .diagonals import trace
-from .einsum import einsum
+from .einsum import einsum, spelled
 from .extremes import max_, min_
 from .forms import cast_by, computed_in, further
 from .joining import concatenate, joined, stack
 from .primitive import BOOL, spread_to
-from .rearranging import meshgrid
+from .rearranging import meshgrid, open_grid
 from .reductions import all_, any_, sum_
 from .scans import prod
 from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 __all__ = [
-    "along_axes", "along_axis", "as_floats", "included", "joined_in", "of_masked", "of_masked_extreme",
-    "spread_of",
+    "along_axes", "along_axis", "as_floats", "included", "of_masked", "of_masked_extreme", "spread_of",
 ]  # fmt: skip
 
 
@@ -50,8 +50,7 @@ def _order(name: str, order: str, others: str) -> bool:
     """True for Fortran's order.  "A" and "K" are C's: the last axis of a tensor is contiguous."""
     if not isinstance(order, str):
         raise TypeError(
-            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}"
-            + imported("autodiff.dispatch.called").brackets()
+            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}{brackets()}"
         )
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
@@ -84,17 +83,11 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True, *, dev
 def _of_joining(function: Function) -> None:
     @further(function)
     def join(arrays, axis=0, *, dtype=None, casting="same_kind"):
-        return function(joined_in(casting, function.__name__, arrays, dtype), axis)
+        return function(cast_by(casting, function.__name__, arrays, dtype), axis)
 
 
 _of_joining(concatenate)
 _of_joining(stack)
-
-
-def joined_in(casting: str, name: str, arrays: Any, dtype: Any) -> Any:
-    """Arrays that are to be joined in a dtype."""
-    is_sequence = isinstance(arrays, (list, tuple))
-    return cast_by(casting, name, arrays if is_sequence else [*arrays], dtype)
 
 
 @further(trace)
@@ -110,16 +103,9 @@ def _clip(x, min=None, max=None, *, dtype=None, casting="same_kind"):
 
 @further(einsum)
 def _einsum(*operands, dtype=None, casting="safe"):
-    if operands and isinstance(operands[0], str):
-        return computed_in(dtype, casting, lambda *xs: einsum(operands[0], *xs), operands[1:], {}, "einsum")
-    labels = operands[1::2]
-    return computed_in(dtype, casting, lambda *xs: einsum(*woven(xs, labels, operands)), operands[0:-1:2], {}, "einsum")
-
-
-def woven(xs: Sequence[Any], labels: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    """Operands, each with its list of labels behind it, and the labels of the result where they are given."""
-    found = [part for pair in zip(xs, labels, strict=False) for part in pair]
-    return [*found, operands[-1]] if len(operands) % 2 else found
+    if len(operands) > 1 and not isinstance(operands[0], str):
+        operands = spelled(*operands)
+    return computed_in(dtype, casting, lambda *xs: einsum(*operands[:1], *xs), operands[1:], {}, "einsum")
 
 
 # ---------------------------------------------------------------- shapes
@@ -161,15 +147,7 @@ def along_axis(name: str, line: Tensor, axis: Any) -> Tensor:
 
 @further(meshgrid)
 def _meshgrid(*arrays, copy=True, sparse=False, indexing="xy"):
-    grid = meshgrid(*arrays, indexing=indexing)
-    if not sparse:
-        return grid
-    places = [1, 0, *range(2, len(grid))] if indexing == "xy" and len(grid) > 1 else range(len(grid))
-    rows = [as_tensor(x) for x in arrays]
-    return tuple([
-        reshaped(x, tuple([x.size if p == place else 1 for p in range(len(grid))]))
-        for x, place in zip(rows, places, strict=True)
-    ])
+    return open_grid(arrays, indexing)[0] if sparse else meshgrid(*arrays, indexing=indexing)
 
 
 @further(choose)

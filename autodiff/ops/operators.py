@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
+from ..dispatch.reliance import OBSERVING
 from ..tensor import AbstractTensor
 from ..tracebacks import shorten
 
@@ -101,7 +102,7 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
         return True
     if any([hasattr(type(other), name) for name in ("__dlpack__", "__pandas_priority__")]):
         return True  # PyTorch's, JAX's and pandas': the tensor wins, for their results would have no history
-    method = function.find((type(left), type(right)))
+    method = function.table.find((type(left), type(right)))
     place = 0 if other is left else 1
     return method is not None and method.signature.choices[place].names(type(other))
 
@@ -117,7 +118,7 @@ def _operator(function: Function, is_mirrored: bool = False) -> Callable:
         left, right = (other, self) if is_mirrored else (self, other)
         try:
             if type(other) in _taken or _takes(function, left, right, other):
-                run = function._cache.get((type(left), type(right)))
+                run = None if OBSERVING else function._cache.get((type(left), type(right)))
                 return call(function, left, right) if run is None else run(left, right)
             return NotImplemented
         except Exception as error:
@@ -132,7 +133,7 @@ def _prefix(function: Function) -> Callable:
 
     def operator(self):
         try:
-            run = function._cache.get(type(self))
+            run = None if OBSERVING else function._cache.get(type(self))
             return call(function, self) if run is None else run(self)
         except Exception as error:
             shorten(error)

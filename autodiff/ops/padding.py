@@ -17,7 +17,7 @@ from codegen.ir import Aval
 from codegen.lazily import imported
 from codegen.lowering import Move
 
-from ..errors import DTypeError, ShapeError, located
+from ..errors import ShapeError, located
 from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
 from .arguments import built, integer
@@ -42,13 +42,6 @@ __all__ = ["pad"]
 
 
 def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
-    if value.shape or value.dtype != x.dtype:
-        raise DTypeError(located(f"pad: the value is a 0-d {x.with_shape(())}, not {value}"))
-    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
-        raise ShapeError(located(
-            f"pad: widths {widths} do not fit {x}",
-            "one pair (before, after) of non-negative numbers for each axis, or one for all",
-        ))
     return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
 
 
@@ -132,9 +125,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
             raise ValueError(located(f"pad: mode {mode!r} is none of {', '.join(map(repr, MODES))}"))
         if type(constant_values) is not int or constant_values != 0:
             raise ValueError(located(f"pad: mode {mode!r} has no constant_values"))
-        widths = _widths(x, pad_width)
-        _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
-        return bordered(x, widths, mode)
+        return bordered(x, _widths(x, pad_width), mode)
     value = constant_values
     if isinstance(value, (list, tuple)):
         return further_pad(x, pad_width, mode, constant_values=value)
@@ -154,7 +145,13 @@ def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
         raise ShapeError(located(
             f"pad: widths {pad_width!r} do not fit {x.aval}", "one pair (before, after) for each axis, or one for all"
         )) from None
-    return tuple([(integer(before, "pad", "a width"), integer(after, "pad", "a width")) for before, after in pairs])
+    widths = tuple([(integer(before, "pad", "a width"), integer(after, "pad", "a width")) for before, after in pairs])
+    if any([n < 0 for pair in widths for n in pair]):
+        raise ShapeError(located(
+            f"pad: widths {widths} do not fit {x.aval}",
+            "one pair (before, after) of non-negative numbers for each axis, or one for all",
+        ))
+    return widths
 
 
 #: The parameter that each mode of `pad` has.
@@ -183,9 +180,7 @@ def further_pad(
     sides = None if values is None else _sides(x, values)
     if stat_length is not None and any([n < 1 for pair in sides or () for n in pair]):
         raise ValueError(located(f"pad: stat_length is at least 1, not {stat_length!r}"))
-    widths = _widths(x, pad_width)
-    _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
-    return bordered(x, widths, mode, sides or (), is_odd=reflect_type == "odd")
+    return bordered(x, _widths(x, pad_width), mode, sides or (), is_odd=reflect_type == "odd")
 
 
 def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:

@@ -18,7 +18,7 @@ from .conditions import bitwise_right_shift
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, iota
 from .joining import stack
-from .primitive import I32, I64, broadcast_avals, expect, primitive
+from .primitive import I32, I64, broadcast_avals, primitive
 from .shaping import reshape
 from .slicing import part
 from .template import public
@@ -34,7 +34,6 @@ _ROUNDS = 5  # of four each
 
 
 def _threefry_aval(*avals: Aval, dtype: str) -> Aval:
-    expect("threefry", avals, "i")
     return Aval(broadcast_avals("threefry", avals), DTYPES[dtype])
 
 
@@ -70,11 +69,6 @@ threefry = primitive(
 )
 
 
-def _fraction_aval(bits: Aval) -> Aval:
-    expect("fraction", (bits,), "i")
-    return bits.with_dtype(DTYPES[f"f{8 * bits.dtype.itemsize}"])
-
-
 #: Of i32 and i64: the bits that make the fraction of a float, and the float that one of them is worth.
 _FRACTION = {"i32": (23, 2.0**-23), "i64": (52, 2.0**-52)}
 
@@ -90,7 +84,7 @@ def _fraction(k: Any, bits: Any) -> Any:
 fraction = primitive(
     "fraction",
     on_arrays(_fraction, casts=True),
-    infer=_fraction_aval,
+    infer=lambda bits: bits.with_dtype(DTYPES[f"f{8 * bits.dtype.itemsize}"]),
     lower=Map(_fraction),
     discrete=True,
     traits=("elementwise",),

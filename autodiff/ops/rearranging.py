@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,6 @@ def roll(x, shift, axis=None):
     return of_its_own(y, x)
 
 
-def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
-    assert not by.shape and by.dtype.kind == "i" and 0 <= axis < x.ndim, f"rotate: {x} by {by} along axis {axis}"
-    return x
-
-
 def _rotate_element(k, index, x, by, *, axis):
     n = x.shape[axis]
     place = k.sub(index[axis], k.to_index(by(), -n, n))
@@ -79,7 +75,7 @@ def _rotate_element(k, index, x, by, *, axis):
 _rotate: OwnPrimitive = linear(
     "rotate",
     lambda x, by, *, axis: np.roll(x, int(by), axis),
-    infer=_rotate_aval,
+    infer=lambda x, by, *, axis: x,
     transpose=lambda y_bar, y, x, by, *, axis: (lambda: record(_rotate, (y_bar, negative(by)), (axis,)), None),
     lower=Move(_rotate_element, free=False),
     batch=lambda op, size, xs, mapped, *, axis: record(op, xs, (axis + 1,)),  # a shift is a number for all
@@ -227,6 +223,12 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
      [20 20]
      [30 30]]
     """
+    rows, shape = open_grid(arrays, indexing)
+    return tuple([spread_to(x, shape) for x in rows])
+
+
+def open_grid(arrays: Sequence[Any], indexing: str) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    """The coordinates of a grid along each axis, with the others of extent 1; and its shape."""
     if indexing not in ("xy", "ij"):
         raise ValueError(located(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}"))
     xs = [as_tensor(x, "meshgrid", "arrays") for x in arrays]
@@ -234,11 +236,7 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
         if x.ndim > 1:
             raise ShapeError(located(f"meshgrid: takes vectors, not {x.aval}"))
     order = list(range(len(xs)))
-    if indexing == "xy" and len(xs) > 1:
-        order[:2] = [1, 0]
-    shape = tuple([xs[i].size for i in order])
-    places = {i: place for place, i in enumerate(order)}
-    return tuple([
-        spread_to(reshaped(x, tuple([x.size if places[i] == p else 1 for p in range(len(xs))])), shape)
-        for i, x in enumerate(xs)
-    ])
+    if indexing == "xy":
+        order[:2] = order[1::-1]
+    rows = [reshaped(x, tuple([x.size if i == axis else 1 for axis in order])) for i, x in enumerate(xs)]
+    return tuple(rows), tuple([xs[i].size for i in order])

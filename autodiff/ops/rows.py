@@ -17,13 +17,13 @@ from codegen.lowering import Move, Order, Scatter
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, reduced_shape
+from .arguments import integer
 from .arithmetic import add, imaginary_part, multiply, real_part
 from .batching import along
 from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
-from .gathering import index_tensor, scattered, within
+from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
 from .template import public
@@ -37,8 +37,6 @@ def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
 
 
 def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
-    assert index.dtype.kind == "i" and index.ndim == x.ndim, f"{name}: {index} does not fit {x}"
-    assert reduced_shape(index.shape, (axis,)) == reduced_shape(x.shape, (axis,)), f"{name}: {index}, {x}, axis {axis}"
     if index.size and not x.size:
         raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
@@ -46,7 +44,6 @@ def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
 def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
     y = updates.with_shape(shape)
     _check_along("scatter_along", y, index, axis)
-    assert updates.shape == index.shape, f"scatter_along: {updates} for {index}"
     return y
 
 
@@ -58,15 +55,10 @@ def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: t
     return y
 
 
-def _along_element(k, index, x, places, *, axis):
+def _along_index(k, index, places, extent, axis):
+    """The index of an element of a row, whose number stands in `places`."""
     at = list(index)
-    at[axis] = within(k, k.to_index(places(*index)), x.shape[axis])
-    return x(*at)
-
-
-def _along_target(k, j, places, updates, *, shape, axis):
-    at = list(j)
-    at[axis] = within(k, k.to_index(places(*j)), shape[axis])
+    at[axis] = within(k, k.to_index(places(*index)), extent)
     return tuple(at)
 
 
@@ -77,7 +69,7 @@ _take_along: OwnPrimitive = linear(
     transpose=lambda y_bar, y, x, index, *, axis: (
         lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
     ),
-    lower=Move(_along_element, free=False),
+    lower=Move(lambda k, j, x, places, *, axis: x(*_along_index(k, j, places, x.shape[axis], axis)), free=False),
     batch=along("axis"),
 )
 _scatter_along: OwnPrimitive = linear(
@@ -87,19 +79,14 @@ _scatter_along: OwnPrimitive = linear(
     transpose=lambda y_bar, y, index, updates, *, shape, axis: (
         None, lambda: record(_take_along, (y_bar, index), (axis,)),
     ),
-    lower=Scatter(_along_target),
+    lower=Scatter(lambda k, j, places, updates, *, shape, axis: _along_index(k, j, places, shape[axis], axis)),
     in_args=(1,),
     heavy=True,
     batch=along("axis", shapes=("shape",)),
 )
 
 
-def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> tuple[tuple[int, int]]:
-    extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
-    return ((1, extent),)
-
-
-@public(2, _take_along, _bounds)
+@public(2, _take_along, lambda x, indices, axis=-1: bounds_of_take(x, indices, axis))
 def take_along_axis(x, indices, axis=-1):
     """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
@@ -126,11 +113,7 @@ def take_along_axis(x, indices, axis=-1):
     return record(_take_along, (x, index), (along,))
 
 
-def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> tuple[tuple[int, int]]:
-    return ((1, num_segments),)
-
-
-@public(2, bounds=_bounds_of_segments)
+@public(2, bounds=lambda data, segment_ids, num_segments: ((1, num_segments),))
 def segment_sum(data, segment_ids, num_segments):
     """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 
@@ -179,12 +162,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
 # ---------------------------------------------------------------- order
 
 
-def _aval(x: Aval, *, axis: int, descending: bool) -> Aval:
-    expect("argsort", (x,), "fib")
-    assert 0 <= axis < x.ndim, f"argsort: axis {axis} of {x}"
-    return x.with_dtype(I64)
-
-
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable order; the descending one of reversed rows, so that equal elements keep their order."""
     if not descending:
@@ -196,7 +173,7 @@ def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
 _argsort = primitive(
     "argsort",
     _reference,
-    infer=_aval,
+    infer=lambda x, *, axis, descending: x.with_dtype(I64),
     lower=Order(),
     heavy=True,
     discrete=True,

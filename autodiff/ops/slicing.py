@@ -27,24 +27,13 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import I64, linear, primitive, spread_to, zeros_of
+from .primitive import I64, linear, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
 
 
-# ---------------------------------------------------------------- shapes and references
-
-
-def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
-    """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
-    assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
-    assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
-    step_of = dict(zip(axes, steps, strict=True))
-    for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
-        step = step_of.get(axis)
-        fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
-        assert fits, f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"
+# ---------------------------------------------------------------- references
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -57,27 +46,10 @@ def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[
     return tuple(found)
 
 
-def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
-    _check_slice("slice", starts, axes, steps, x, shape)
-    return x.with_shape(shape)
-
-
-def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
-    whole = x.with_shape(shape)
-    _check_slice("embed", starts, axes, steps, whole, x.shape)
-    return whole
-
-
 def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
     y = np.zeros(shape, x.dtype)
     y[_places(starts, axes, steps, x.shape)] = x
     return y
-
-
-def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
-    assert x.dtype == v.dtype, f"slice_update: {x}, {v}"
-    _check_slice("slice_update", starts, axes, steps, x, v.shape)
-    return x
 
 
 def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps: tuple) -> np.ndarray:
@@ -188,7 +160,7 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
 # ---------------------------------------------------------------- operations
 
 
-def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
+def _update_transpose(y_bar, y, x, v, *starts, axes, steps):
     return (
         lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
         lambda: sliced(y_bar, starts, axes, steps, v.shape),
@@ -196,15 +168,10 @@ def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
     )
 
 
-def _update_jvp(dxs, y, x, v, *starts, axes, steps):
-    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in zip(dxs, (x, v), strict=False))
-    return updated_slice(dx, dv, starts, axes, steps)
-
-
 _slice = linear(
     "slice",
     lambda x, *starts, axes, steps, shape: x[_places(starts, axes, steps, shape)],
-    infer=_slice_aval,
+    infer=lambda x, *starts, axes, steps, shape: x.with_shape(shape),
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -217,7 +184,7 @@ _slice = linear(
 embed = linear(
     "embed",
     _embed_reference,
-    infer=_embed_aval,
+    infer=lambda x, *starts, axes, steps, shape: x.with_shape(shape),
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -226,13 +193,14 @@ embed = linear(
 )
 
 #: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
-slice_update = primitive(
+slice_update = linear(
     "slice_update",
     _update_reference,
-    infer=_update_aval,
-    vjp=_update_vjp,
-    jvp=_update_jvp,
+    infer=lambda x, v, *starts, axes, steps: x,
+    transpose=_update_transpose,
     lower=Move(_update_element, free=False),
+    in_args=(0, 1),
+    jointly=True,
     masks=True,
     batch=_update_batch,
 )

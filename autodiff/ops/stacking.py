@@ -16,9 +16,9 @@ from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
 from .diagonals import diag, tril
-from .forms import further
+from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
-from .numpy_parameters import along_axis, joined_in
+from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
 from .scans import cumprod, cumsum
@@ -37,7 +37,7 @@ __all__ = [
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
     """The arrays to be put together, as a list, in a dtype where one is asked for.  Raises ShapeError for none."""
-    found = listed(tensors if dtype is None else joined_in(casting, name, tensors, dtype), name, "arrays")
+    found = listed(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
     if not found:
         raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found
@@ -157,7 +157,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 
 
-def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Function:
+def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Any:
     """`split` along one axis of arrays that have so many axes at least."""
 
     def body(x, indices_or_sections) -> list[Tensor]:
@@ -168,8 +168,7 @@ def _split_along(name: str, told: str, axis: int, least: int, raises: str, examp
         return found
 
     raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
-    made: Function = public(name=name, doc=f"{told}\n\n    {raises}\n\n    {example}\n    ")(body)
-    return made
+    return public(name=name, doc=f"{told}\n\n    {raises}\n\n    {example}\n    ")(body)
 
 
 hsplit = _split_along(
@@ -231,14 +230,13 @@ def rot90(x, k=1, axes=(0, 1)):
     return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
 
 
-def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Function:
+def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Any:
     def body(x):
         x = as_tensor(x, name, "x")
         return flipped(x, (axis_of(name, axis, x.aval),))
 
     doc = f"{told}\n\n    Raises ShapeError for {raises}.\n\n    {example}\n    "
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 flipud = _turned_round(
@@ -364,7 +362,7 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     return tuple([broadcast_to(x, shape) for x in found])
 
 
-def _cumulative(running: Function, first: int, example: str) -> Function:
+def _cumulative(running: Function, first: int, example: str) -> Any:
     name = running.__name__.replace("cum", "cumulative_")
     doc = f"""`{running.__name__}` as in the Array API; with `include_initial` a {first} comes first.
 
@@ -388,8 +386,7 @@ def _cumulative(running: Function, first: int, example: str) -> Function:
         ahead = found.aval.with_shape((*found.shape[:along], 1, *found.shape[along + 1 :]))
         return joined((add(zeros_of(ahead), first), found), along)
 
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 cumulative_sum = _cumulative(cumsum, 0, """>>> ad.cumulative_sum([1, 2, 3], include_initial=True)

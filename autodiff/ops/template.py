@@ -173,7 +173,7 @@ def public(
         elif tensors is not None:
             body.natively, body.tensors = _Natively(body, tensors, bounds), tensors
             body.is_remembered = True  # see `reads.is_library_function`
-        made: Function = cls.declare(body)
+        made: Function = cls(body)
         if records is not None:
             made.primitive = records
         return made
