@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import Paused
+from codegen.garbage import Paused, ignoring
 
 from ..custom.keys import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
@@ -26,34 +26,29 @@ from ..mode import MODE
 from ..ops import add
 from ..tape import tier
 from ..tape.ask import end_recording, evaluate, live_small
-from ..tape.families import Described, described
-from ..tape.known import BACKWARD, NODES, Ask, Known, forget, name_plan, plan_of
+from ..tape.known import NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
+from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
+from ..tape.parts import gradients_in_parts, keep
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
-from ..tape.sizes import Answer, Size, size_of
+from ..tape.segment import GIVEN, Ruled, Segment, Unfit
+from ..tape.sizes import Answer
 from ..tape.walk import history, still_true, uncommon
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Exactly, Gradients, in_order, separate
-from .parts import in_parts
+from .gradient_asks import Gradients, in_order, separate
+from .reverse import Pull
 from .rules import Watches, found_out
 
-__all__ = ["solve"]
+__all__ = ["in_parts", "solve"]
 
 
 def solve(
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    *,
-    retain: bool,
-    also: Sequence[Node] = (),
-    past: list[Node] | None = None,
-    live: Sequence[Node] | None = None,
-    ask: Ask | None = None,
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
+    past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
     through: Sequence[int] | None = None,
-) -> list[np.ndarray | None]:
+) -> list[np.ndarray | None]:  # fmt: skip
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
     seeds     (result, cotangent): at least one
@@ -74,211 +69,144 @@ def solve(
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
-    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
-    planned = sought = None
+    question = _ByRules(seeds, groups, retain, also, past, live, ask, through)
+    plan = None
     if not (runs_every_rule or has_hooks):
         found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
         if found is not None:
             end_recording(state.now)
             return found
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            planned, name, family = _planned(what)
-            if planned is None and (sought := _sought(what, name, family)) is not None:
-                planned = sought.plan or _make(sought), sought.exact.order, sought.exact.ranks
-                sought.note_answered()
-    if planned is None:
-        return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
-    plan, order, ranks = planned
+            plan = question.planned()
+    if plan is None:
+        return question.computed([*ends, *also, *live], runs_every_rule)
     try:
-        results = plan.run(order)
+        results = plan.run(question.order)
     except Misfit:
-        plan = _make(sought or _Sought(what, None), "a rule cannot compute with a number as it did before")
-        results = plan.run(order)
-    plan.commit(order, results)
+        plan = question.make(question.describe(), "a rule cannot compute with a number as it did before")
+        results = plan.run(question.order)
+    plan.commit(question.order, results)
     end_recording(state.now)
-    return in_order(separate(plan, results, order), ranks)
+    return in_order(separate(plan, results, question.order), question.ranks)
 
 
-def _computed(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, wanted: Sequence[Node],
-    past: list[Node], ask: Ask | None, runs_every_rule: bool,
-) -> list[np.ndarray | None]:  # fmt: skip
-    """The gradients where no plan of them can be kept: what hooks and rules record is computed as any recording is."""
-    since, misses = new_number(), COUNTS.misses
-    rare = uncommon(past)
-    why = _why_unkept(rare, groups)  # before the rules run: a hook may remove itself
-    # Of the hooks of a loss it is said once: all that is recorded between them is known then.
-    is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
-    is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
-    del rare  # a list beside the history counts as somebody who may need the values of its nodes
-    gradients = [None if t is None else t.node for t in emit(past, seeds, groups, tracks=False)]
-    for group in groups:
-        group.old = None
-    # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
-    shares = ask is None or ask.purpose != NODES
-    own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
-    # Values that another pass will read are stored.
-    evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
-    if why is not None and COUNTS.misses == misses and not is_known:
-        note("backward", why())
-    end_recording(state.now)
-    values: list[np.ndarray | None] = []
-    for node in gradients:
-        value = None if node is None else data(node)
-        values.append(value if value is None or node in own else value.copy())
-        own.discard(node)
-    return values
+class _ByRules(Gradients):
+    """Gradients whose plan is made of what rules record."""
 
+    def still_right(self, plan: Plan | None) -> Plan | None:
+        return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
 
-#: A plan, the recording in canonical order, and that of the groups.
-_Planned = tuple[Plan, Sequence[Node], Sequence[int]]
+    def why_unkept(self) -> Callable[[], str] | None:
+        return _why_unkept(uncommon(self.past), self.groups)
 
-
-def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
-    """The plan by a hash, if there is one; what machine code says of the recording, and of it without numbers."""
-    ask = what.ask
-    found = family = None
-    if ask is not None:
-        found, family = described(ask, what.live, what.retain, lambda: Exactly.of(what).key)
-    if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
-        return None, None, None
-    entry = found.entry
-    plan = None if entry is None else _if_still_right(plan_of(entry))
-    if plan is None:
-        is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
-            return _let_pass(what, found), None, None
-        # A node that is held counts as something that may be asked for.
-        return None, found.without_nodes(), family and family.without_nodes()
-    count(plan)
-    order = found.order
-    ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    return (plan, order, ranks), None, None
-
-
-def _let_pass(what: Gradients, found: Known) -> _Planned:
-    """A plan for `solve` that nobody keeps: the program is one of many that are new."""
-    count(None)
-    kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
-    exact = Exactly(what, ([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
-    number, order, groups = exact.number, exact.order, exact.groups
-    gradients = emit(what.past, what.seeds, groups, tracks=False)
-    drawn, grads, computed = _answer(
-        draw([*_with_old(gradients, groups), *kept], number), gradients, what.seeds, kept, number
-    )
-    executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
-    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-    plan.grads, plan.computed = grads, computed
-    note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, exact.ranks
-
-
-class _Sought:
-    """A recording whose plan is looked for by its exact key.
-
-    found    what machine code says of the recording;   plan: the known one;   size: set where it is one of many
-    """
-
-    size: Size | None = None
-    plan: Plan | None = None
-
-    def __init__(self, what: Gradients, found: Known | None) -> None:
-        self.what, self.found = what, found
-        self.exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
-
-    def name(self, plan: Plan, key: tuple, found: Known | None) -> None:
-        """Find a plan from now on."""
-        what, exact = self.what, self.exact
-        name_plan(plan, key, found, exact.order, what.ask, what.given_up(), exact.ranks)
-
-    def note_answered(self) -> None:
-        """Have machine code answer such an ask at other sizes, too."""
-        what, exact = self.what, self.exact
-        if what.ask is not None and self.size is not None:
-            self.size.note_answered(what.ask, exact.order, what.given_up(), exact.places, exact.ranks)
-
-
-def _sought(what: Gradients, found: Known | None, family: Described | None) -> _Sought | None:
-    """The recording with its plan, if there is one; None where no plan can be kept.
-
-    found, family    what machine code says of the recording, and of it without numbers
-    """
-    sought = _Sought(what, found)
-    key, order = sought.exact.key, sought.exact.order
-    plan = _known(key)
-    if plan is None:
-        if _why_unkept(uncommon(what.past), what.groups) is not None:
+    def let_pass(self, found: Reading) -> Plan | None:
+        is_new = found.family is not None and tier.is_let_pass(found.family, COUNTS.hits)
+        if not is_new or self.why_unkept() is not None:
             return None
-        sought.size = size_of(key, family, order)
-        plan = None if sought.size is None else sought.size.plan()
-    count(plan)
-    if plan is not None:
-        sought.plan, plan.leaves = plan, sought.exact.places
-        sought.name(plan, key, found)
-    return sought
+        count(None)
+        self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
+        gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
+        answer = self._answer(draw([*_with_old(gradients, self.ordered), *self.kept], self.number), gradients)
+        drawn = answer.drawn
+        executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
+        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+        plan.grads, plan.computed = answer.grads, answer.computed
+        note("backward", "one new program comes after another: each is kept when it comes again")
+        return plan
 
+    def make(self, key: tuple, why: str = "") -> Plan:
+        """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
+        past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
+        size = None if why else self.size
+        asked = state.now.asked
+        watches = Watches(past if not why else ())
+        # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
+        with nullcontext(Choices()) if why else observed() as choices:
+            try:
+                with watches.open():
+                    gradients = emit(past, seeds, groups, tracks=False)
+            except Exception:
+                if not watches.by_node:
+                    raise
+                # The rules are run once more, with the numbers themselves: what is raised then is meant.
+                watches.see_all()
+                asked = state.now.asked
+                with watches.open(is_watched=False):
+                    gradients = emit(past, seeds, groups, tracks=False)
+        if state.now.asked != asked and not why:
+            why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
+            why = why or "a value was asked for: the rules run each time"
+        watches.see_returned(gradients)
+        if not why and watches.looked_at_array():
+            why = "a rule looks at the contents of an array that it reads: it runs each time"
+        relied = users_methods(choices)
+        read = reading(relied)
+        why = why or unnamed(relied)
+        keys = watches.keys() if watches.calls else {}
+        key = _with_calls(key, keys, number) if keys else key
+        known = not why
+        for group in () if known else groups:
+            group.old = None
+        plan, drawn = build([*_with_old(gradients, groups), *self.kept], number)
+        plan.relied, plan.read, plan.leaves = relied, read, self.places
+        answer = self._answer(drawn, gradients)
+        plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
+        if known and still_true(key[1], self.order):
+            if watches.by_node:
+                plan.formulas = watches.formulas(plan.gather, number)
+                plan.gather = watches.let_go(plan.gather)
+            found = self.found
+            self.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+            plan.choices = choices
+            known_plan = ref(plan)
+            forget_size: Callable[[], None] | None = None
+            choices.on_change(lambda: _drop(known_plan(), forget_size))
+            if size is not None and not relied:
+                forget_size = size.learn(self.order, answer, self._answer_again, choices)
+        note("backward", why or key)
+        return plan
 
-def _known(key: tuple) -> Plan | None:
-    """The plan for this key, if its rules would record the same now."""
-    plan = plans.get(key)
-    return None if plan is None else _if_still_right(plan)
+    def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
+        """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
+        since, misses, ask = new_number(), COUNTS.misses, self.ask
+        rare = uncommon(self.past)
+        why = _why_unkept(rare, self.groups)  # before the rules run: a hook may remove itself
+        # Of the hooks of a loss it is said once: all that is recorded between them is known then.
+        is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
+        is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
+        del rare  # a list beside the history counts as somebody who may need the values of its nodes
+        gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
+        for group in self.groups:
+            group.old = None
+        # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
+        shares = ask is None or ask.purpose != NODES
+        there = [n for n in gradients if n is not None]
+        own = {n for n in there if n.number > since and n.value is None and source(n) is n and shares}
+        # Values that another pass will read are stored.
+        evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why)
+        if why is not None and COUNTS.misses == misses and not is_known:
+            note("backward", why())
+        end_recording(state.now)
+        values: list[np.ndarray | None] = []
+        for node in gradients:
+            value = None if node is None else data(node)
+            values.append(value if value is None or node in own else value.copy())
+            own.discard(node)
+        return values
 
+    def _answer(self, drawn: Drawn, gradients: Sequence[Tensor | None]) -> Answer:
+        """The answer by what was drawn of gradients, and of what is kept."""
+        return _answer(drawn, gradients, self.seeds, self.kept, self.number)
 
-def _if_still_right(plan: Plan) -> Plan | None:
-    return None if plan.relied and reading(plan.relied) != plan.read else plan
-
-
-def _make(sought: _Sought, why: str = "") -> Plan:
-    """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
-    what, exact, found, size = sought.what, sought.exact, sought.found, None if why else sought.size
-    past, seeds, groups = what.past, what.seeds, exact.groups
-    key, number, order, kept = exact.key, exact.number, exact.order, exact.kept
-    asked = state.now.asked
-    watches = Watches(past if not why else ())
-    # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-    with nullcontext(Choices()) if why else observed() as choices:
-        try:
-            with watches.open():
-                gradients = emit(past, seeds, groups, tracks=False)
-        except Exception:
-            if not watches.by_node:
-                raise
-            # The rules are run once more, with the numbers themselves: what is raised then is meant.
-            watches.see_all()
-            asked = state.now.asked
-            with watches.open(is_watched=False):
-                gradients = emit(past, seeds, groups, tracks=False)
-    if state.now.asked != asked and not why:
-        why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
-        why = why or "a value was asked for: the rules run each time"
-    watches.see_returned(gradients)
-    if not why and watches.looked_at_array():
-        why = "a rule looks at the contents of an array that it reads: it runs each time"
-    relied = users_methods(choices)
-    read = reading(relied)
-    why = why or unnamed(relied)
-    keys = watches.keys() if watches.calls else {}
-    key = _with_calls(key, keys, number) if keys else key
-    known = not why
-    for group in () if known else groups:
-        group.old = None
-    plan, drawn = build([*_with_old(gradients, groups), *kept], number)
-    plan.relied, plan.read = relied, read
-    answer = _answer(drawn, gradients, seeds, kept, number)
-    plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
-    if known and still_true(key[1], order):
-        if watches.by_node:
-            plan.formulas = watches.formulas(plan.gather, number)
-            plan.gather = watches.let_go(plan.gather)
-        sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
-        plan.choices = choices
-        known_plan = ref(plan)
-        forget_size: Callable[[], None] | None = None
-        choices.on_change(lambda: _drop(known_plan(), forget_size))
-        if size is not None and not relied:
-            forget_size = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
-    note("backward", why or key)
-    return plan
+    def _answer_again(self, new: dict[Node, Node]) -> Answer:
+        """The answer to a recording in which others stand for its nodes: the rules run on these."""
+        seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in self.seeds]  # one stays what it is
+        groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
+        kept = [new[n] for n in self.kept]
+        number = {new.get(n, n): i for n, i in self.number.items()}
+        gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
+        drawn = draw([*_with_old(gradients, groups), *kept], number)
+        return _answer(drawn, gradients, seeds, kept, number)
 
 
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
@@ -306,24 +234,6 @@ def _answer(
         tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
         tuple([g is not None and g.node in places for g in gradients]),
     )
-
-
-def _answer_again(
-    past: Sequence[Node],
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    kept: Sequence[Node],
-    number: dict[Node, int],
-    new: dict[Node, Node],
-) -> Answer:
-    """The answer to a recording in which others stand for its nodes: the rules run on these."""
-    seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in seeds]  # one stays what it is
-    groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in groups]
-    kept = [new[n] for n in kept]
-    number = {new.get(n, n): i for n, i in number.items()}
-    gradients = emit([new[n] for n in past], seeds, groups, tracks=False)
-    drawn = draw([*_with_old(gradients, groups), *kept], number)
-    return _answer(drawn, gradients, seeds, kept, number)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
@@ -368,3 +278,64 @@ def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
+
+
+# ---------------------------------------------------------------- in parts (`tape.parts`)
+
+
+def in_parts(
+    root: Node, groups: Sequence[Group], beside: Sequence[Node]
+) -> list[np.ndarray | None] | None:  # fmt: skip
+    """The gradients of one number, as `solve` has them, if its recording falls into segments; else None.
+
+    beside    nodes of results that are wanted in the same run
+    """
+    now, out = state.now, root.kind.out
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
+    # Gradients end at targets: they may not be needed before one.
+    if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
+        return None
+    found = gradients_in_parts([root, *beside], now.began, targets, _segment_rules)
+    if found is None:
+        return None
+    parts, bars = found
+    olds = [group.old for group in groups if group.old is not None]
+    evaluate(olds, ends_recording=False)
+    keep(parts)
+    return _sums(bars, groups)
+
+
+def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
+    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
+    taken: set[int] = set()
+    found: list[np.ndarray | None] = []
+    for group in groups:
+        terms = [bars[n] for n in group.nodes if n in bars]
+        if not terms:
+            found.append(None)
+            continue
+        if group.old is not None:
+            terms.append(data(group.old))
+        with ignoring(all="ignore"):
+            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
+        found.append(total.copy() if id(total) in taken else total)
+        taken.add(id(total))
+    return found
+
+
+def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
+    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
+    given: list[Node | None] = []
+    seeds = []
+    targets = list(segment.tracked.values())
+    with observed() as choices, recording_rules(False):
+        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            given.append(bar)
+            if bar is not None:
+                seeds.append((node, bar, flag == 2))
+        order = [n for n in segment.nodes if n.kind.out.requires_grad]
+        found = {node: (bar, 1 + masked) for node, bar, masked in Pull(order, seeds, targets).reached()}
+    if users_methods(choices):
+        raise Unfit
+    return Ruled(given, found, choices)

@@ -1,8 +1,7 @@
 """Asks for gradients: the exact key, which says which programs of rules are the same, and the answer to a known ask.
 
     again(ask, ...)    gradients of a recording that is known: asked for before in the same way, by its plan
-    Gradients          what `solve` is asked for: seeds, groups, and the nodes that they name
-    Exactly.of         its key
+    Gradients          what `solve` is asked for: seeds, groups, and the nodes that they name; its key
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..tape.ask import stored_along
+from ..tape.ask import Question, stored_along
 from ..tape.families import answered
-from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask
+from ..tape.known import BACKWARD, EXACT_KEYS, NODES, SOME, TENSORS, Ask, Reading
 from ..tape.node import Leaf, Node, data_node
 from ..tape.plan import Plan, data
 from ..tape.record import state
-from ..tape.walk import Said, history, needed, said, structure
+from ..tape.walk import Said, history, needed, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .backward_pass import Group
 
-__all__ = ["Exactly", "Gradients", "again", "ask_for", "in_order", "separate"]
+__all__ = ["Gradients", "again", "ask_for", "in_order", "separate"]
 
 
 def ask_for(
@@ -76,19 +75,22 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
     return gradients
 
 
-class Gradients:
-    """The arguments of `solve`, and the nodes that they name.
+class Gradients(Question):
+    """The arguments of `solve`, the nodes that they name, and the exact key.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
     asked              the results, the cotangents that are given, and what is computed along
+    ordered            the groups in canonical order
     """
+
+    past: list[Node]
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
-        self.seeds, self.groups, self.retain, self.ask, self.through = seeds, groups, retain, ask, through
-        self.past, self.live = past, live
+        super().__init__(ask, live, retain)
+        self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
         self.given: list[Node] = []
         self.implicit: set[Node] = set()
         for k, (_, seed) in enumerate(seeds):
@@ -99,75 +101,63 @@ class Gradients:
         self.olds = [g.old for g in groups if g.old is not None]
         self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
-    def ranks(self, number: dict[Node, int]) -> tuple[list[int], tuple[int, ...]]:
-        """The groups in canonical order, those that are not reached last; the place of the first node of each."""
-        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
-        ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
-        return ranks, tuple([places[i] for i in ranks])
+    def read_natively(self) -> Reading | None:
+        found = super().read_natively()
+        # Machine code reads the old gradients that are there now.
+        is_same = self.ask is None or self.ask.purpose != BACKWARD or all([_is_present(g) for g in self.groups])
+        return found if is_same else None
 
-    def has_present_olds(self) -> bool:
-        """True if the old gradients that were read are those of now, which machine code has read since."""
-        leaves = [(g.nodes[0].leaf, g.old) for g in self.groups]
-        grads = [(None if leaf is None else leaf.grad, old) for leaf, old in leaves]
-        return all([(None if grad is None else grad.node) is old for grad, old in grads])
-
-    def given_up(self) -> list[Node] | None:
-        """The part of the history that is given up with the ask, if it is; None: all of it."""
+    @property
+    def given_up(self) -> Sequence[Node] | None:
+        # Made when it is asked for: what is held beside the history counts as something that may be asked for.
         if self.through is None:
-            return None if self.ask is not None and self.ask.purpose == BACKWARD else []
+            return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
         return [self.past[k] for k in self.through]
 
+    def recognise(self, order: list[Node]) -> None:
+        self.order = order
+        self._rank({n: i for i, n in enumerate(order)})
 
-class Exactly:
-    """The exact key of gradients, and what it was made of; without parts there is no key.
+    def _rank(self, number: dict[Node, int]) -> None:
+        """Put the groups in canonical order, those that are not reached last."""
+        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
+        self.ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
+        self.places = tuple([places[i] for i in self.ranks])
+        self.ordered = [self.groups[i] for i in self.ranks]
 
-    number, order            the numbers of nodes, and the nodes in canonical order, as `structure` says them
-    kept                     nodes that are to be stored
-    ranks, places, groups    the groups in canonical order: which they are, the place of the first node of each
-    """
+    def said(self) -> Said:
+        inside = frozenset(self.past)
+        roots = list(dict.fromkeys([*self.asked, *self.live, *self.olds]))
+        order = needed(roots, inside)
+        along = stored_along(order, roots, self.tracks, inside)
+        read = {*self.given, *self.olds}
+        kept = [n for n in roots if n.value is None and n not in read] + along
+        return *structure(order, [*self.asked, *self.live], inside, frozenset(self.olds)), kept
 
-    def __init__(self, what: Gradients, told: Said) -> None:
-        """Of a recording that was described."""
-        parts, self.number, self.order, self.kept = told
-        has_key = parts != []
+    def take(self, said: Said) -> None:
+        super().take(said)
         number = self.number
-        self.ranks, self.places = what.ranks(number)
-        self.groups = [what.groups[i] for i in self.ranks]
-        for old in [g.old for g in self.groups]:
+        self._rank(number)
+        for old in [g.old for g in self.ordered]:
             if old is not None and old not in number:
                 number[old] = len(number)
-                parts.append(old.kind.out)
+                self.parts.append(old.kind.out)
                 self.order.append(old)
-        seeds = tuple([(number[r], -1 if s.node in what.implicit else number[s.node]) for r, s in what.seeds])
-        for node in what.implicit:
+        for node in self.implicit:
             number[node] = len(number)
-        self.key: tuple = ()
-        if has_key:
-            stored = tuple(sorted([number[n] for n in self.kept]))
-            groups = tuple([_group_key(g, number) for g in self.groups])
-            self.key = ("gradient", tuple(parts), seeds, stored, groups)
 
-    @classmethod
-    def of(cls, what: Gradients) -> Exactly:
-        """Of what is asked."""
-        inside = frozenset(what.past)
-        roots = list(dict.fromkeys([*what.asked, *what.live, *what.olds]))
-        order = needed(roots, inside)
-        along = stored_along(order, roots, what.retain, inside)
-        read = {*what.given, *what.olds}
-        kept = [n for n in roots if n.value is None and n not in read] + along
-        described = structure(order, [*what.asked, *what.live], inside, frozenset(what.olds))
-        return cls(what, (*described, kept))
+    def key(self) -> tuple:
+        number = self.number
+        seeds = tuple([(number[r], -1 if s.node in self.implicit else number[s.node]) for r, s in self.seeds])
+        stored = tuple(sorted([number[n] for n in self.kept]))
+        return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
 
-    @classmethod
-    def natively(cls, what: Gradients) -> Exactly | None:
-        """The key by machine code; None where Python has to say it."""
-        ask = what.ask
-        if ask is None:
-            return None
-        also = (*ask.also, *what.live)
-        found = said(ask.purpose, ask.results, ask.seeds, also, ask.targets, what.retain, what.past)
-        return None if found is None else cls(what, found)
+
+def _is_present(group: Group) -> bool:
+    """True if the old gradient of a group is that of now."""
+    leaf = group.nodes[0].leaf
+    present = None if leaf is None else leaf.grad
+    return (None if present is None else present.node) is group.old
 
 
 def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
@@ -187,7 +177,7 @@ def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
         ]
     one = handle(data_node(ask.results[0].kind, None))
     seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
-    return Exactly.of(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None)).key
+    return Gradients(seeds, groups, tracks, ask.also, past, live, ask, None).describe()
 
 
 EXACT_KEYS[False] = _exact_key
