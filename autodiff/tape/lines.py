@@ -46,10 +46,7 @@ _GIVEN = ("partials", "transpose", "vjp", "pull", "jvp", "push")
 
 
 class Rule(NamedTuple):
-    """A rule: of which function, for which types, where it stands.
-
-    kind    "backward", "jvp" or "batch"
-    """
+    """A rule ("backward", "jvp" or "batch"): of which function, for which types, where it stands."""
 
     kind: str
     function: str
@@ -62,10 +59,9 @@ class Rule(NamedTuple):
 
 
 class Derived:
-    """The place of a node that a rule recorded: which rule it is, of which node (by number), at which user's lines.
+    """The place of a node that a rule recorded: rule and kind, of which node (by number), at which user's lines.
 
-    kind      as that of a `Rule`
-    is_users  the rule is the user's, whose lines count
+    is_users    the rule is the user's, whose lines count
     """
 
     __slots__ = ("_rule", "is_users", "kind", "lines", "of")

@@ -2,17 +2,11 @@
 
 A rule that only does arithmetic with a number, and combines it with tensors, records the same graph for
 any number: the number is an argument of the graph.  A rule that looks (`if c > 0`, `math.cos(c)`, an axis,
-text) may record another graph for another number: its value belongs to the rule's key.
-
-    Watch      the numbers that one run of a rule may read; which of them were looked at
-    Watched    one of them, or what arithmetic made of them; has a value, which is taken by looking
-
-An array that a rule reads is watched as well: a tensor that meets it takes it as an argument of the graph, and
-everything else is a look at its contents, which no key can hold.
+text) may record another graph for another number: its value belongs to the rule's key.  Of an array that a rule reads
+a tensor takes the values as an argument of the graph; all else is a look at its contents, which no key can hold.
 
 A watched number is no subclass of float, since native code would read such a one unseen; it says that its
-class is float, so `isinstance` holds.  Arithmetic among numbers is Python's own, now and when it is done
-again with other numbers (`plan.Formulas`), down to its exceptions.
+class is float, so `isinstance` holds.  Arithmetic is Python's own, also when it is done again (`plan.Formulas`).
 
     w = c * 2 + 1          steps   t0 = number 3    t1 = t0 * 2    t2 = t1 + 1
     g * w                  a leaf of the graph, which takes float(t2)
@@ -52,13 +46,10 @@ class WatchedStep(NamedTuple):
 
 
 class Watch:
-    """The numbers that one run of a rule may read.
+    """The numbers and arrays that one run of a rule may read, while it `is_open`.
 
-    numbers   Python's int, float and complex numbers, and arrays
-    looked    numbers of those whose value the rule has seen
-    steps     how everything watched is computed
+    looked    places of those whose value the rule has seen;   steps: how everything watched is computed
     leaves    nodes that hold what was made of them -> (step, what converts it to a node's value)
-    is_open   whether the rule is still running; afterwards a watched number is a number like any other
     """
 
     __slots__ = ("is_open", "leaves", "looked", "numbers", "steps")

@@ -45,7 +45,7 @@ from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
-    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results",
+    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain_results",
     "run_recorded", "scalar_and_aux", "tracks_outside",
 ]
 
@@ -310,13 +310,8 @@ def _made_scalar(result: Any) -> str:
     return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
-def plain(x: Any) -> Any:
-    """A result for plain code: an array of its own, a NumPy scalar for 0-d, all else as it is."""
-    return plain_results([x])[0]
-
-
 def plain_results(xs: Sequence[Any]) -> list[Any]:
-    """The results of one call for plain code: none shares memory with an argument or with another."""
+    """The results of one call for plain code: arrays of their own, NumPy scalars for 0-d, all else as it is."""
     taken: set[Node] = set()
     found = []
     for x in xs:

@@ -1,12 +1,9 @@
 """Gradients as results: `grad`, of a function or between tensors, `value_and_grad`, `vjp`.
 
-Nothing is accumulated in a `.grad`.  A function gets a fresh node for each argument and is differentiated with respect
-to that node, never the caller's; so nesting cannot confuse one derivative with another.  Called from plain code (no
-tensor among the arguments) it computes at once and returns NumPy arrays; called with tensors, or inside another
-transformation or a trace, it records and returns tensors.
-
-Of tensors the history between results and inputs is walked once, from a known plan if it can be, and released unless it
-is to be kept.
+A function gets a fresh node for each argument and is differentiated with respect to that node, never the caller's; so
+nesting cannot confuse one derivative with another.  Called from plain code (no tensor among the arguments) it computes
+at once and returns NumPy arrays; called with tensors, or inside another transformation or a trace, it records and
+returns tensors.
 """
 
 from __future__ import annotations
@@ -31,13 +28,12 @@ from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border
 from .arguments import (
     Arguments,
     fitting,
     is_plain,
     name_of,
-    plain,
     plain_results,
     run_recorded,
     scalar_and_aux,
@@ -80,13 +76,10 @@ def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker:
     name = name_of(f, taker, argnums)
 
     @wraps(f)
+    @border
     def derivative(*args: Any, **kwargs: Any) -> Any:
         # It reads names of functions only: cloudpickle writes it like a function of the user's.
-        try:
-            return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
-        except Exception as error:
-            shorten(error)
-            raise
+        return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
 
     return derivative
 
@@ -100,8 +93,8 @@ def _differentiated(
     leaves, structure = tree.flatten(aux)
     if a.plain:
         gradients = _computed(value, a.leaves, leaves)
-        out: Any = plain(value)
-        leaves = plain_results(leaves)
+        out: Any
+        out, *leaves = plain_results([value, *leaves])
     elif state.now.unseen and _is_of_its_own(value, a.leaves):
         gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
         out = leaf(data(value.node))
@@ -162,6 +155,7 @@ def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool
     return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
+@border
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
@@ -175,50 +169,43 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    try:
-        name = name_of(f, "vjp")
-        a = Arguments(primals, tuple(range(len(primals))), name)
-        result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
-        aux = None
-        if has_aux:
-            result, aux = result
-        results, structure = tree.flatten(result)
-        results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-        mine = [t.node for t in a.leaves]
-        outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-        def pullback(cotangents: Any) -> tuple:
-            try:
-                bars = tree.leaves(cotangents)
-                where = f"vjp of {name}"
-                if len(bars) != len(results):
-                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-                there = zip(bars, results, strict=True)
-                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
-                seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-                if not seeds:
-                    found: list = [None] * len(mine)
-                elif a.plain and is_plain(tree.leaves(cotangents)):
-                    found = list(_arrays(seeds, mine, retain=True))
-                else:
-                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                    _, found = pulled(seeds, mine, RECORDED if tracks else 0)
-                return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-            except Exception as error:
-                shorten(error)
-                raise
+    name = name_of(f, "vjp")
+    a = Arguments(primals, tuple(range(len(primals))), name)
+    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    aux = None
+    if has_aux:
+        result, aux = result
+    results, structure = tree.flatten(result)
+    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+    mine = [t.node for t in a.leaves]
+    outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 
-        if a.plain:
-            evaluate([t.node for t in results])
-            out = plain_results(results)
-            for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
-                t.node.value = t.node.value.copy()
+    @border
+    def pullback(cotangents: Any) -> tuple:
+        bars = tree.leaves(cotangents)
+        where = f"vjp of {name}"
+        if len(bars) != len(results):
+            raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+        bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in zip(bars, results, strict=True)]
+        seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+        if not seeds:
+            found: list = [None] * len(mine)
+        elif a.plain and is_plain(tree.leaves(cotangents)):
+            found = list(_arrays(seeds, mine, retain=True))
         else:
-            out = [t if outside else record(DETACH, (t,)) for t in results]
-        out = tree.unflatten(structure, out)
-        return (out, pullback, aux) if has_aux else (out, pullback)
-    except Exception as error:
-        shorten(error)
-        raise
+            tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+            _, found = pulled(seeds, mine, RECORDED if tracks else 0)
+        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+
+    if a.plain:
+        evaluate([t.node for t in results])
+        out = plain_results(results)
+        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+            t.node.value = t.node.value.copy()
+    else:
+        out = [t if outside else record(DETACH, (t,)) for t in results]
+    out = tree.unflatten(structure, out)
+    return (out, pullback, aux) if has_aux else (out, pullback)
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

@@ -1,9 +1,8 @@
 """Whole matrices of derivatives, and products with them: jacobian, hessian, hvp.
 
 A Jacobian is made of rows by reverse mode, or of columns by forward mode, whichever are fewer.  The function is
-recorded once, and so is a pass; many passes are done at once, as `vmap` does it: what are products of a matrix and
-a vector in one are products of matrices in all of them.  Passes are done one after the other where a few are too large
-together, and where a rule needs values or is not known for many examples.
+recorded once, and so is a pass; many passes are done at once, as `vmap` does it, or one after the other where a few are
+too large together, and where a rule needs values or is not known for many examples.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -76,14 +75,11 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
+    @border
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-            return tree.unflatten(structure, _matrices(results, a, mode, name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+        return tree.unflatten(structure, _matrices(results, a, mode, name))
 
     return matrices
 
@@ -242,19 +238,16 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     name = name_of(f, "hessian", argnums)
 
     @wraps(f)
+    @border
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
-            for x in a.others():
-                raise GradientError(located(
-                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
-                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
-                ))
-            return a.unflatten(_matrices(found, a, "reverse", name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+        for x in a.others():
+            raise GradientError(located(
+                f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+            ))
+        return a.unflatten(_matrices(found, a, "reverse", name))
 
     return matrix
 
