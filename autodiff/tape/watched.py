@@ -204,10 +204,6 @@ def _attach_arithmetic(name: str) -> None:
         _attach(Watched, f"__{prefix}{name}__", method)
 
 
-def _of_one(function: Callable) -> Callable:
-    return lambda self: _computed(function, (self,), self)
-
-
 def _attach(cls: type, name: str, method: Callable) -> None:
     method.__name__ = method.__qualname__ = name
     setattr(cls, name, method)
@@ -215,8 +211,8 @@ def _attach(cls: type, name: str, method: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     _attach_arithmetic(_name)
-for _name in ("pos", "neg", "abs"):
-    _attach(Watched, f"__{_name}__", _of_one(getattr(operator, _name)))
+for _function in (operator.pos, operator.neg, operator.abs):
+    _attach(Watched, f"__{_function.__name__}__", lambda self, of=_function: _computed(of, (self,), self))
 
 
 # ---------------------------------------------------------------- everything else is a look
@@ -238,15 +234,11 @@ def _turned(function: Callable) -> Callable:
     return _looking(lambda x, other: function(other, x))
 
 
-def _attach_looks(cls: type, looks: dict[str, Callable]) -> None:
-    """Methods that look: by their names without underscores."""
+def _attach_looks(cls: type, looks: dict[str, Callable], operators: Iterable[str] = ()) -> None:
+    """Methods that look, by their names without underscores; operators, with the value on either side."""
     for name, function in looks.items():
         _attach(cls, f"__{name}__", _looking(function))
-
-
-def _attach_operators(cls: type, names: Iterable[str]) -> None:
-    """Operators that look, with the value on either side."""
-    for name in names:
+    for name in operators:
         function, word = getattr(operator, name), name.rstrip("_")
         _attach(cls, f"__{word}__", _looking(function))
         _attach(cls, f"__r{word}__", _turned(function))
@@ -267,8 +259,8 @@ _OF_ARRAYS: dict[str, Callable] = {
     "deepcopy": lambda x, _memo: x.copy(),
 }  # fmt: skip
 
-_attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)})
-_attach_operators(Watched, _BITS)  # of a float: the TypeError that Python gives
+# Bits of a float: the TypeError that Python gives.
+_attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)}, _BITS)
 
 
 def _class_for(kind: type, looks: dict[str, Callable]) -> type:
@@ -316,12 +308,9 @@ class WatchedArray(_Seen):
         return len(self._value)
 
 
-_attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS)
 _WITH_TENSORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", *_BITS)
-_attach_operators(WatchedArray, _WITH_TENSORS)
+_attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS, _WITH_TENSORS)
 _attach_looks(WatchedArray, {(word := f"i{name.rstrip('_')}"): getattr(operator, word) for name in _WITH_TENSORS})
 
 _CLASSES[np.ndarray] = WatchedArray
 _ALL = WATCHED | {WatchedArray}
-
-

@@ -28,7 +28,7 @@ from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
-from ..tracebacks import border
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     fitting,
@@ -76,10 +76,13 @@ def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker:
     name = name_of(f, taker, argnums)
 
     @wraps(f)
-    @border
     def derivative(*args: Any, **kwargs: Any) -> Any:
         # It reads names of functions only: cloudpickle writes it like a function of the user's.
-        return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
+        try:
+            return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
+        except Exception as error:
+            shorten(error)
+            raise
 
     return derivative
 
@@ -180,22 +183,25 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     mine = [t.node for t in a.leaves]
     outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 
-    @border
     def pullback(cotangents: Any) -> tuple:
-        bars = tree.leaves(cotangents)
-        where = f"vjp of {name}"
-        if len(bars) != len(results):
-            raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-        bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in zip(bars, results, strict=True)]
-        seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-        if not seeds:
-            found: list = [None] * len(mine)
-        elif a.plain and is_plain(tree.leaves(cotangents)):
-            found = list(_arrays(seeds, mine, retain=True))
-        else:
-            tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-            _, found = pulled(seeds, mine, RECORDED if tracks else 0)
-        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+        try:
+            bars = tree.leaves(cotangents)
+            where = f"vjp of {name}"
+            if len(bars) != len(results):
+                raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+            bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in zip(bars, results, strict=True)]
+            seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+            if not seeds:
+                found: list = [None] * len(mine)
+            elif a.plain and is_plain(tree.leaves(cotangents)):
+                found = list(_arrays(seeds, mine, retain=True))
+            else:
+                tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+                _, found = pulled(seeds, mine, RECORDED if tracks else 0)
+            return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+        except Exception as error:
+            shorten(error)
+            raise
 
     if a.plain:
         evaluate([t.node for t in results])

@@ -26,7 +26,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import border
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -75,11 +75,14 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
-    @border
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-        return tree.unflatten(structure, _matrices(results, a, mode, name))
+        try:
+            a = Arguments(args, argnums, name)
+            results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+            return tree.unflatten(structure, _matrices(results, a, mode, name))
+        except Exception as error:
+            shorten(error)
+            raise
 
     return matrices
 
@@ -238,16 +241,19 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     name = name_of(f, "hessian", argnums)
 
     @wraps(f)
-    @border
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
-        for x in a.others():
-            raise GradientError(located(
-                f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
-                "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
-            ))
-        return a.unflatten(_matrices(found, a, "reverse", name))
+        try:
+            a = Arguments(args, argnums, name)
+            found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+            for x in a.others():
+                raise GradientError(located(
+                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+                ))
+            return a.unflatten(_matrices(found, a, "reverse", name))
+        except Exception as error:
+            shorten(error)
+            raise
 
     return matrix
 
