@@ -33,7 +33,7 @@ from .segment import Bars, FoundSegment, Rules, Unfit
 from .tier import Account, lately, prices
 from .walk import reached
 
-__all__ = ["gradients_in_parts", "keep", "values_in_parts"]
+__all__ = ["keep", "run_in_parts", "values_in_parts"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
@@ -110,26 +110,11 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
     """
     # Of a list of values the first is asked for before the others.
     measured = roots if 0 <= roots[0].number - start < SHORTEST else roots[:1]
-    length = max([root.number for root in measured]) - start
-    ending = None if roots[0].leaf is not None else ending_of(measured, False, length)
-    found = None if ending is None else _run(roots, ending, frozenset(), None)
+    found = None if roots[0].leaf is not None else run_in_parts(roots, measured, start)
     if found is None:
         return False
     keep(found[0])
     return True
-
-
-def gradients_in_parts(
-    roots: Sequence[Node], start: float, targets: AbstractSet[Node], rules: Rules
-) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
-    """The parts of a recording, and the cotangents of the leaves and targets it ends in; None: as above.
-
-    roots     a result, then nodes whose values are wanted in the same run;  start: as above
-    targets   where gradients end, beside leaves
-    rules     those of segments
-    """
-    ending = ending_of(roots[:1], True, roots[0].number - start)
-    return None if ending is None else _run(roots, ending, targets, rules)
 
 
 def keep(parts: Sequence[FoundSegment]) -> None:
@@ -138,10 +123,21 @@ def keep(parts: Sequence[FoundSegment]) -> None:
         part.segment.finish(part.results, part.stored)
 
 
-def _run(
-    roots: Sequence[Node], ending: Ending, targets: AbstractSet[Node], rules: Rules | None
+def run_in_parts(
+    roots: Sequence[Node], measured: Sequence[Node], start: float, targets: AbstractSet[Node] = frozenset(),
+    rules: Rules | None = None,
 ) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
-    """Cut a recording, go through its parts, and with rules back again; nothing is kept in nodes yet."""
+    """The parts of a recording, computed, and the cotangents of leaves and targets; nothing is kept in nodes yet.
+
+    roots     a result, then nodes whose values are wanted in the same run;   measured: those that tell how long it is
+    start     the number that it began with
+    targets   where gradients end, beside leaves;   rules: those of segments, where gradients go through
+
+    None where the recording does not fall into segments, or is not to.
+    """
+    ending = ending_of(measured, rules is not None, max([root.number for root in measured]) - start)
+    if ending is None:
+        return None
     since = prices.now()
     bars: Bars = {}
     with Paused():

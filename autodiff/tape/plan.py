@@ -325,20 +325,13 @@ def _told(
     if lines is None:
         return program_of(outputs, arguments, fixed)
     program, inputs, place = placed(outputs, arguments, fixed)
-    _tell(program, place, lines, arguments, seeds)
-    return program, inputs
-
-
-def _tell(
-    program: Program, place: dict[Node, int], lines: Lines, arguments: Sequence[Node], seeds: Sequence[Node]
-) -> None:
-    """Let the graph of a program say where its nodes come from, when somebody asks."""
     graph = program.graph
     nodes = [*program.lowered, *graph.inputs[::-1]]
     made = {node: nodes[at] for node, at in place.items()}
     graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
     if lines.is_lasting:
         graph.tell()  # and let the nodes go
+    return program, inputs
 
 
 def is_number(node: Node) -> bool:

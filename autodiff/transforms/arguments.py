@@ -262,20 +262,18 @@ def run_recorded(
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
-    depth, mode, mark, lent, outer = now.transforming, MODE.get(), object(), now.lends, now.differentiated
+    mode, mark = MODE.get(), object()
+    before = now.transforming, now.lends, now.differentiated, now.since
     try:  # an interrupt may come at any call from here on
-        now.transforming = depth + 1
-        now.lends = lent or lends
-        now.differentiated = (*outer, *[t.node for t in leaves if isinstance(t, Tensor)])
+        now.transforming += 1
+        now.lends = now.lends or lends
+        now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
         now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
         set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)
     finally:
-        now.transforming = depth
-        now.lends = lent
-        now.differentiated = outer
-        now.since = max([n.number for n in outer], default=0)
+        now.transforming, now.lends, now.differentiated, now.since = before
         config.transforming.pop(mark, None)
         set_in_context(MODE, mode)
 

@@ -28,7 +28,7 @@ from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import shorten
 from .arguments import (
     Arguments,
     fitting,
@@ -158,7 +158,6 @@ def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool
     return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
-@border
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
@@ -172,46 +171,50 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    name = name_of(f, "vjp")
-    a = Arguments(primals, tuple(range(len(primals))), name)
-    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
-    aux = None
-    if has_aux:
-        result, aux = result
-    results, structure = tree.flatten(result)
-    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-    mine = [t.node for t in a.leaves]
-    outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
+    try:
+        name = name_of(f, "vjp")
+        a = Arguments(primals, tuple(range(len(primals))), name)
+        result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+        aux = None
+        if has_aux:
+            result, aux = result
+        results, structure = tree.flatten(result)
+        results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+        mine = [t.node for t in a.leaves]
+        outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
+        def pullback(cotangents: Any) -> tuple:
+            try:
+                bars = tree.leaves(cotangents)
+                where = f"vjp of {name}"
+                if len(bars) != len(results):
+                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+                there = zip(bars, results, strict=True)
+                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
+                seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+                if not seeds:
+                    found: list = [None] * len(mine)
+                elif a.plain and is_plain(tree.leaves(cotangents)):
+                    found = list(_arrays(seeds, mine, retain=True))
+                else:
+                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+                    _, found = pulled(seeds, mine, RECORDED if tracks else 0)
+                return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+            except Exception as error:
+                shorten(error)
+                raise
 
-    def pullback(cotangents: Any) -> tuple:
-        try:
-            bars = tree.leaves(cotangents)
-            where = f"vjp of {name}"
-            if len(bars) != len(results):
-                raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-            bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in zip(bars, results, strict=True)]
-            seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-            if not seeds:
-                found: list = [None] * len(mine)
-            elif a.plain and is_plain(tree.leaves(cotangents)):
-                found = list(_arrays(seeds, mine, retain=True))
-            else:
-                tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                _, found = pulled(seeds, mine, RECORDED if tracks else 0)
-            return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-        except Exception as error:
-            shorten(error)
-            raise
-
-    if a.plain:
-        evaluate([t.node for t in results])
-        out = plain_results(results)
-        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
-            t.node.value = t.node.value.copy()
-    else:
-        out = [t if outside else record(DETACH, (t,)) for t in results]
-    out = tree.unflatten(structure, out)
-    return (out, pullback, aux) if has_aux else (out, pullback)
+        if a.plain:
+            evaluate([t.node for t in results])
+            out = plain_results(results)
+            for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+                t.node.value = t.node.value.copy()
+        else:
+            out = [t if outside else record(DETACH, (t,)) for t in results]
+        out = tree.unflatten(structure, out)
+        return (out, pullback, aux) if has_aux else (out, pullback)
+    except Exception as error:
+        shorten(error)
+        raise
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

@@ -29,7 +29,7 @@ from ..tape.ask import end_recording, evaluate, live_small
 from ..tape.known import NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
-from ..tape.parts import gradients_in_parts, keep
+from ..tape.parts import keep, run_in_parts
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
@@ -295,7 +295,7 @@ def in_parts(
     # Gradients end at targets: they may not be needed before one.
     if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
         return None
-    found = gradients_in_parts([root, *beside], now.began, targets, _segment_rules)
+    found = run_in_parts([root, *beside], [root], now.began, targets, _segment_rules)
     if found is None:
         return None
     parts, bars = found

@@ -228,22 +228,16 @@ def call_nested(f: Callable, *args: Any) -> Any:
 
 def _on_a_new_stack(f: Callable, args: tuple) -> Any:
     """f(*args) in a new thread that takes this one's place; what it raises is raised here."""
+    from concurrent.futures import ThreadPoolExecutor  # few programs go so deep
+
     now = state.now
-    result: Any = None
-    error: BaseException | None = None
 
-    def run() -> None:
-        nonlocal result, error
+    def run() -> Any:
         use(now)
-        try:
-            result = f(*args)
-        except BaseException as raised:
-            error = raised
+        return f(*args)
 
-    thread = threading.Thread(target=copy_context().run, args=(run,), name="autodiff nested backward")
-    thread.start()
-    thread.join()
-    use(now)
-    if error is not None:
-        raise error
-    return result
+    try:
+        with ThreadPoolExecutor(1, "autodiff nested backward") as stack:
+            return stack.submit(copy_context().run, run).result()
+    finally:
+        use(now)
