@@ -92,8 +92,7 @@ def evaluate(
             return
         question = _Values(ask, live, tracks, why)
         with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-            plan = question.planned()
-        assert plan is not None
+            plan = question.known() or question.make()
         results = plan.run(question.order)
         plan.commit(question.order, results)
     finally:
@@ -110,25 +109,31 @@ class Question:
     past      the history that gradients go through
     found     the recording as machine code read it, if it did;  size: set where it is one of many
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
-    said()    the recording as Python describes it;  key(): its exact key, then;  make(key): a new plan
+    said()    the recording as Python describes it;  take(said): take what was said of it, by whomever
+    key()     its exact key, then;  make(): a new plan, where the plan is_kept
     """
 
+    ask: Ask | None
+    live: Sequence[Node]
+    tracks: bool
     said: Callable[[], Said]
+    take: Callable[[Said], None]
     key: Callable[[], tuple]
-    make: Callable[[tuple], Plan]
+    make: Callable[[], Plan]
 
     past: Sequence[Node] = ()
     found: Reading | None = None
     size: Size | None = None
+    is_kept = True
     ranks: Sequence[int] = ()
     places: tuple[int, ...] = ()
 
-    def __init__(self, ask: Ask | None, live: Sequence[Node], tracks: bool) -> None:
-        self.ask, self.live, self.tracks = ask, live, tracks
-
-    def planned(self) -> Plan | None:
-        """The plan that answers, found or made; None where none can be kept."""
-        found = self.found = self.read_natively()
+    def known(self) -> Plan | None:
+        """The plan that answers; None where it is to be made, or none can be kept."""
+        found = None if self.ask is None else read(self.ask, self.live, self.tracks)
+        if found is not None and not self.is_current():
+            found = None
+        self.found = found
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
             count(plan)
@@ -137,39 +142,43 @@ class Question:
         passed = None if found is None else self.let_pass(found)
         if passed is not None:
             return passed
-        key = self.describe()
+        self.describe()
+        key = self.key()
         plan = self.still_right(plans.get(key))
         if plan is None:
             if self.why_unkept() is not None:
+                self.is_kept = False
                 return None
             self.size = size_of(key, found)
             plan = None if self.size is None else self.size.plan()
         count(plan)
-        if plan is None:
-            plan = self.make(key)
-        else:
+        if plan is not None:
             self.name(plan, key, found)
-        if self.ask is not None and self.size is not None:
-            self.size.note_answered(self.ask, self.order, self.given_up, self.places, self.ranks)
+            self.note_size()
         return plan
 
-    def read_natively(self) -> Reading | None:
-        """The recording as machine code reads it."""
-        return None if self.ask is None else read(self.ask, self.live, self.tracks)
+    def note_size(self) -> None:
+        """Have machine code answer such an ask at other sizes, too."""
+        if self.ask is not None and self.size is not None:
+            self.size.note_answered(self.ask, self.order, self.given_up, self.places, self.ranks)
+
+    def is_current(self) -> bool:
+        """True if what was read of leaves before is as machine code has read it."""
+        return True
 
     @property
     def given_up(self) -> Sequence[Node] | None:
         """The part of the history that is given up with the ask: see `known.answer_of`."""
         return ()
 
-    def describe(self) -> tuple:
-        """The exact key, and what it is made of."""
+    def describe(self) -> None:
+        """Have the recording described."""
         self.take(self.said() if self.found is None else self.found.said(self.past))
-        return self.key()
 
-    def take(self, said: Said) -> None:
-        """Take what was said of the recording."""
-        self.parts, self.number, self.order, self.kept = said
+    def exactly(self) -> tuple:
+        """The exact key, by Python alone."""
+        self.describe()
+        return self.key()
 
     def recognise(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""
@@ -201,8 +210,7 @@ class _Values(Question):
     def __init__(
         self, ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None = None
     ) -> None:
-        super().__init__(ask, live, tracks)
-        self.why = why
+        self.ask, self.live, self.tracks, self.why = ask, live, tracks, why
 
     def said(self) -> Said:
         roots = [*self.ask.results, *self.live]
@@ -211,13 +219,14 @@ class _Values(Question):
         return *structure(order, roots), along
 
     def take(self, said: Said) -> None:
-        super().take(said)
+        self.parts, self.number, self.order, self.kept = said
         self.kept = list(dict.fromkeys([*self.ask.results, *self.live, *self.kept]))
 
     def key(self) -> tuple:
         return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
 
-    def make(self, key: tuple) -> Plan:
+    def make(self) -> Plan:
+        key = self.key()
         plan, drawn = build(self.kept, self.number)
         if still_true(self.parts, self.order):
             self.name(plan, key, self.found)
@@ -226,6 +235,7 @@ class _Values(Question):
         else:
             self.size = None
         note(*(("value", key) if self.why is None else ("backward", self.why())))
+        self.note_size()
         return plan
 
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
@@ -233,7 +243,7 @@ class _Values(Question):
         return Answer(draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()}))
 
 
-EXACT_KEYS[True] = lambda ask, live, tracks: _Values(ask, live, tracks).describe()
+EXACT_KEYS[True] = lambda ask, live, tracks: _Values(ask, live, tracks).exactly()
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

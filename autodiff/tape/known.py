@@ -91,7 +91,7 @@ class Reading(NamedTuple):
         return [n for n, state in zip(self.order, self.states, strict=True) if state & 2]
 
     def said(self, past: Sequence[Node]) -> Said:
-        """The same as `walk.structure` says it.   past: the history that gradients go through"""
+        """The recording as `walk.structure` says it.   past: the history that gradients go through"""
         order, states, words = self.order, self.states, memoryview(self.wires).cast("i")
         number = {n: i for i, n in enumerate(order)}
         inside = frozenset(past)
@@ -129,7 +129,7 @@ def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, 
 
 def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
     """A recording as machine code reads it; None as above.  Of gradients one list holds the history."""
-    found = described(ask, None, live, tracks, int(ask.purpose != VALUE))
+    found = machine.asks and described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
         return None
     key, order, nodes, *rest = found

@@ -12,36 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import Paused, ignoring
+from codegen.garbage import Paused
 
 from ..custom.keys import reading, unnamed, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import end_recording, evaluate, live_small
-from ..tape.known import NODES, Ask, Reading, forget
+from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
+from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
-from ..tape.parts import keep, run_in_parts
+from ..tape.node import Leaf, Node, data_node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
-from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.sizes import Answer
-from ..tape.walk import history, still_true, uncommon
+from ..tape.walk import Said, history, needed, still_true, structure, uncommon
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Gradients, in_order, separate
-from .reverse import Pull
+from .gradient_asks import in_order, in_parts, separate
 from .rules import Watches, found_out
 
-__all__ = ["in_parts", "solve"]
+__all__ = ["Gradients", "solve"]
 
 
 def solve(
@@ -69,7 +66,7 @@ def solve(
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
-    question = _ByRules(seeds, groups, retain, also, past, live, ask, through)
+    question = Gradients(seeds, groups, retain, also, past, live, ask, through)
     plan = None
     if not (runs_every_rule or has_hooks):
         found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
@@ -77,27 +74,115 @@ def solve(
             end_recording(state.now)
             return found
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            plan = question.planned()
+            plan = question.known()
+            if plan is None and question.is_kept:
+                plan = question.make()
     if plan is None:
         return question.computed([*ends, *also, *live], runs_every_rule)
     try:
         results = plan.run(question.order)
     except Misfit:
-        plan = question.make(question.describe(), "a rule cannot compute with a number as it did before")
+        question.describe()
+        plan = question.make("a rule cannot compute with a number as it did before")
         results = plan.run(question.order)
     plan.commit(question.order, results)
     end_recording(state.now)
     return in_order(separate(plan, results, question.order), question.ranks)
 
 
-class _ByRules(Gradients):
-    """Gradients whose plan is made of what rules record."""
+class Gradients(Question):
+    """An ask for gradients, whose plan is made of what rules record: the arguments of `solve`, and nodes among them.
+
+    given, implicit    cotangents that are nodes of the recording's, and those of one
+    asked              the results, the cotangents that are given, and what is computed along
+    ordered            the groups in canonical order
+    """
+
+    past: list[Node]
+
+    def __init__(
+        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+        past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
+    ) -> None:  # fmt: skip
+        self.ask, self.live, self.tracks = ask, live, retain
+        self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
+        self.given: list[Node] = []
+        self.implicit: set[Node] = set()
+        for k, (_, seed) in enumerate(seeds):
+            if ask is not None and ask.seeds[k] is None:
+                self.implicit.add(seed.node)
+            else:
+                self.given.append(seed.node)
+        self.olds = [g.old for g in groups if g.old is not None]
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+
+    def is_current(self) -> bool:
+        grads = [(None if leaf is None else leaf.grad, g.old) for g in self.groups for leaf in [g.nodes[0].leaf]]
+        return all([(None if grad is None else grad.node) is old for grad, old in grads])
+
+    @property
+    def given_up(self) -> Sequence[Node] | None:
+        # Made when it is asked for: what is held beside the history counts as something that may be asked for.
+        if self.through is None:
+            return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
+        return [self.past[k] for k in self.through]
+
+    def recognise(self, order: list[Node]) -> None:
+        self.order = order
+        self._rank({n: i for i, n in enumerate(order)})
+
+    def _rank(self, number: dict[Node, int]) -> None:
+        """Put the groups in canonical order, those that are not reached last."""
+        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
+        self.ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
+        self.places = tuple([places[i] for i in self.ranks])
+        self.ordered = [self.groups[i] for i in self.ranks]
+
+    def said(self) -> Said:
+        inside = frozenset(self.past)
+        roots = list(dict.fromkeys([*self.asked, *self.live, *self.olds]))
+        order = needed(roots, inside)
+        along = stored_along(order, roots, self.tracks, inside)
+        read = {*self.given, *self.olds}
+        kept = [n for n in roots if n.value is None and n not in read] + along
+        return *structure(order, [*self.asked, *self.live], inside, frozenset(self.olds)), kept
+
+    def take(self, said: Said) -> None:
+        self.parts, self.number, self.order, self.kept = said
+        number = self.number
+        self._rank(number)
+        for old in [g.old for g in self.ordered]:
+            if old is not None and old not in number:
+                number[old] = len(number)
+                self.parts.append(old.kind.out)
+                self.order.append(old)
+        for node in self.implicit:
+            number[node] = len(number)
+
+    def key(self) -> tuple:
+        number = self.number
+        seeds = tuple([(number[r], -1 if s.node in self.implicit else number[s.node]) for r, s in self.seeds])
+        stored = tuple(sorted([number[n] for n in self.kept]))
+        return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
 
     def still_right(self, plan: Plan | None) -> Plan | None:
         return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
 
-    def why_unkept(self) -> Callable[[], str] | None:
-        return _why_unkept(uncommon(self.past), self.groups)
+    def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
+        """The reason why no plan can be kept.   rare: the `uncommon` nodes of the history
+
+        The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
+        """
+        for node in uncommon(self.past) if rare is None else rare:
+            if node.hooks:
+                return partial("a hook on a {} runs each time".format, node.kind.out.aval)
+            if node.call is not None and not node.call.is_pure:
+                return partial(_reads_unnamed, node.call)
+        if any(g.hooks for g in self.groups):
+            return lambda: "a hook on a leaf runs each time"
+        if MODE.get().eager:
+            return lambda: "in eager mode everything runs each time"
+        return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
 
     def let_pass(self, found: Reading) -> Plan | None:
         is_new = found.family is not None and tier.is_let_pass(found.family, COUNTS.hits)
@@ -114,10 +199,10 @@ class _ByRules(Gradients):
         note("backward", "one new program comes after another: each is kept when it comes again")
         return plan
 
-    def make(self, key: tuple, why: str = "") -> Plan:
+    def make(self, why: str = "") -> Plan:
         """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
         past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
-        size = None if why else self.size
+        key, size = self.key(), None if why else self.size
         asked = state.now.asked
         watches = Watches(past if not why else ())
         # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
@@ -164,13 +249,14 @@ class _ByRules(Gradients):
             if size is not None and not relied:
                 forget_size = size.learn(self.order, answer, self._answer_again, choices)
         note("backward", why or key)
+        self.note_size()
         return plan
 
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
         since, misses, ask = new_number(), COUNTS.misses, self.ask
         rare = uncommon(self.past)
-        why = _why_unkept(rare, self.groups)  # before the rules run: a hook may remove itself
+        why = self.why_unkept(rare)  # before the rules run: a hook may remove itself
         # Of the hooks of a loss it is said once: all that is recorded between them is known then.
         is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
@@ -255,87 +341,35 @@ def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
         forget(plan)  # not another that was made under its key since
 
 
-def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], str] | None:
-    """The reason why no plan of a backward can be kept; None where one can.
-
-    The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
-
-    rare    the `uncommon` nodes of its history
-    """
-    for node in rare:
-        if node.hooks:
-            return partial("a hook on a {} runs each time".format, node.kind.out.aval)
-        if node.call is not None and not node.call.is_pure:
-            return partial(_reads_unnamed, node.call)
-    if any(g.hooks for g in groups):
-        return lambda: "a hook on a leaf runs each time"
-    if MODE.get().eager:
-        return lambda: "in eager mode everything runs each time"
-    return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
-
-
 def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
 
 
-# ---------------------------------------------------------------- in parts (`tape.parts`)
+def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
+    """The exact key of an ask for gradients."""
+    past = history(ask.results)
+    if ask.purpose == BACKWARD:
+        leaves: dict[Leaf, list[Node]] = {}
+        for node in past:
+            if node.leaf is not None:
+                leaves.setdefault(node.leaf, []).append(node)
+        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
+    else:
+        are_one = ask.purpose != NODES
+        groups = [
+            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
+            for x in ask.targets
+        ]
+    one = handle(data_node(ask.results[0].kind, None))
+    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    return Gradients(seeds, groups, tracks, ask.also, past, live, ask, None).exactly()
 
 
-def in_parts(
-    root: Node, groups: Sequence[Group], beside: Sequence[Node]
-) -> list[np.ndarray | None] | None:  # fmt: skip
-    """The gradients of one number, as `solve` has them, if its recording falls into segments; else None.
-
-    beside    nodes of results that are wanted in the same run
-    """
-    now, out = state.now, root.kind.out
-    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
-    # Gradients end at targets: they may not be needed before one.
-    if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
-        return None
-    found = run_in_parts([root, *beside], [root], now.began, targets, _segment_rules)
-    if found is None:
-        return None
-    parts, bars = found
-    olds = [group.old for group in groups if group.old is not None]
-    evaluate(olds, ends_recording=False)
-    keep(parts)
-    return _sums(bars, groups)
+EXACT_KEYS[False] = _exact_key
 
 
-def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
-    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
-    taken: set[int] = set()
-    found: list[np.ndarray | None] = []
-    for group in groups:
-        terms = [bars[n] for n in group.nodes if n in bars]
-        if not terms:
-            found.append(None)
-            continue
-        if group.old is not None:
-            terms.append(data(group.old))
-        with ignoring(all="ignore"):
-            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
-        found.append(total.copy() if id(total) in taken else total)
-        taken.add(id(total))
-    return found
-
-
-def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
-    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
-    given: list[Node | None] = []
-    seeds = []
-    targets = list(segment.tracked.values())
-    with observed() as choices, recording_rules(False):
-        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
-            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
-            given.append(bar)
-            if bar is not None:
-                seeds.append((node, bar, flag == 2))
-        order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {node: (bar, 1 + masked) for node, bar, masked in Pull(order, seeds, targets).reached()}
-    if users_methods(choices):
-        raise Unfit
-    return Ruled(given, found, choices)
+def _group_key(group: Group, number: dict[Node, int]) -> tuple:
+    old = -1 if group.old is None else number[group.old]
+    return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))

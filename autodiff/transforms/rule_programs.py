@@ -292,14 +292,19 @@ def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bo
     walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
     is_many  rules that go back are done with each of many cotangents
     """
-    programs = RulePrograms.now(is_many)
-    if programs is None or programs.native is None:
+    now, mode, native = state.now, MODE.get(), machine.asks
+    if native is None or now.lines is not None or now.captures is not None or is_watched():
         return None
-    word = (PUSH if walk == "pushed" else 0) | (programs.word & _MANY)
+    if mode.anomalies or mode.eager:
+        return None
+    word = (PUSH if walk == "pushed" else 0) | (_MANY if is_many else 0)
+    used: list[Any] = []
     try:
-        return getattr(programs.native, walk)(*ends, asked, word, *sums, programs.used, programs.stamp)
+        return getattr(native, walk)(*ends, asked, word, *sums, used, next(_stamps))
     finally:
-        programs.note_used()
+        if is_observed():
+            for entry in {block.entry for block in used}:
+                include(entry.choices)
 
 
 class KindRules:

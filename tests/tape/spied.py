@@ -100,5 +100,5 @@ def try_at_the_first_time(monkeypatch):
 
 def tell_of_exact_keys(monkeypatch, tell):
     """Call `tell()` for each exact key that is made of a recording, by machine code or in Python."""
-    take = ask.Question.take
-    monkeypatch.setattr(ask.Question, "take", lambda *given: (tell(), take(*given))[1])
+    describe = ask.Question.describe
+    monkeypatch.setattr(ask.Question, "describe", lambda *given: (tell(), describe(*given))[1])

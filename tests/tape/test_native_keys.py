@@ -16,7 +16,7 @@ from autodiff.tape import machine
 from autodiff.tape import program as tape_program
 from autodiff.tape.ask import _Values
 from autodiff.tape.families import without_numbers
-from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask
+from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask, read
 from autodiff.tape.plan import source
 from autodiff.tape.program import placed
 from autodiff.tape.record import state
@@ -25,7 +25,7 @@ from autodiff.tape.walk import history, needed
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.functional import _versions
-from autodiff.transforms.gradient_asks import Gradients
+from autodiff.transforms.gradient import Gradients
 
 #: What one of two programs does otherwise.
 MISSES = (
@@ -155,9 +155,14 @@ def asked(program, purpose, retain):
 def keys_of(program, purpose, retain):
     """The exact key of an ask, its nodes, and the recording as machine code reads it; None for nothing."""
     question = asked(program, purpose, retain)
-    key, order = question.describe(), [id(n) for n in question.order]
+    key, order = question.exactly(), [id(n) for n in question.order]
     del question  # what is held would count as something that may be asked for
-    return key, order, asked(program, purpose, retain).read_natively()
+    return key, order, read_by(asked(program, purpose, retain))
+
+
+def read_by(question):
+    """The recording of an ask as machine code reads it."""
+    return read(question.ask, question.live, question.tracks)
 
 
 PURPOSES = ("value", "backward", "tensors", "nodes")
@@ -262,10 +267,10 @@ def test_a_key_holds_what_its_digest_was_made_of(native):
 
 def said_by_machine(program, purpose, tracks):
     """The exact key of an ask by machine code, and by Python."""
-    there = asked(program, purpose, tracks).describe()
+    there = asked(program, purpose, tracks).exactly()
     question = asked(program, purpose, tracks)
-    question.found = question.read_natively()
-    return question.found and question.describe(), there
+    question.found = read_by(question)
+    return question.found and question.exactly(), there
 
 
 def test_exact_keys_by_machine_code_are_those_of_python(native):
