@@ -144,7 +144,8 @@ class Question:
             return passed
         self.describe()
         key = self.key()
-        plan = self.still_right(plans.get(key))
+        plan = plans.get(key)
+        plan = plan and self.still_right(plan)
         if plan is None:
             if self.why_unkept() is not None:
                 self.is_kept = False
