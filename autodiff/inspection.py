@@ -33,12 +33,11 @@ from .inspected import GraphText, inspected, lines_of_step, tape_text
 from .ops import as_tensor
 from .stand_ins import standing
 from .tape.leaves import leaf
-from .tape.lines import Lines
+from .tape.lines import Lines, variable_of
 from .tape.modes import looking
 from .tape.node import Node, new_number
 from .tape.plan import freeze, is_number, source
 from .tape.record import argument
-from .tape.variables import variable_of
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border

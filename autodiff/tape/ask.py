@@ -1,9 +1,7 @@
 """Asking for values: what is pending and needed is compiled (once per shape) and run.
 
-Along with what is asked for are computed
-  * small live results (a loss, a metric): weak references to their handles are kept until an ask;
-  * reductions and products that gradients or live handles may need again: what stays pending can
-    then be recomputed elementwise from stored values, so nothing heavy is done twice.
+Along with what is asked for are computed small live results (a loss, a metric), and the reductions and products that
+gradients or live handles may need again: so nothing heavy is done twice.
 
 Only a user's ask ends a recording.  Values are committed after the run: an error leaves the tape as it was.
 """
@@ -22,25 +20,24 @@ from codegen.ir import OutOfRange, refused
 
 from ..config import config
 from ..mode import MODE
-from .families import answered, described
-from .known import EXACT_KEYS, VALUE, Ask, name_plan, plan_of
+from .families import answered
+from .known import EXACT_KEYS, VALUE, Ask, Reading, name_plan, read
 from .loans import give_back
 from .misses import note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import Plan, build, count, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
-from .sizes import Answer, size_of
-from .walk import Said, needed, said, still_true, structure, value_inputs
+from .sizes import Answer, Size, size_of
+from .walk import Said, needed, still_true, structure, value_inputs
 
-__all__ = ["end_recording", "evaluate", "exact_key", "live_small", "stored_along", "value_of"]
+__all__ = ["Question", "end_recording", "evaluate", "live_small", "stored_along", "value_of"]
 
 
 def value_of(node: Node) -> np.ndarray:
     """The value of a node, computed now if it is pending.  Nobody may write to the array.
 
-    It is counted as an ask even when the value is there: Python has looked at it, so what a rule does
-    next may depend on it.
+    It is an ask even when the value is there: what a rule does next may depend on it.
     """
     now = state.now
     if now.unseen and node.number >= now.unseen:
@@ -75,101 +72,179 @@ def evaluate(
     if not roots:
         return
     now = state.now
+    tracks = MODE.get().tracks if tracks is None else tracks
+    is_over = ends_recording and not now.tracing
     try:
-        _evaluate(now, roots, ends_recording, MODE.get().tracks if tracks is None else tracks, why)
+        if config.eager:
+            _evaluate_by_reference(roots)
+            return
+        ask = Ask(VALUE, tuple(roots))
+        if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
+            now.asked += ends_recording and not is_over
+            return
+        live: list[Node] = []
+        start = now.start
+        now.asked += ends_recording
+        if is_over:
+            live = live_small(now, roots)
+            _begin_another(now)
+        if not now.tracing and values_in_parts([*roots, *live], start):
+            return
+        question = _Values(ask, live, tracks, why)
+        with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
+            plan = question.known() or question.make()
+        results = plan.run(question.order)
+        plan.commit(question.order, results)
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
 
 
-def _evaluate(
-    now: Recording, roots: list[Node], ends_recording: bool, tracks: bool, why: Callable[[], str] | None
-) -> None:  # fmt: skip
-    if config.eager:
-        _evaluate_by_reference(roots)
-        return
-    ask = Ask(VALUE, tuple(roots))
-    is_over = ends_recording and not now.tracing
-    if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
-        now.asked += ends_recording and not is_over
-        return
-    live: list[Node] = []
-    start = now.start
-    now.asked += ends_recording
-    if is_over:
-        live = live_small(now, roots)
-        _begin_another(now)
-    if not now.tracing and values_in_parts([*roots, *live], start):
-        return
-    with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-        plan, order = _planned(ask, live, tracks, why)
-    results = plan.run(order)
-    plan.commit(order, results)
+class Question:
+    """An ask, and how its plan is found or made: of values here, of gradients in `transforms.gradient`.
 
-
-def _planned(
-    ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None
-) -> tuple[Plan, Sequence[Node]]:  # fmt: skip
-    """The plan that computes pending nodes, and the recording in canonical order."""
-    found, family = described(ask, live, tracks, lambda: exact_key(ask, live, tracks)[0])
-    entry = None if found is None else found.entry
-    if found is not None and entry is not None:
-        known_plan = plan_of(entry)
-        count(known_plan)
-        return known_plan, found.order
-    # A node that is held counts as something that may be asked for.
-    name, family = found and found.without_nodes(), family and family.without_nodes()
-    del found
-    told = None if name is None else said(VALUE, ask.results, (), live, (), tracks, ())
-    key, roots, number, order, parts = exact_key(ask, live, tracks) if told is None else _key_of(ask, live, told)
-    plan: Plan | None = plans.get(key)
-    size = size_of(key, family, order) if plan is None else None
-    if size is not None:
-        plan = size.plan()
-    count(plan)
-    if plan is not None:
-        name_plan(plan, key, name, order, ask)
-    else:
-        plan, drawn = build(roots, number)
-        if still_true(parts, order):
-            name_plan(plan, key, name, order, ask)
-            if size is not None:
-                size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
-        else:
-            size = None
-        note(*(("value", key) if why is None else ("backward", why())))
-    if size is not None:
-        size.note_answered(ask, order)
-    return plan, order
-
-
-def exact_key(
-    ask: Ask, live: Sequence[Node], tracks: bool
-) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
-    """The exact key of values, and what it was made of.
-
-    All that is stored, its numbers, the recording in canonical order, and what the key says of its nodes.
+    ask       None where machine code is not to find it when it is repeated
+    live      nodes of small live results, which are asked for as well
+    tracks    whether what gradients of the results read is stored
+    past      the history that gradients go through
+    found     the recording as machine code read it, if it did;  size: set where it is one of many
+    ranks, places    the groups of gradients in canonical order, the place of the first node of each
+    said()    the recording as Python describes it;  take(said): take what was said of it, by whomever
+    key()     its exact key, then;  make(): a new plan, where the plan is_kept
     """
-    roots = [*ask.results, *live]
-    order = needed(roots)
-    along = stored_along(order, roots, tracks)
-    return _key_of(ask, live, (*structure(order, roots), [*roots, *along]))
+
+    ask: Ask | None
+    live: Sequence[Node]
+    tracks: bool
+    said: Callable[[], Said]
+    take: Callable[[Said], None]
+    key: Callable[[], tuple]
+    make: Callable[[], Plan]
+
+    past: Sequence[Node] = ()
+    found: Reading | None = None
+    size: Size | None = None
+    is_kept = True
+    ranks: Sequence[int] = ()
+    places: tuple[int, ...] = ()
+
+    def known(self) -> Plan | None:
+        """The plan that answers; None where it is to be made, or none can be kept."""
+        found = None if self.ask is None else read(self.ask, self.live, self.tracks)
+        if found is not None and not self.is_current():
+            found = None
+        self.found = found
+        plan = None if found is None else self.still_right(found.plan)
+        if found is not None and plan is not None:
+            count(plan)
+            self.recognise(found.order)
+            return plan
+        passed = None if found is None else self.let_pass(found)
+        if passed is not None:
+            return passed
+        self.describe()
+        key = self.key()
+        plan = plans.get(key)
+        plan = plan and self.still_right(plan)
+        if plan is None:
+            if self.why_unkept() is not None:
+                self.is_kept = False
+                return None
+            self.size = size_of(key, found)
+            plan = None if self.size is None else self.size.plan()
+        count(plan)
+        if plan is not None:
+            self.name(plan, key, found)
+            self.note_size()
+        return plan
+
+    def note_size(self) -> None:
+        """Have machine code answer such an ask at other sizes, too."""
+        if self.ask is not None and self.size is not None:
+            self.size.note_answered(self.ask, self.order, self.given_up, self.places, self.ranks)
+
+    def is_current(self) -> bool:
+        """True if what was read of leaves before is as machine code has read it."""
+        return True
+
+    @property
+    def given_up(self) -> Sequence[Node] | None:
+        """The part of the history that is given up with the ask: see `known.answer_of`."""
+        return ()
+
+    def describe(self) -> None:
+        """Have the recording described."""
+        self.take(self.said() if self.found is None else self.found.said(self.past))
+
+    def exactly(self) -> tuple:
+        """The exact key, by Python alone."""
+        self.describe()
+        return self.key()
+
+    def recognise(self, order: list[Node]) -> None:
+        """A plan of the hash was found: these are its nodes."""
+        self.order = order
+
+    def name(self, plan: Plan, key: tuple, found: Reading | None) -> None:
+        """Find a plan from now on."""
+        plan.leaves = self.places
+        name_plan(plan, key, found, self.order, self.ask, self.given_up, self.ranks)
+
+    def still_right(self, plan: Plan | None) -> Plan | None:
+        """The plan, if what was made anew now would be the same."""
+        return plan
+
+    def let_pass(self, found: Reading) -> Plan | None:
+        """A plan that nobody keeps, where programs are new one after the other."""
+        return None
+
+    def why_unkept(self) -> Callable[[], str] | None:
+        """The reason why no plan can be kept; None where one can."""
+        return None
 
 
-def _key_of(ask: Ask, live: Sequence[Node], told: Said) -> tuple[tuple, list[Node], dict[Node, int], list[Node], list]:
-    """The key of a recording that was described."""
-    parts, number, order, kept = told
-    roots = list(dict.fromkeys([*ask.results, *live, *kept]))
-    key = ("value", tuple(parts), tuple(sorted([number[r] for r in roots])))
-    return key, roots, number, order, parts
+class _Values(Question):
+    """An ask for values.   why: what says why a backward records them each time"""
+
+    ask: Ask
+
+    def __init__(
+        self, ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None = None
+    ) -> None:
+        self.ask, self.live, self.tracks, self.why = ask, live, tracks, why
+
+    def said(self) -> Said:
+        roots = [*self.ask.results, *self.live]
+        order = needed(roots)
+        along = stored_along(order, roots, self.tracks)  # a node that is held counts as one that may be asked for
+        return *structure(order, roots), along
+
+    def take(self, said: Said) -> None:
+        self.parts, self.number, self.order, self.kept = said
+        self.kept = list(dict.fromkeys([*self.ask.results, *self.live, *self.kept]))
+
+    def key(self) -> tuple:
+        return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
+
+    def make(self) -> Plan:
+        key = self.key()
+        plan, drawn = build(self.kept, self.number)
+        if still_true(self.parts, self.order):
+            self.name(plan, key, self.found)
+            if self.size is not None:
+                self.size.learn(self.order, Answer(drawn), self._answer_again)
+        else:
+            self.size = None
+        note(*(("value", key) if self.why is None else ("backward", self.why())))
+        self.note_size()
+        return plan
+
+    def _answer_again(self, new: dict[Node, Node]) -> Answer:
+        """The answer to a recording in which others stand for its nodes."""
+        return Answer(draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()}))
 
 
-EXACT_KEYS[True] = lambda ask, live, tracks: exact_key(ask, live, tracks)[0]
-
-
-def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:
-    """The answer to a recording in which others stand for its nodes."""
-    return Answer(draw([new[r] for r in roots], {new[n]: i for n, i in number.items()}))
+EXACT_KEYS[True] = lambda ask, live, tracks: _Values(ask, live, tracks).exactly()
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:
@@ -248,9 +323,8 @@ def stored_along(
 ) -> list[Node]:
     """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
 
-    A node is live when something outside of this graph refers to it.  Stored are the heavy nodes that
-    are live or in the history of gradients, live elementwise nodes over heavy ones that are not
-    stored, and pending leaves (an updated parameter).
+    Stored are the heavy nodes that are live (something outside of this graph refers to them) or in the history of
+    gradients, live elementwise nodes over heavy ones that are not stored, and pending leaves (an updated parameter).
 
     tracks   whether gradients may be asked for later
     past     the history that gradients are asked of; the caller holds it in a list and in this set

@@ -4,21 +4,15 @@
     known       the segment that ends in the latest of them comes off; what it reads goes to the frontier
     new         where none is known, one is made: see below
 
-No node is a root of two parts, and no part reads the roots of one that was taken off before it.  So going through
-the parts in order, each has all the cotangents that others carry to its roots when its turn comes; in reverse order,
-each finds the values that it reads computed.  A segment for which that would not hold does not fit.
-
-What lies within a part may be read by a later one, too, and is then within that again, or a root of its own: it is
-computed twice, and the cotangents that come to it on either way are carried on apart, which adds up to the same.
+No node is a root of two parts, and no part reads the roots of one that was taken off before it.  So in order each part
+has all the cotangents that others carry to its roots; in reverse order each finds the values that it reads.  What lies
+within two parts is computed twice, and its cotangents are carried on apart, which adds up to the same.
 
 **A new segment** is one time round the user's loop.  A loop records some kind of operation once each time round.  Cut
 before each of its occurrences, the recording falls into segments, most of them alike.  Every kind that occurs often
 enough is tried; the best is the one for which least has to be compiled and called:
 
     cost    operations in segments that differ  +  number of segments
-
-so neither an operation that stands twice in the body of the loop (twice as many segments), nor one of a rare branch
-(segments of many times round, no two alike).
 
 The end of a recording that adds up losses in a list, say, is as long as the loop.  In another order than that of
 creation each sum stands where it could have been done, and is cut with the rest:
@@ -56,11 +50,9 @@ LARGEST = 400
 MOST = 4000
 #: Kinds that are tried, from the one that occurs least often.
 KINDS = 24
-#: The most operations in segments that differ: so many, and such a share of the recording.  Of 1,000 random operations
-#: of five kinds it is three tenths, with the best kind to cut at.
+#: The most operations in segments that differ: so many, and such a share of the recording (if all is random, .3).
 DISTINCT = 16, 0.25
-#: Segments that are tried, of those that end in a node of one kind: a list of every length that is put together makes
-#: another one.
+#: Segments that are tried, of those that end in a node of one kind.
 TRIED = 64
 #: Segments that are kept, each with some 80 KB of machine code and more.
 LIMIT = 256
@@ -77,12 +69,8 @@ segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
 
 
 class Cut:
-    """A recording that is cut: its latest nodes are the frontier, while parts are taken off it.
-
-    parts     the latest first
-    new       how many of their segments are new
-    pending   leaves and targets at its ends whose values are wanted, and pending
-    """
+    """A recording that is cut into parts, the latest first: how many of their segments are new, and which leaves and
+    targets at its ends are pending and wanted."""
 
     def __init__(self, roots: Sequence[Node], targets: AbstractSet[Node], rules: Rules | None) -> None:
         """Cut what some nodes need.  Raises Unfit; no node has changed then.

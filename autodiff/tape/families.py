@@ -1,14 +1,10 @@
 """Recordings without their numbers: one that is known at another size is found by a hash of families.
 
-The family of a kind is what is left of it without numbers; so is that of an Out.  A key with families in the place of
-kinds says which program was recorded; the numbers beside it say at which size:
-
-    without_numbers(key)    of an exact key
-    described(ask, ...)     by machine code (`codegen.runtime.recording_families`), with and without them
+A family is what is left of a kind, or of an Out, without numbers.  A key of families says which program was recorded,
+the numbers beside it at which size: `without_numbers(key)` in Python, `known.described` by machine code.
 
 Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
-in `SIZED`, that says what is run at these numbers, and the ask is answered as a known one is.  The next time the
-recording's own hash finds it.
+in `SIZED`, the ask is answered as a known one is; the next time the recording's own hash finds it.
 """
 
 from __future__ import annotations
@@ -26,16 +22,14 @@ from codegen.symbols import LEAST
 
 from ..session import owned
 from . import known, machine
-from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
+from .known import BACKWARD, VALUE, Ask
 from .loans import give_back
-from .node import CONSTANT, Node, Out, leaf_kind, out_of, released
+from .node import CONSTANT, Out, leaf_kind, out_of, released
 from .plan import Drawn, Plan, plans
 from .record import Recording
 from .tier import AtSize, SizedTier
 
-__all__ = [
-    "SIZED", "Answer", "AnyPlans", "Described", "SizedAnswer", "answered", "described", "is_count", "without_numbers",
-]  # fmt: skip
+__all__ = ["SIZED", "Answer", "AnyPlans", "SizedAnswer", "answered", "is_count", "without_numbers"]
 
 
 # ---------------------------------------------------------------- plans for any size
@@ -133,18 +127,6 @@ class SizedAnswer:
 SIZED: LRU = owned(lambda: LRU(256, most=50_000), LRU.clear)
 
 
-class Described(NamedTuple):
-    """A recording without its numbers, as machine code describes it; and as it is."""
-
-    key: bytes
-    numbers: tuple[int, ...]
-    known: Known
-
-    def without_nodes(self) -> Described:
-        """A copy without the nodes of the recording: see `Known`."""
-        return self._replace(known=self.known.without_nodes())
-
-
 def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
     """An exact key without its numbers, and these in order."""
     purpose, parts, *rest = key
@@ -196,51 +178,52 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
 # ---------------------------------------------------------------- by machine code
 
 
-def described(
-    ask: Ask, live: Sequence[Node], tracks: bool, exact_key: Callable[[], tuple]
-) -> tuple[Known | None, Described | None]:
-    """The answer of machine code about a recording; None without it, where no key says all (hooks), or one size alone.
+def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
+    """Answer an ask, if it is known how, at this size or at any; None: it is not, or not any more.
 
-    exact_key   gives the exact key, where hashes are compared with it
-    live     small live results, which are asked for as well;  of gradients one list holds the history
+    now     the recording that ends with it, if one does;  small: weak references to handles of small results
+    is_released    the history of the results is given up
+
+    Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
+    any more; of gradients of tensors [the plan's results, the answer].
     """
-    held = int(ask.purpose != VALUE)
-    if known.IS_COMPARED and machine.asks is not None:
-        known.compare(ask, live, tracks, held, exact_key)
-    found = _described(ask, None, live, tracks, held)
-    if found is None:
-        return None, None
-    key, order, nodes, _, states, _, family, numbers = found
-    calls: list[int] = []
-    if nodes:
-        place = {n: i for i, n in enumerate(order)}
-        key, calls = (key, known.keys_of(nodes)), [place[n] for n in nodes]
-    told = Known(key, order, calls, states)
-    return told, None if family is None else Described(family, numbers, told)
-
-
-def _described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
     native = machine.asks
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
-
-
-def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
-    """Answer an ask, if it is known how at this size, or at any: see `known.answered`."""
-    found = known.answered(ask, now, small, tracks, is_released)
-    if found is not None or not SIZED:
-        return found
-    found = _answered_at_any_size(ask, now, small, tracks, is_released)
+    if known.IS_COMPARED:
+        known.compare(ask, small, tracks)
+    found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
+    if type(found) is list and type(found[0]) is bytes:
+        found = _with_calls(ask, now, small, tracks, is_released, found)
+    if found is None and SIZED:
+        found = _answered_at_any_size(ask, now, small, tracks, is_released)
     if found is not None and now is not None and now.lent:
         give_back(now.lent)
     return found
 
 
+def _with_calls(
+    ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool, found: list
+) -> Any:
+    """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
+    key, nodes = found
+    entry = plans.get((key, known.keys_of(nodes)))
+    if entry is None or type(entry) is Plan or not entry.plan.valid:
+        return None
+    computed = known.told(entry, nodes)
+    if computed is None:
+        return None
+    plans.put(key, entry)
+    del nodes, found
+    purpose, results, seeds, also, targets = ask
+    given = entry, key, computed
+    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+
+
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
-    exact = EXACT_KEYS[ask.purpose == VALUE](ask, known.live_of(ask, small), tracks) if known.IS_COMPARED else None
-    found = _described(ask, small, (), tracks, 0)
+    exact = known.exact_key(ask, small, tracks) if known.IS_COMPARED else None
+    found = known.described(ask, small, (), tracks, 0)
     sized: SizedAnswer | None = None if found is None or found[6] is None else SIZED.get(found[6])
     if sized is None:
         return None

@@ -7,10 +7,9 @@ An ask names what is wanted of a recording:
     TENSORS     gradients of results with respect to tensors, which all have to be reached;  SOME: which need not
     NODES       gradients for a function's caller, as arrays (`ad.grad(f)`)
 
-Machine code walks over the recording and gives its key, a hash of what `walk.structure` says, with its nodes in
-canonical order (`codegen.runtime.recording_hash`).  `plans` has plans by these hashes, as by exact keys; where a plan
-only has to be run, machine code does all of it (`codegen.runtime.recording_run`): a `NativeAnswer` stands in its place.
-Without machine code the exact key is the only one: the same road, slower.
+Machine code gives a hash of what `walk.structure` says (`codegen.runtime.recording_hash`).  `plans` has plans by these
+hashes, as by exact keys.  Where a plan only has to be run, machine code does all of it, and a `NativeAnswer` stands in
+its place (`codegen.runtime.recording_run`).  Without machine code the exact key is the only one.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from . import machine
-from .loans import give_back
-from .node import Node, leaf_kind, out_of, released
+from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs, plans
-from .record import Recording
+from .walk import Said, part_of
 
 __all__ = [
-    "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Known", "answer_of",
-    "answered", "compare", "forget", "keys_of", "live_of", "name_plan", "plan_of", "told",
+    "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Reading", "answer_of",
+    "compare", "described", "exact_key", "forget", "keys_of", "name_plan", "plan_of", "read", "told",
 ]  # fmt: skip
 
 #: The purposes of asks, as `codegen.runtime.recording_structs` says it.
@@ -42,10 +40,8 @@ EXACT_KEYS: dict[bool, Callable[[Ask, Sequence[Node], bool], Any]] = {}
 
 
 class Ask(NamedTuple):
-    """A question about a recording.
+    """A question about a recording: its purpose, and the nodes whose values are asked for, or gradients.
 
-    purpose   one of the words of this module
-    results   nodes whose values are asked for, or gradients
     seeds     of gradients: for each result its cotangent, None for one
     also      nodes whose values are wanted in the same run
     targets   of `TENSORS`, `SOME` and `NODES`: the nodes that gradients are taken with respect to
@@ -63,43 +59,85 @@ class Ask(NamedTuple):
         return "value" if self.purpose == VALUE else "backward"
 
 
-class Known(NamedTuple):
-    """A recording as machine code describes it.
+class Reading(NamedTuple):
+    """A recording as machine code reads it, with its numbers and without.
 
+    key       its hash, with the keys of its calls if there are any
     order     its nodes in canonical order;  calls: which of them are calls
+    parts, wires    what an exact key says of them (`codegen.runtime.recording_families`)
     states    of each node if it is pending (1) and to be stored (2)
+    family    the hash without numbers, None where no plan is for any size;  numbers: these
     """
 
     key: Any
-    order: list[Any]
+    order: list[Node]
     calls: list[int]
+    parts: list[Any]
     states: bytes
+    wires: bytes
+    family: bytes | None
+    numbers: tuple[int, ...]
 
-    def without_nodes(self) -> Known:
-        """A copy with the addresses of the nodes: what is held counts as something that may be asked for."""
-        return self._replace(order=[id(n) for n in self.order])
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of this key, if there is one that is valid."""
+        entry = plans.get(self.key)
+        plan = None if entry is None or type(entry) is tuple else plan_of(entry)
+        return plan if plan is not None and plan.valid else None
 
-    def describes(self, exact: tuple, order: Sequence[Node]) -> bool:
-        """True if an exact key was made of the same recording, in which another thread changed nothing meanwhile."""
-        parts = exact[1]
-        stored = set(exact[2] if exact[0] == "value" else exact[3])
-        states = bytes([
-            (type(p) is tuple and p[1]) | (i in stored) << 1 for i, p in enumerate(parts)
-        ])
-        return self.states == states and self.order == [id(n) for n in order]
+    @property
+    def kept(self) -> list[Node]:
+        """The nodes that are to be stored."""
+        return [n for n, state in zip(self.order, self.states, strict=True) if state & 2]
 
-    def with_calls(self, keys: dict[int, Any]) -> Known:
+    def said(self, past: Sequence[Node]) -> Said:
+        """The recording as `walk.structure` says it.   past: the history that gradients go through"""
+        order, states, words = self.order, self.states, memoryview(self.wires).cast("i")
+        number = {n: i for i, n in enumerate(order)}
+        inside = frozenset(past)
+        leaves: dict[Leaf, int] = {}
+        parts: list[Any] = []
+        for i, part in enumerate(self.parts):
+            if part is None:
+                parts.append(part_of(order[i], number, inside, leaves))
+            elif type(part) is Kind:
+                parts.append((part, states[i] & 1 == 1, *words[words[i] : words[i + 1]]))
+            else:
+                parts.append(part)
+        return parts, number, order, self.kept
+
+    def with_calls(self, keys: dict[int, Any]) -> Reading:
         """A copy with other keys of some calls, by their places."""
         if not keys:
             return self
         key, own = self.key
         return self._replace(key=(key, tuple([keys.get(c, k) for c, k in zip(self.calls, own, strict=True)])))
 
-    @property
-    def entry(self) -> Any:
-        """The plan or answer of this key, if there is one that is valid."""
-        found = plans.get(self.key)
-        return found if found is not None and type(found) is not tuple and plan_of(found).valid else None
+
+def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
+    """The answer of machine code about a recording; None without it, and where no key says all (hooks).
+
+    small, live   small live results, which are asked for as well: handles, or nodes
+    held          how many lists of the caller hold the history
+    """
+    native = machine.asks
+    if native is None:
+        return None
+    purpose, results, seeds, also, targets = ask
+    return native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+
+
+def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
+    """A recording as machine code reads it; None as above.  Of gradients one list holds the history."""
+    found = machine.asks and described(ask, None, live, tracks, int(ask.purpose != VALUE))
+    if found is None:
+        return None
+    key, order, nodes, *rest = found
+    calls: list[int] = []
+    if nodes:
+        place = {n: i for i, n in enumerate(order)}
+        key, calls = (key, keys_of(nodes)), [place[n] for n in nodes]
+    return Reading(key, order, calls, *rest)
 
 
 def plan_of(entry: Any) -> Plan:
@@ -114,74 +152,25 @@ def keys_of(nodes: Sequence[Node]) -> tuple:
     return tuple([n.call.key(met) for n in nodes])
 
 
-def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
-    """Answer an ask, if it is known how; None: it is not, or not any more.
-
-    now     the recording that ends with it, if one does;  small: weak references to handles of small results
-    is_released    the history of the results is given up
-
-    Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
-    any more; of gradients of tensors [the plan's results, the answer].
-    """
-    native = machine.asks
-    if native is None:
-        return None
-    purpose, results, seeds, also, targets = ask
-    if IS_COMPARED:
-        _look_closer(ask, small, tracks)
-    found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
-    if type(found) is list and type(found[0]) is bytes:
-        found = _with_calls(ask, now, small, tracks, is_released, found)
-    if found is not None and now is not None and now.lent:
-        give_back(now.lent)
-    return found
-
-
-def live_of(ask: Ask, small: list | None) -> list[Node]:
-    """Pending nodes of small results that somebody holds, beside those that are asked for."""
+def exact_key(ask: Ask, small: list | None, tracks: bool) -> Any:
+    """The exact key of an ask, by Python alone."""
     live = [t.node for r in small or () if (t := r()) is not None and t.node.value is None]
-    return [n for n in dict.fromkeys(live) if n not in ask.results]
+    return EXACT_KEYS[ask.purpose == VALUE](ask, [n for n in dict.fromkeys(live) if n not in ask.results], tracks)
 
 
-def _look_closer(ask: Ask, small: list | None, tracks: bool) -> None:
-    """Compare the hash of a recording with its exact key."""
-    live = live_of(ask, small)
-    compare(ask, live, tracks, 0, lambda: EXACT_KEYS[ask.purpose == VALUE](ask, live, tracks))
-
-
-def compare(ask: Ask, live: Sequence[Node], tracks: bool, held: int, exact: Callable[[], tuple]) -> None:
+def compare(ask: Ask, small: list | None, tracks: bool) -> None:
     """Look that the hash of a recording stands for one exact key."""
-    said = exact()
-    asked = ask.purpose, None, ask.results, ask.seeds, (*ask.also, *live), ask.targets
-    found = machine.asks.described(*asked, tracks, held)
+    exact = exact_key(ask, small, tracks)
+    found = described(ask, small, (), tracks, 0)
     if found is None:
         return
     key = (found[0], keys_of(found[2]))
     del found  # what is held counts as something that may be asked for
-    if said != exact():
+    if exact != exact_key(ask, small, tracks):
         return  # a key of a call says more since it was first asked for
     if len(_exact) > 4096:
         _exact.clear()
-    before = _exact.setdefault(key, said)
-    assert before == said, "the hash of a recording stands for two exact keys"
-
-
-def _with_calls(
-    ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool, found: list
-) -> Any:
-    """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
-    key, nodes = found
-    entry = plans.get((key, keys_of(nodes)))
-    if entry is None or type(entry) is Plan or not entry.plan.valid:
-        return None
-    computed = told(entry, nodes)
-    if computed is None:
-        return None
-    plans.put(key, entry)
-    del nodes, found
-    purpose, results, seeds, also, targets = ask
-    given = entry, key, computed
-    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
 
 
 def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
@@ -202,22 +191,20 @@ def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
 
 
 def name_plan(
-    plan: Plan, exact: tuple, found: Known | None, order: Sequence[Node], ask: Ask | None = None,
-    given_up: Sequence[Node] | None = (), ranks: Sequence[int] = (),
+    plan: Plan, exact: tuple, found: Reading | None, order: Sequence[Node], ask: Ask | None,
+    given_up: Sequence[Node] | None, ranks: Sequence[int],
 ) -> None:  # fmt: skip
-    """Find a plan by its exact key from now on, and by what machine code says of the recording.
+    """Find a plan by its exact key from now on, and by the hash of machine code.
 
     Where the plan only has to be run, machine code answers such an ask: see `answer_of`.
-
-    found    without its nodes;   order: the nodes that the exact key was made of
     """
     plan.parts = exact
-    keys = [exact] if found is None or not found.describes(exact, order) else [exact, found.key]
+    keys = [exact] if found is None else [exact, found.key]
     for key in keys:
         if plans.get(key) is not plan:
             plans.put(key, plan)
     plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
-    if found is None or ask is None or len(keys) < 2:
+    if found is None or ask is None:
         return
     answer = answer_of(plan, ask, order, found.calls, given_up, ranks)
     if answer is None:

@@ -1,7 +1,6 @@
 """Results of functions that are not what they seem: a leak of a trace, an array that has lost a gradient.
 
-Results are rebuilt from their leaves (`tree`).  A set, a function or an object of some class is a leaf: a tensor in it
-would be the one that was traced, which never gets a value, so it must not be handed out.
+A set, a function or an object of some class is a leaf of a result: a tensor in it would be the one that was traced.
 
 An array that was made for plain code may depend on a tensor that is no argument:
 
@@ -9,10 +8,8 @@ An array that was made for plain code may depend on a tensor that is no argument
     y = f(array)                            an array, as no argument is a tensor: it is noted
     (y + penalty(w)).backward()             w would get the gradient of one of both: a warning at this line
 
-One that is printed, stored or plotted has lost nothing that anybody wanted; so the warning is given where one
-takes part in what is recorded.  Only calls that go by Python are noted, the first ones of each signature: of a
-program that always does it these are enough, and known calls take no longer.  What NumPy made of one is not known;
-nor is a number that machine code records, which it does where Python has recorded one like it before.
+The warning is given where one takes part in what is recorded.  Only calls that go by Python are noted, the first ones
+of each signature; what NumPy made of one is not known, nor is a number that machine code records.
 """
 
 from __future__ import annotations

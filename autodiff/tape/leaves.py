@@ -7,11 +7,12 @@ is in no key, but in the library's own rules a constant of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval
+from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.runtime.record_table import MOST_EXTENTS
 from codegen.symbols import Symbol, as_float
 
@@ -162,8 +163,6 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     """
     entry = _NUMBER_OUT.get(dtype)
     if entry is None:
-        from codegen.ir import dtype_name
-
         kind = leaf_kind(out_of(Aval((), dtype)))
         python = {"f": float, "i": int, "b": bool, "c": complex}[dtype.kind]
         entry = _NUMBER_OUT[dtype] = (kind, python, dtype_name(dtype))
@@ -175,9 +174,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
             raise DTypeError(located(f"a complex number cannot take part as {name}"))
         value = _symbolic(value, python) if type(value) in KIND_OF else python(value)
     if type(value) is int:
-        low, high = _INT_RANGE[dtype]
-        if not low <= value <= high:
-            raise OverflowError(located(f"the number {value} does not fit {name}"))
+        _fitting(dtype, value)
     now = state.now
     if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace it is known when the program runs
         return constant(value, name)
@@ -185,6 +182,15 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     t.node = data_node(kind, value)
     t.masked = False
     return t
+
+
+def _fitting(dtype: np.dtype, value: Any) -> int:
+    """A number as an int.  Raises OverflowError for one that does not fit."""
+    value = int(value)
+    low, high = _INT_RANGE[dtype]
+    if not low <= value <= high:
+        raise OverflowError(located(f"the number {value} does not fit {dtype_name(dtype)}"))
+    return value
 
 
 def _symbolic(value: Any, python: type) -> Any:
@@ -253,21 +259,8 @@ def _leaf_of_number(x: Watched, dtype: np.dtype, python: type) -> Tensor:
     except OverflowError:  # another number may fit
         watch.see(x._step)
         raise
-    watch.leaves[t.node] = (x._step, _fitting(dtype) if python is int else python)
+    watch.leaves[t.node] = (x._step, partial(_fitting, dtype) if python is int else python)
     return t
-
-
-def _fitting(dtype: np.dtype) -> Callable[[Any], int]:
-    """The conversion that refuses an int which does not fit, with an OverflowError."""
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-
-    def fitting(value: Any) -> int:
-        value = int(value)
-        if not low <= value <= high:
-            raise OverflowError
-        return value
-
-    return fitting
 
 
 def _leaf_of_array(x: WatchedArray, dtype: np.dtype) -> Tensor:

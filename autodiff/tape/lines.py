@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from types import CodeType, FrameType, FunctionType
+from itertools import chain
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,19 @@ from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
 from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
+from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
-from .variables import variable_of
 
 __all__ = [
     "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
-    "rule_function",
+    "rule_function", "variable_of",
 ]
 
 #: Places kept at a time; a trace of as many nodes would be no program that somebody looks at.
 _MOST = 200_000
+
+#: Entries of a container that are looked at for a name.
+_ENTRIES = 64
 
 #: Lines kept of functions that call each other.
 _DEPTH = 8
@@ -46,10 +49,7 @@ _GIVEN = ("partials", "transpose", "vjp", "pull", "jvp", "push")
 
 
 class Rule(NamedTuple):
-    """A rule: of which function, for which types, where it stands.
-
-    kind    "backward", "jvp" or "batch"
-    """
+    """A rule ("backward", "jvp" or "batch"): of which function, for which types, where it stands."""
 
     kind: str
     function: str
@@ -62,10 +62,9 @@ class Rule(NamedTuple):
 
 
 class Derived:
-    """The place of a node that a rule recorded: which rule it is, of which node (by number), at which user's lines.
+    """The place of a node that a rule recorded: rule and kind, of which node (by number), at which user's lines.
 
-    kind      as that of a `Rule`
-    is_users  the rule is the user's, whose lines count
+    is_users    the rule is the user's, whose lines count
     """
 
     __slots__ = ("_rule", "is_users", "kind", "lines", "of")
@@ -212,34 +211,28 @@ def _derived(lines: Lines, kind: str, node: Node) -> Derived:
     return Derived.from_node(kind, node, line_of(place_of(lines, node)))
 
 
-def belonging(lines: Lines | None, node: Node, known: Lines | None = None) -> AbstractContextManager[None]:
+class belonging:
     """Give what is recorded inside the place of a node, but for the lines of the user's that are run inside.
 
     lines   of the trace that is going on
     known   the lines of the trace in which the node was recorded, if that was another one
     """
-    return _NOWHERE if lines is None else _BelongingTo(lines, place_of(known or lines, node))
-
-
-_NOWHERE = nullcontext()
-
-
-class _BelongingTo(AbstractContextManager[None]):
-    """`belonging` of a place."""
 
     __slots__ = ("_at", "_before", "_lines")
 
-    def __init__(self, lines: Lines, at: Any) -> None:
-        self._lines, self._at = lines, at
+    def __init__(self, lines: Lines | None, node: Node, known: Lines | None = None) -> None:
+        self._lines, self._at = lines, None if lines is None else place_of(known or lines, node)
 
     def __enter__(self) -> None:
         lines = self._lines
-        self._before = lines.at, lines.stop
-        if self._at is not None:
-            lines.at, lines.stop = self._at, sys._getframe(1)
+        if lines is not None:
+            self._before = lines.at, lines.stop
+            if self._at is not None:
+                lines.at, lines.stop = self._at, sys._getframe(1)
 
     def __exit__(self, *_: object) -> None:
-        self._lines.at, self._lines.stop = self._before
+        if self._lines is not None:
+            self._lines.at, self._lines.stop = self._before
 
 
 def belonging_to_rules(lines: Lines | None, nodes: Iterable[Node], kind: str = "backward") -> Iterable[Node]:
@@ -356,3 +349,50 @@ def _origin(
     else:
         half = "backward" if derived and derived.kind == "backward" else "forward"
     return Origin(half, line_of(place), rule, of, label)
+
+
+# ---------------------------------------------------------------- names of the user's
+
+
+def variable_of(node: Node, frame: FrameType) -> str:
+    """The name under which the program has what a node holds, in the frame that reads it; "" for none.
+
+    A number is known by a variable only where none like it is written in the function.
+    """
+    value = node.value
+    if not isinstance(value, np.ndarray) and any([_is_same(node, c) for c in frame.f_code.co_consts]):
+        return ""
+    near = list(_variables(frame))
+    inside = ((name + inner, found) for name, held in near for inner, found in _inside(held))
+    return next((name for name, held in chain(near, inside) if _is_same(node, held)), "")
+
+
+def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    code, near = frame.f_code, frame.f_locals
+    for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        if name in near:
+            yield name, near[name]
+    for name in near if code.co_name == "<module>" else code.co_names:
+        if name in near or name in frame.f_globals:
+            yield name, near.get(name, frame.f_globals.get(name))
+
+
+def _inside(held: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a container, and the attributes of an object of the user's."""
+    if isinstance(held, dict):
+        yield from [(f"[{key!r}]", x) for key, x in [*held.items()][:_ENTRIES]]
+    elif isinstance(held, (list, tuple)):
+        yield from [(f"[{k}]", x) for k, x in enumerate(held[:_ENTRIES])]
+    elif not isinstance(held, (ModuleType, type, AbstractTensor)) and (own := getattr(held, "__dict__", None)):
+        yield from [(f".{name}", x) for name, x in [*own.items()][:_ENTRIES]]
+
+
+def _is_same(node: Node, held: Any) -> bool:
+    """True if a variable holds the value of a node."""
+    value = node.value
+    if isinstance(held, Tensor):
+        return held.node is node
+    if isinstance(held, np.ndarray) and isinstance(value, np.ndarray):
+        is_like = held.size > 0 and held.shape == value.shape and held.dtype == value.dtype
+        return is_like and held.__array_interface__["data"] == value.__array_interface__["data"]
+    return type(held) in (bool, int, float, complex) and type(held) is type(value) and held == value

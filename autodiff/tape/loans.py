@@ -3,16 +3,13 @@
     held(a, kind, now)     a leaf with the values of `a`: with its memory, which is read-only while there is one
     give_back(now.lent)    what still needs memory gets a copy, and every lock of this recording is gone
 
-An array is copied when it is recorded.  The user may write to its memory before it is read, through any view that was
-made before, and NumPy cannot tell whether there is one: neither its flags nor its references show it.
+An array is copied when it is recorded: the user may write to its memory through a view of which NumPy cannot tell.
+Where a function is called whose results are computed before the user's program goes on (`Recording.lends`), a large
+array that owns its memory is lent; one that nobody can write to is simply held.
 
-Where a function is called whose results are computed before the user's program goes on (`Recording.lends`: under a
-transformation, called from plain code), a large array that owns its memory is lent; one that nobody can write to is
-simply held.  A lock goes as soon as nothing needs it: when the node dies, or lets go of its value.  Locks are counted,
-and the last one to go restores the flag that the array had.
-
-A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone.  Once the
-native recorder is set up all of it is done in machine code (`codegen.runtime.recorder_arrays`), which needs no lock.
+A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone: the last one
+restores the flag that the array had.  Once the native recorder is set up all of it is done in machine code
+(`codegen.runtime.recorder_arrays`), which needs no lock.
 """
 
 from __future__ import annotations

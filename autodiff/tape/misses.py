@@ -1,22 +1,14 @@
 """Words about what is recorded or compiled anew: why, by `ad.explain()`, and how long it takes.
 
-Every miss of a cache is noted with the user's line and a reason.  The reason is the first difference to the most
-similar key of the same purpose that was seen before.  Only misses pay for this: a known ask comes nowhere near.
+Every miss of a cache is noted with the user's line and a reason: the first difference to the most similar key of the
+same purpose that was seen before.
 
     3 times  train.py:14, in step: backward
         an input is f64[32,6], before it was f64[64,6]
 
-The loggers `autodiff.compile` and `autodiff.trace` of the standard library are told at once: at the level INFO of what
-was compiled, at DEBUG of what was only recorded.  `autodiff.cache` (DEBUG) is told of machine code on disk: found, not
-found, kept (`codegen.runtime.disk`).
-
-A terminal is told of the progress of a long compile:
-
-    autodiff: compiling loss, 5,300 operations ... 3 s
-    autodiff: train.py:14, in loss recorded 5,000 operations: a Python loop was unrolled; ad.scan keeps it a loop
-
-After a second a line appears on stderr if that is a terminal, counts, and is wiped at the end.  The line about a loop
-stays.  Nothing is started where stderr is something else.
+The loggers `autodiff.compile` (INFO) and `autodiff.trace` (DEBUG) of the standard library are told of what was
+compiled, and of what was only recorded.  If stderr is a terminal, a line there counts the seconds of a long compile,
+and is wiped at its end; a line about a loop that was unrolled stays.
 """
 
 from __future__ import annotations
@@ -272,11 +264,29 @@ def compiled_in_sight(graph: Graph, compile_graph: Callable[[Graph], Any]) -> An
     if stream is None or not stream.isatty():
         return compile_graph(graph)
     told = unrolled(graph) if len(graph.nodes) >= MANY else ""
-    shown = _TerminalLine(stream, f"autodiff: compiling {graph.name}, {len(graph.nodes):,} operations", told)
+    text, ended = f"autodiff: compiling {graph.name}, {len(graph.nodes):,} operations", threading.Event()
+    thread = threading.Thread(target=_show, args=(stream, text, told, ended), name="autodiff progress", daemon=True)
+    thread.start()
     try:
         return compile_graph(graph)
     finally:
-        shown.end()
+        ended.set()
+        thread.join()
+
+
+def _show(stream: Any, text: str, told: str, ended: threading.Event) -> None:
+    """Write a line again every second from the first on, until the compile has ended; then wipe it."""
+    began, width = monotonic(), 0
+    while not ended.wait(AFTER_S):
+        if told and not width:
+            stream.write(f"{told}\n")
+        line = f"{text} ... {monotonic() - began:.0f} s"
+        width = max(width, len(line))
+        stream.write(f"\r{line}")
+        stream.flush()
+    if width:
+        stream.write(f"\r{' ' * width}\r")
+        stream.flush()
 
 
 def unrolled(graph: Graph) -> str:
@@ -290,32 +300,3 @@ def unrolled(graph: Graph) -> str:
                 "which is compiled once"
             )
     return ""
-
-
-class _TerminalLine:
-    """A line on a terminal, written again every second from the first on."""
-
-    def __init__(self, stream: Any, text: str, told: str) -> None:
-        self._stream, self._text, self._told = stream, text, told
-        self._began = monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="autodiff progress", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        width = 0
-        while not self._ended.wait(AFTER_S):
-            if self._told and not width:
-                self._stream.write(f"{self._told}\n")
-            line = f"{self._text} ... {monotonic() - self._began:.0f} s"
-            width = max(width, len(line))
-            self._stream.write(f"\r{line}")
-            self._stream.flush()
-        if width:
-            self._stream.write(f"\r{' ' * width}\r")
-            self._stream.flush()
-
-    def end(self) -> None:
-        """Wipe the line."""
-        self._ended.set()
-        self._thread.join()

@@ -37,9 +37,8 @@ __all__ = [
 #: a loss or a metric costs nothing beside the work it summarises.
 SMALL = 64
 
-#: Interning tables are emptied at this size; what is interned again is the same object, if anything still knows
-#: it.  There is a table for each operation: ten thousand batch sizes through a perceptron kept 250 MB of kinds with
-#: eight times this size, now 20.
+#: Interning tables, one for each operation, are emptied at this size: ten thousand batch sizes through a perceptron
+#: kept 250 MB of kinds with eight times this size, now 20.
 TABLE_LIMIT = 1 << 11
 
 #: Numbers of nodes, by creation; the native recorder takes them from here, too.
@@ -52,8 +51,7 @@ class Out:
     """Aval, and whether gradients are tracked.  Interned: compare with `is`.
 
     as_leaf the kind of an update of a leaf of this aval, once there was one; None, too, where gradients are tracked
-    weak    a number that was an argument of a traced function: as in NEP 50, it takes the dtype of
-            what it meets.  The result of an operation on weak values alone is weak.
+    weak    a number that was an argument of a traced function, or made of such: it takes the dtype of what it meets
     """
 
     __slots__ = ("__weakref__", "as_leaf", "aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
@@ -79,8 +77,7 @@ _Value = TypeVar("_Value")
 class Alive(dict[Any, "ref[Any]"]):
     """Values by key, held weakly, so that there is one object of each as long as anything else has it.
 
-    Entries of values that are gone are dropped when the table has doubled.  A callback would do it at once, but in one
-    an interrupt (Ctrl-C) is printed and lost.
+    Entries of values that are gone are dropped when the table has doubled: in a callback an interrupt would be lost.
     """
 
     __slots__ = ("limit",)
@@ -357,11 +354,11 @@ def rich_node(
     return node
 
 
-def data_node(kind: Kind, value: Any) -> Node:
+def data_node(kind: Kind, value: Any, inputs: tuple[Node, ...] = ()) -> Node:
     """A node that holds a value, or stands for one (None)."""
     node = _new(Node)
     node.kind = kind
-    node.inputs = ()
+    node.inputs = inputs
     node.value = value
     node.number = new_number()
     return node
@@ -370,9 +367,4 @@ def data_node(kind: Kind, value: Any) -> Node:
 def put_down(steps: Sequence[tuple[Kind, Any, tuple[int, ...]]], nodes: list[Node]) -> None:
     """Put a node down for each step: its kind, its value, and which of the nodes so far are its inputs."""
     for kind, value, picks in steps:
-        node = _new(Node)
-        node.kind = kind
-        node.inputs = tuple([nodes[i] for i in picks])
-        node.value = value
-        node.number = new_number()
-        nodes.append(node)
+        nodes.append(data_node(kind, value, tuple([nodes[i] for i in picks])))

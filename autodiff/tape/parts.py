@@ -1,15 +1,12 @@
 """Recordings in parts: a long one of a loop whose length changes is run segment by segment (`cut`).
 
-A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and found again by
-its hash.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether all had
-the same size.  Once they had not, new ones are run in parts: forward from the beginning and, where gradients are asked
-for, back from the end, arrays going from part to part; values are kept at the end.  Where that did not succeed several
-times in a row, it is tried less and less often.
+A loop of fixed length makes the same graph each time: it is compiled whole, and found again by its hash.  So of each
+kind of node that recordings end in it is known whether all had the same size.  Once they had not, new ones are run in
+parts: forward from the beginning and, where gradients are asked for, back from the end; values are kept at the end.
+Where that did not succeed several times in a row, it is tried less and less often.
 
-A recording in parts costs a call and a walk for each part, however long it is; one graph of its own would be
-compiled once for this length, and then cost less.  So where lengths vary, parts are what one rents: when they have
-taken as long as compiling the whole is expected to take, or the same recording comes again and again in a loop that
-would soon have paid for it, the whole is compiled.
+A part costs a call and a walk; one graph would be compiled for this length alone, and then cost less.  When parts have
+taken as long as compiling the whole is expected to take, or the same recording comes in a loop, the whole is compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from .segment import Bars, FoundSegment, Rules, Unfit
 from .tier import Account, lately, prices
 from .walk import reached
 
-__all__ = ["gradients_in_parts", "keep", "values_in_parts"]
+__all__ = ["keep", "run_in_parts", "values_in_parts"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
@@ -47,11 +44,7 @@ PATIENT, MOST_LEFT_OUT = 3, 64
 
 
 class Ending:
-    """Recordings that end in one kind of node.
-
-    size      operations of the first one
-    varies    whether another had another size
-    """
+    """Recordings that end in one kind of node: the operations of the first, and whether another had another size."""
 
     __slots__ = ("_failures", "_left_out", "size", "varies")
 
@@ -69,15 +62,11 @@ class Ending:
         self.varies = self.varies or _size_of(roots, tracks, self.size) != self.size
         return self.varies
 
-    def failed(self) -> None:
-        """A recording does not fall into segments."""
-        self._failures += 1
+    def note(self, is_cut: bool) -> None:
+        """A recording falls into segments, or does not."""
+        self._failures = 0 if is_cut else self._failures + 1
         if self._failures >= PATIENT:
             self._left_out = min(1 << (self._failures - PATIENT), MOST_LEFT_OUT)
-
-    def succeeded(self) -> None:
-        """One does."""
-        self._failures = 0
 
 
 #: By the kind of node, of one of many inputs the operation, and whether gradients went through.
@@ -121,26 +110,11 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
     """
     # Of a list of values the first is asked for before the others.
     measured = roots if 0 <= roots[0].number - start < SHORTEST else roots[:1]
-    length = max([root.number for root in measured]) - start
-    ending = None if roots[0].leaf is not None else ending_of(measured, False, length)
-    found = None if ending is None else _run(roots, ending, frozenset(), None)
+    found = None if roots[0].leaf is not None else run_in_parts(roots, measured, start)
     if found is None:
         return False
     keep(found[0])
     return True
-
-
-def gradients_in_parts(
-    roots: Sequence[Node], start: float, targets: AbstractSet[Node], rules: Rules
-) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
-    """The parts of a recording, and the cotangents of the leaves and targets it ends in; None: as above.
-
-    roots     a result, then nodes whose values are wanted in the same run;  start: as above
-    targets   where gradients end, beside leaves
-    rules     those of segments
-    """
-    ending = ending_of(roots[:1], True, roots[0].number - start)
-    return None if ending is None else _run(roots, ending, targets, rules)
 
 
 def keep(parts: Sequence[FoundSegment]) -> None:
@@ -149,10 +123,21 @@ def keep(parts: Sequence[FoundSegment]) -> None:
         part.segment.finish(part.results, part.stored)
 
 
-def _run(
-    roots: Sequence[Node], ending: Ending, targets: AbstractSet[Node], rules: Rules | None
+def run_in_parts(
+    roots: Sequence[Node], measured: Sequence[Node], start: float, targets: AbstractSet[Node] = frozenset(),
+    rules: Rules | None = None,
 ) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
-    """Cut a recording, go through its parts, and with rules back again; nothing is kept in nodes yet."""
+    """The parts of a recording, computed, and the cotangents of leaves and targets; nothing is kept in nodes yet.
+
+    roots     a result, then nodes whose values are wanted in the same run;   measured: those that tell how long it is
+    start     the number that it began with
+    targets   where gradients end, beside leaves;   rules: those of segments, where gradients go through
+
+    None where the recording does not fall into segments, or is not to.
+    """
+    ending = ending_of(measured, rules is not None, max([root.number for root in measured]) - start)
+    if ending is None:
+        return None
     since = prices.now()
     bars: Bars = {}
     with Paused():
@@ -168,9 +153,9 @@ def _run(
                 for part in cut.parts:
                     part.pull(bars)
         except Unfit:
-            ending.failed()
+            ending.note(False)
             return None
-    ending.succeeded()
+    ending.note(True)
     whole.seconds += prices.now() - since
     if cut.new:
         COUNTS.misses += 1

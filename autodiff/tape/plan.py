@@ -4,11 +4,7 @@
     graph key  ->  Executable  (`codegen.compiler`); knows nothing of leaves, rules or numbers
 
 A plan refers to nodes only by their canonical numbers (`walk.structure`), so it serves every
-recording with an equal key.
-
-A rule that was run with watched numbers leaves steps behind (`watched`).  They are `Formulas`: Python's own arithmetic,
-done again as the rule did it, with Python's own exceptions; so what the rule computed and did not use is computed as
-well.
+recording with an equal key.  What a rule did with watched numbers (`watched`) it does again: see `Formulas`.
 """
 
 from __future__ import annotations
@@ -79,10 +75,9 @@ class Misfit(Exception):
 
 
 class Formulas:
-    """The reads of a plan among the numbers of its calls.
+    """The inputs of a plan (`places`) that are computed from the numbers of its calls, as their rules did it.
 
-    calls     canonical numbers of the calls' nodes
-    places    which inputs of the plan are meant
+    What a rule computed and did not use is computed as well: it may raise.   calls: canonical numbers of their nodes
     """
 
     __slots__ = ("_work", "calls", "places")
@@ -143,13 +138,11 @@ class Plan:
     gather      one entry per input: a canonical number, or a node that the rules made (a constant of the plan)
     store       (canonical number, position among the results): values to keep in nodes
     copies      (canonical number, source): nodes that name the value of another
-    grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
+    grads       where each gradient is found, None for one that is not reached;  leaves: the place of its leaf, or -1
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
     relied      methods of users that the rules ran without naming them;  read: what these read then
     keys        by which it is found;  parts: the exact one, which keeps the kinds that it names
-    leaves      for each gradient the place of its leaf, -1 for none
-    formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
     """
 
     __slots__ = (
@@ -332,20 +325,13 @@ def _told(
     if lines is None:
         return program_of(outputs, arguments, fixed)
     program, inputs, place = placed(outputs, arguments, fixed)
-    _tell(program, place, lines, arguments, seeds)
-    return program, inputs
-
-
-def _tell(
-    program: Program, place: dict[Node, int], lines: Lines, arguments: Sequence[Node], seeds: Sequence[Node]
-) -> None:
-    """Let the graph of a program say where its nodes come from, when somebody asks."""
     graph = program.graph
     nodes = [*program.lowered, *graph.inputs[::-1]]
     made = {node: nodes[at] for node, at in place.items()}
     graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
     if lines.is_lasting:
         graph.tell()  # and let the nodes go
+    return program, inputs
 
 
 def is_number(node: Node) -> bool:

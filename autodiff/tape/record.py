@@ -43,8 +43,7 @@ __all__ = [
     "of_its_own", "record", "record_again", "state", "use",
 ]
 
-#: Recording beyond this many operations without an ask looks whether the pending graph grew too
-#: large to be one executable, and evaluates it if so.
+#: After so many operations without an ask a pending graph that is too large to be one executable is evaluated.
 PENDING_LIMIT = 4000
 #: Candidates of small live results after which those that are gone are left out.
 SMALL_LIMIT = 256
@@ -60,18 +59,16 @@ class NeedsTrace(BaseException):
 class Recording:
     """The recording of one thread.
 
-    start     number of the first node of this recording; older pending values are evaluated when used.
-              0 in traces and while rules record: then nothing is evaluated
-    small     weak references to handles of small pending results
+    start     number after the last ask: older pending values are evaluated when used.  0 in traces and while rules
+              record: then nothing is evaluated.   began: number after the last gradient
+    small, updated  weak references to handles of small pending results, and of leaves with a pending update, by id
     asked     how many values have been asked for (a rule that asks is found out by this)
     looked    how many of them were real or complex: what is made of those has a history that nobody knows
     seen      while a custom forward is being recorded: (`asked`, node) of what was looked at and tracks
     bounded   how many of these by the forward of a custom call, whose rule is the derivative of what it made
-    began     number after the last gradient: what was recorded since then is what one will go through
     look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
-    lent      arrays of the user's that are locked until the next ask
-    lends     arrays may be locked, not copied: a function is called whose results are computed before the user goes on
+    lent      arrays of the user's that are locked until the next ask;  lends: they may be (see `loans`)
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
@@ -79,11 +76,9 @@ class Recording:
               older node is not their own
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
-    outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
-    inside    while tracing: nodes from this number on belong to the innermost trace
+    outside, inside  while tracing: the first numbers of nodes of the outermost trace, and of the innermost one
     lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
     unseen    while a function of `jit` runs as it is recorded (`once`): nobody sees values of nodes from this number on
-    updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
@@ -176,7 +171,7 @@ state = State()
 
 
 class _Asking:
-    """The way in which values are computed: `ask` says it, of which recording knows nothing."""
+    """The function that computes values, which is set by `ask`."""
 
     evaluate: Callable[..., None]
 
@@ -281,8 +276,7 @@ def force(node: Node) -> None:
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     """Evaluate what a very long recording hangs on (many small dead graphs are left alone).
 
-    Not in a trace, where nothing has a value; and not while rules record: what they made would enter
-    the plan as constants.
+    Not in a trace, nor while rules record: what they made would enter the plan as constants.
     """
     now.look_at = new_number() + PENDING_LIMIT
     for n in nodes if now.start else ():

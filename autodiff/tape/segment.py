@@ -1,30 +1,19 @@
 """Segments: a piece of a recording that is met again and again, with code of its own; parts: where one was met.
 
-An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.
-A *segment* is such a piece, with
+An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.  A *segment*
+is such a piece: nodes that are read later or asked for (roots), and all between them and what it reads (outside).
 
-    roots      those that are read later, or asked for
-    outside    what it reads: data, leaves, nodes of earlier segments
-    piece      what it is recognised by: the hash of its kinds and wires
     forward    computes what is pending in it and wanted: its roots, reductions and products, what `pulls` read
-    pulls      from cotangents of its roots to those of what it reads
+    pulls      from cotangents of its roots to those of what it reads, by pattern
+    pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
 
 Its code is made from a *model*: a copy of the nodes in which what has a value holds `GIVEN` instead.  Code is
 called with *sources*, by number: values outside, own ones that were there before, results of forward, and, in a
 pull, cotangents of the roots, then those that what it reads has already.
 
-What the rules of a segment record depends on which of its roots have a cotangent, and which of what it reads
-has one already, from what was recorded later: they are put down once for each such *pattern*, and compiled.
-
-    pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
-
-A piece is what is reached from its roots, as far as it goes.  Its nodes are in the order in which they are met from the
-roots on, inputs in turn: so the order says nothing of when they were recorded.  A piece looks like another one if
-
-    own nodes    are of the same kinds, wired in the same way, and the same of them have values
-    outside      what these read has the same Out, and the same of it is pending
-
-Machine code says that by a hash (`codegen.runtime.recording_piece`); without it recordings are not cut.
+A piece looks like another one if its own nodes are of the same kinds, wired in the same way, and the same of them have
+values; and if what they read has the same Outs, and the same of it is pending.  Machine code says that by a hash
+(`codegen.runtime.recording_piece`); without it recordings are not cut.
 """
 
 from __future__ import annotations
@@ -52,7 +41,6 @@ __all__ = ["GIVEN", "Bars", "FoundSegment", "Ruled", "Rules", "Segment", "Unfit"
 PATTERNS = 16
 #: Stands for a value that is known when the code is called.
 GIVEN: Any = object()
-_new = object.__new__
 
 #: Cotangents by node, and whether they are masked: 1 or 2.
 Bars = dict[Node, tuple[Any, int]]
@@ -64,12 +52,8 @@ class Unfit(Exception):
 
 
 class Ruled(NamedTuple):
-    """The record of a segment's rules for one pattern.
-
-    given     cotangents of roots and of what is tracked outside; None for none
-    found     what is tracked outside: its cotangent, and whether that is masked (1 or 2)
-    choices   the methods that were chosen
-    """
+    """The record of a segment's rules for one pattern: cotangents of roots and of what is tracked outside (None: none);
+    those found for what is tracked outside, and whether they are masked (1 or 2); the methods that were chosen."""
 
     given: list[Node | None]
     found: dict[Node, tuple[Node, int]]
@@ -98,11 +82,9 @@ def learn_piece(
 ) -> tuple[Callable[[tuple[Node, ...]], tuple | None], Callable[[tuple, Sequence[Node]], None]]:
     """Learn a piece: two functions of machine code.
 
-    inside    its own nodes
-    values    nodes whose values are read;   stored: nodes that are given values
-    outer     nodes that are asked for
+    inside    its own nodes;   values, stored: nodes whose values are read, or given;   outer: nodes that are asked for
 
-    accepts(roots)    these three, each a tuple, of what ends in the roots if it is such a piece, else None
+    accepts(roots)    these last three, each a tuple, of what ends in the roots if it is such a piece, else None
     finish(results, stored)    values are kept
 
     Raises Unfit where another thread changes the piece meanwhile, or a node has room for more than an operation.
@@ -121,11 +103,7 @@ def learn_piece(
 
 
 class _SegmentCode:
-    """Pending nodes of a model as a program, and which sources it is called with: code(sources) gives the results.
-
-    tier       of the program
-    numbers    of the sources;   constants: those of them behind the last one given
-    """
+    """Pending nodes of a model as a program, and which sources it is called with: code(sources) gives the results."""
 
     __slots__ = ("_constants", "_numbers", "tier")
 
@@ -166,20 +144,14 @@ class SegmentPull(NamedTuple):
 class Segment:
     """A piece of a recording, as whatever looks like it is answered.
 
-    accepts     what it is recognised by (`learn_piece`); it gives of its roots, the latest first, the contents of a
-                `FoundSegment`
-    finish      what keeps the results
+    accepts, finish    see `learn_piece`: the contents of a `FoundSegment`, from its roots, the latest first
     width       how many roots there are;   size: how many of `outer` are outside
     oldest      where those of `outer` that read nothing of the segment's own end
     waits       (place among the sources, place in `outer`) of what earlier segments compute
     leads       (number of the root, position among forward's results) of roots that forward computes
-    tracked     by place in `outer` what gradients go to, in the model
-    pulls       by pattern
-    nodes, roots    of the model
+    tracked     by place in `outer` what gradients go to, in the model, whose nodes and roots are these
     number      of the sources in the model;   count: how many there are before cotangents
-    operations  of all its code
-    serial      a number that tells it from all others, also from those that are gone; that of what it is several of
-    times       of how many of those it is made: several are compiled at once
+    serial      a number that tells it from all others; that of what it is several of;   times: of how many
     repeats     how often it was met behind itself; -inf where several of it are not worth a segment of their own
     """
 
@@ -197,9 +169,7 @@ class Segment:
     ) -> None:  # fmt: skip
         """The segment of some nodes.  Raises Unfit where another thread evaluates some of them meanwhile.
 
-        rules    those of gradients; None: none go through it
-        wanted   what is stored in any case, if it lies within
-        of       the serial of what it is several of, and how many
+        rules    those of gradients; None: none go through it;   wanted: what is stored in any case, if it lies within
         """
         self.serial, self.times = of or (new_number(), 1)
         self.repeats = self.operations = 0.0
@@ -286,11 +256,7 @@ def _model(outside: Sequence[Node], nodes: Sequence[Node], pending: AbstractSet[
     """A copy of each node, in order; what is outside reads nothing."""
     model = {n: data_node(n.kind, GIVEN) for n in outside}
     for n in nodes:
-        node = model[n] = _new(Node)
-        node.kind = n.kind
-        node.inputs = tuple([model[i] for i in n.inputs])
-        node.value = None if n in pending else GIVEN
-        node.number = new_number()
+        model[n] = data_node(n.kind, None if n in pending else GIVEN, tuple([model[i] for i in n.inputs]))
     return model
 
 

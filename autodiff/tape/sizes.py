@@ -1,6 +1,5 @@
 """Plans for any extents: a recording that is a known one at another size needs no rule and no graph of its own.
 
-A batch that grows by one at each step, sequences of every length: the same program, whose keys differ in numbers alone.
 What is left of a key without its numbers is its *form* (`families`).  When a form comes with other numbers, what has
 changed is unknown from then on (`codegen.families`): the recording is put down once more with symbols for extents, the
 rules run on that, and what they emit is a graph with formulas for numbers.
@@ -8,8 +7,7 @@ rules run on that, and what they emit is a graph with formulas for numbers.
     forms of keys  ->  _SizesOfForm   numbers seen so far
                          -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
-Machine code finds a form by the hash of its families (`families.SIZED`), so that no key is made.  All small sizes
-share one tier and one machine code, all large ones others; the runs of the sizes before are runs of that tier.
+All small sizes share one tier and one machine code, all large ones others.
 
 It is sound because rules of this library alone are run like this, whose every comparison of a symbol is kept as a
 condition that a size must fulfil (`codegen.symbols`); because what took the number itself differs between two
@@ -32,8 +30,8 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 from ..config import config
 from ..dispatch import observed
 from ..session import namespace
-from .families import SIZED, Answer, AnyPlans, Described, SizedAnswer, is_count, without_numbers
-from .known import Ask, answer_of, plan_of
+from .families import SIZED, Answer, AnyPlans, SizedAnswer, is_count, without_numbers
+from .known import Ask, Reading, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Plan, plans
@@ -78,15 +76,12 @@ class _SizesOfForm:
 
 @record(frozen=True)
 class Size:
-    """A key that no plan was found by, taken apart.
-
-    said     what machine code said of the recording, if it did
-    """
+    """A key that no plan was found by, taken apart.   family: the hash of the form, if machine code gave it"""
 
     key: tuple
     form: tuple
     numbers: tuple[int, ...]
-    said: Described | None
+    family: bytes | None
 
     def plan(self) -> Plan | None:
         """Its plan, if there is one for any size."""
@@ -94,28 +89,28 @@ class Size:
         return None if form is None or form.any is None else form.any.plan(self.numbers)
 
     def note_answered(
-        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None = (),
-        leaves: tuple[int, ...] = (), ranks: Sequence[int] = (),
+        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, leaves: tuple[int, ...],
+        ranks: Sequence[int],
     ) -> None:  # fmt: skip
         """If there are plans for any size, machine code finds others like this from now on.
 
         order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
         """
-        form, said = _forms.get(self.form), self.said
+        form, family = _forms.get(self.form), self.family
         found = None if form is None else form.any
         if form is None or found is None:
             return
         note_repeated()  # that sizes differ does not matter to who records it
-        if said is None:
+        if family is None:
             return
-        known: SizedAnswer | None = SIZED.get(said.key)
+        known: SizedAnswer | None = SIZED.get(family)
         if known is not None and known.plans is found:
             return
         outline = found.outline(found.tiers[0])
         outline.leaves = leaves
         answer = answer_of(outline, ask, order, (), given_up, ranks)
         if answer is not None:
-            SIZED.put(said.key, SizedAnswer(answer, leaves, self.form, found), len(order))
+            SIZED.put(family, SizedAnswer(answer, leaves, self.form, found), len(order))
 
     def learn(
         self,
@@ -161,16 +156,16 @@ def _drop(form: _SizesOfForm | None, found: AnyPlans | None) -> None:
         form.any = None
 
 
-def size_of(key: tuple, found: Described | None = None, order: Sequence[Node] = ()) -> Size | None:
+def size_of(key: tuple, found: Reading | None = None) -> Size | None:
     """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, as in a profile.
 
-    found    what machine code says of the recording;   order: the nodes that the key was made of
+    found    the recording as machine code read it
     """
     if not (key[1] and config.patience) or state.now.tracing or observers:
         return None
     form, numbers = without_numbers(key)
-    is_said = found is not None and found.numbers == numbers and found.known.describes(key, order)
-    return Size(key, form, numbers, found if is_said else None) if numbers else None
+    family = found.family if found is not None and found.numbers == numbers else None
+    return Size(key, form, numbers, family) if numbers else None
 
 
 # ---------------------------------------------------------------- with symbols
@@ -254,12 +249,10 @@ def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator
         inputs = tuple([new[order[i]] for i in wiring])
         kind = _kind_of_given(node, numbers) if is_given else _kind_with(kind, inputs, numbers)
         # A value stands for one: whatever looks at it is found out.
-        if type(node) is Node:
-            twin = data_node(kind, node.value)
-            twin.inputs = inputs
-        else:
-            twin = rich_node(kind, inputs, node.value, leaf=node.leaf)
-        new[node] = twin
+        is_plain = type(node) is Node
+        new[node] = (
+            data_node(kind, node.value, inputs) if is_plain else rich_node(kind, inputs, node.value, leaf=node.leaf)
+        )
     return new
 
 

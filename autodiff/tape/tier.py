@@ -1,17 +1,15 @@
 """The decision when machine code is made for a recorded program: not before that pays.
 
-Compiling costs more than running a program a hundred times, and many come only once: what is tried at a prompt,
-episodes of random length, trees.  So a new one is evaluated operation by operation with NumPy, until that has taken as
-long as compiling it is expected to take.  This is the rule of who does not know how long he will ski, and rents until
-that has cost as much as to buy: whatever comes, at most twice the cost of the better choice.
+Compiling costs more than running a program a hundred times, and many come only once.  So a new one is evaluated
+operation by operation with NumPy, until that has taken as long as compiling it is expected to take: whatever comes, at
+most twice the cost of the better choice.
 
 A program that is run in a loop is expected to go on: for the third time at the same distance, of at most
 `config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
 of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
 
 All of these are decided here, by the numbers of one class (`_Prices`) and `config.patience`, at every run: a plan calls
-its tier as it calls an executable, which takes the place of the tier once it is made.  A program of any size (`sizes`)
-has one tier for small extents, and one for large.
+its tier as it calls an executable, which takes the place of the tier once it is made.
 """
 
 from __future__ import annotations
@@ -133,12 +131,11 @@ class Account:
 
 
 class Tier(Account):
-    """Stands for the machine code of a program, which NumPy evaluates until it is made.
+    """Stands for the machine code of a program, which NumPy evaluates until it is made (`compiled`).
 
-    It decides at every run, and puts the code in its own place in the plans that use it.
+    It decides at every run, and puts the code in its own place in the plans that use it (`users`).
 
-    compiled      its executable, once it is made;   users: plans that run this
-    made, evaluate    made(*values) -> the executable, at the first run with it;  evaluate(*values) -> the results
+    made(*values)    the executable, at the first run with it;   evaluate(*values): the results
     """
 
     __slots__ = ("_number", "compiled", "evaluate", "made", "users")

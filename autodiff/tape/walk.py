@@ -26,11 +26,11 @@ from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from . import machine
-from .node import LEAF, Kind, Leaf, Node
+from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "pending_size", "reached",
-    "recorded_since", "said", "still_true", "structure", "uncommon", "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "part_of", "pending_size",
+    "reached", "recorded_since", "still_true", "structure", "uncommon", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -161,11 +161,11 @@ def structure(
         elif type(n) is Node:
             parts.append((n.kind, pending, *wiring))
         else:
-            parts.append(_part(n, number, past, leaves))
+            parts.append(part_of(n, number, past, leaves))
     return parts, number, list(number)
 
 
-def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dict[Leaf, int]) -> tuple:
+def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dict[Leaf, int]) -> tuple:
     """The part of a key for a node with room for more.   leaves: the first node of each"""
     identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
     call = n.call.key() if n.call is not None and n in past else None
@@ -176,33 +176,6 @@ def _part(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dic
 
 #: A recording as `structure` says it (parts, numbers, nodes in canonical order), and the nodes that are to be stored.
 Said = tuple[list, dict[Node, int], list[Node], list[Node]]
-
-
-def said(
-    purpose: int, results: tuple[Node, ...], seeds: tuple[Node | None, ...], also: Sequence[Node],
-    targets: tuple[Node, ...], tracks: bool, past: Sequence[Node],
-) -> Said | None:  # fmt: skip
-    """`structure` of an ask (`known.Ask`), by machine code; None where Python has to say it.
-
-    also    what is computed in the same run;  past: the history, which the caller holds in one list
-    """
-    native = machine.asks
-    found = None
-    if native is not None:
-        found = native.described(purpose, None, results, seeds, tuple(also), targets, tracks, int(bool(past)))
-    if found is None:
-        return None
-    _, order, _, parts, states, wires, *_ = found
-    words = memoryview(wires).cast("i")
-    number = {n: i for i, n in enumerate(order)}
-    inside = frozenset(past)  # made here: what is held beside that list counts as something that may be asked for
-    leaves: dict[Leaf, int] = {}
-    for i, part in enumerate(parts):
-        if part is None:
-            parts[i] = _part(order[i], number, inside, leaves)
-        elif type(part) is Kind:
-            parts[i] = (part, states[i] & 1 == 1, *words[words[i] : words[i + 1]])
-    return (parts, number, order, [n for n, state in zip(order, states, strict=True) if state & 2])
 
 
 def is_given(node: Node) -> bool:

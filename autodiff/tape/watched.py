@@ -2,17 +2,11 @@
 
 A rule that only does arithmetic with a number, and combines it with tensors, records the same graph for
 any number: the number is an argument of the graph.  A rule that looks (`if c > 0`, `math.cos(c)`, an axis,
-text) may record another graph for another number: its value belongs to the rule's key.
-
-    Watch      the numbers that one run of a rule may read; which of them were looked at
-    Watched    one of them, or what arithmetic made of them; has a value, which is taken by looking
-
-An array that a rule reads is watched as well: a tensor that meets it takes it as an argument of the graph, and
-everything else is a look at its contents, which no key can hold.
+text) may record another graph for another number: its value belongs to the rule's key.  Of an array that a rule reads
+a tensor takes the values as an argument of the graph; all else is a look at its contents, which no key can hold.
 
 A watched number is no subclass of float, since native code would read such a one unseen; it says that its
-class is float, so `isinstance` holds.  Arithmetic among numbers is Python's own, now and when it is done
-again with other numbers (`plan.Formulas`), down to its exceptions.
+class is float, so `isinstance` holds.  Arithmetic is Python's own, also when it is done again (`plan.Formulas`).
 
     w = c * 2 + 1          steps   t0 = number 3    t1 = t0 * 2    t2 = t1 + 1
     g * w                  a leaf of the graph, which takes float(t2)
@@ -52,13 +46,10 @@ class WatchedStep(NamedTuple):
 
 
 class Watch:
-    """The numbers that one run of a rule may read.
+    """The numbers and arrays that one run of a rule may read, while it `is_open`.
 
-    numbers   Python's int, float and complex numbers, and arrays
-    looked    numbers of those whose value the rule has seen
-    steps     how everything watched is computed
+    looked    places of those whose value the rule has seen;   steps: how everything watched is computed
     leaves    nodes that hold what was made of them -> (step, what converts it to a node's value)
-    is_open   whether the rule is still running; afterwards a watched number is a number like any other
     """
 
     __slots__ = ("is_open", "leaves", "looked", "numbers", "steps")
@@ -213,10 +204,6 @@ def _attach_arithmetic(name: str) -> None:
         _attach(Watched, f"__{prefix}{name}__", method)
 
 
-def _of_one(function: Callable) -> Callable:
-    return lambda self: _computed(function, (self,), self)
-
-
 def _attach(cls: type, name: str, method: Callable) -> None:
     method.__name__ = method.__qualname__ = name
     setattr(cls, name, method)
@@ -224,8 +211,8 @@ def _attach(cls: type, name: str, method: Callable) -> None:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     _attach_arithmetic(_name)
-for _name in ("pos", "neg", "abs"):
-    _attach(Watched, f"__{_name}__", _of_one(getattr(operator, _name)))
+for _function in (operator.pos, operator.neg, operator.abs):
+    _attach(Watched, f"__{_function.__name__}__", lambda self, of=_function: _computed(of, (self,), self))
 
 
 # ---------------------------------------------------------------- everything else is a look
@@ -247,15 +234,11 @@ def _turned(function: Callable) -> Callable:
     return _looking(lambda x, other: function(other, x))
 
 
-def _attach_looks(cls: type, looks: dict[str, Callable]) -> None:
-    """Methods that look: by their names without underscores."""
+def _attach_looks(cls: type, looks: dict[str, Callable], operators: Iterable[str] = ()) -> None:
+    """Methods that look, by their names without underscores; operators, with the value on either side."""
     for name, function in looks.items():
         _attach(cls, f"__{name}__", _looking(function))
-
-
-def _attach_operators(cls: type, names: Iterable[str]) -> None:
-    """Operators that look, with the value on either side."""
-    for name in names:
+    for name in operators:
         function, word = getattr(operator, name), name.rstrip("_")
         _attach(cls, f"__{word}__", _looking(function))
         _attach(cls, f"__r{word}__", _turned(function))
@@ -276,8 +259,8 @@ _OF_ARRAYS: dict[str, Callable] = {
     "deepcopy": lambda x, _memo: x.copy(),
 }  # fmt: skip
 
-_attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)})
-_attach_operators(Watched, _BITS)  # of a float: the TypeError that Python gives
+# Bits of a float: the TypeError that Python gives.
+_attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)}, _BITS)
 
 
 def _class_for(kind: type, looks: dict[str, Callable]) -> type:
@@ -325,12 +308,9 @@ class WatchedArray(_Seen):
         return len(self._value)
 
 
-_attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS)
 _WITH_TENSORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", *_BITS)
-_attach_operators(WatchedArray, _WITH_TENSORS)
+_attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS, _WITH_TENSORS)
 _attach_looks(WatchedArray, {(word := f"i{name.rstrip('_')}"): getattr(operator, word) for name in _WITH_TENSORS})
 
 _CLASSES[np.ndarray] = WatchedArray
 _ALL = WATCHED | {WatchedArray}
-
-

@@ -1,18 +1,10 @@
 """Transformations: from recorded graph to recorded graph, with respect to nodes.
 
-    reverse     cotangents over the history, by falling number
-    forward     tangents over the history, by rising number
-    rules, rule_values  a custom function's rule, what it is given and may return; host rules
-    gradient    gradients as values: rule key -> plan -> executable
-    backward_pass  the rules run, as more nodes; sums by group
-    backward    `.backward()`: into the .grad of leaves, all or none; a history is given up
-    arguments   of a transformed function, and its results
-    functional  grad, value_and_grad, vjp: of functions, and between tensors
-    handles     attributes and methods of handles          updates     in place: `t += x`
-    second_order  jacobian, hessian, hvp
-    hooks       functions of the user's in the walk; going back inside of going back
-    anomaly     detect_anomaly
-    batch       vmap: many examples at once
+    reverse, forward    cotangents over the history, by falling number; tangents, by rising number
+    rules, rule_values, rule_programs    rules of users', host rules; the library's own as programs
+    backward_pass, gradient    the rules run, as more nodes, with sums by group; gradients as values, by a plan
+    backward, functional, second_order, batch    `.backward()`; grad, value_and_grad, vjp; jacobian, hessian, hvp; vmap
+    handles, values, updates    attributes and methods of handles; in place: `t += x`
 """
 
 from typing import TYPE_CHECKING

@@ -45,7 +45,7 @@ from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
-    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results",
+    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain_results",
     "run_recorded", "scalar_and_aux", "tracks_outside",
 ]
 
@@ -262,20 +262,18 @@ def run_recorded(
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
-    depth, mode, mark, lent, outer = now.transforming, MODE.get(), object(), now.lends, now.differentiated
+    mode, mark = MODE.get(), object()
+    before = now.transforming, now.lends, now.differentiated, now.since
     try:  # an interrupt may come at any call from here on
-        now.transforming = depth + 1
-        now.lends = lent or lends
-        now.differentiated = (*outer, *[t.node for t in leaves if isinstance(t, Tensor)])
+        now.transforming += 1
+        now.lends = now.lends or lends
+        now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
         now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
         set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)
     finally:
-        now.transforming = depth
-        now.lends = lent
-        now.differentiated = outer
-        now.since = max([n.number for n in outer], default=0)
+        now.transforming, now.lends, now.differentiated, now.since = before
         config.transforming.pop(mark, None)
         set_in_context(MODE, mode)
 
@@ -310,13 +308,8 @@ def _made_scalar(result: Any) -> str:
     return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
-def plain(x: Any) -> Any:
-    """A result for plain code: an array of its own, a NumPy scalar for 0-d, all else as it is."""
-    return plain_results([x])[0]
-
-
 def plain_results(xs: Sequence[Any]) -> list[Any]:
-    """The results of one call for plain code: none shares memory with an argument or with another."""
+    """The results of one call for plain code: arrays of their own, NumPy scalars for 0-d, all else as it is."""
     taken: set[Node] = set()
     found = []
     for x in xs:

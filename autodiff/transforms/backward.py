@@ -1,7 +1,6 @@
 """`.backward()`: gradients into the `.grad` of leaves, all or none.
 
-All gradients are computed (tensor hooks run here), then one commit writes every `.grad`, then
-post-accumulate hooks run in order.  An exception before the commit leaves every `.grad` as it was.
+All gradients are computed (tensor hooks run here), one commit writes every `.grad`, then post-accumulate hooks run.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def backward(
             # The sum with an existing `.grad` is computed in the same run.  Where rules or hooks may touch that `.grad`
             # themselves, `solve` leaves it out: then the addition is done at the commit.
             values = solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask)
-            while not _committed(leaves, values, [group.old for group in groups]):
+            while not write(leaves, values, [group.old for group in groups]):
                 for group in groups:
                     group.old = None
                 values = solve(seeds, groups, retain=retain_graph, past=past)
@@ -240,38 +239,29 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
 # ---------------------------------------------------------------- the commit
 
 
-def _committed(
-    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]
-) -> bool:
-    """Write each `.grad`, if those that values were added to (`olds`) are still there."""
-    with commit_lock:
-        for identity, old in zip(leaves, olds, strict=True):
-            if old is not None and (identity.grad is None or identity.grad.node is not old):
-                return False
-        write(leaves, values, olds)
-        return True
-
-
-def write(
-    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
-) -> None:
-    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
+def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]) -> bool:
+    """Set each `.grad`, if those that values were added to (`olds`) are still there; other values are added here.
 
     At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
     pending (create_graph left it) the sum is recorded.
     """
-    for identity, value, old in zip(leaves, values, fused, strict=True):
-        if value is None:
-            continue
-        present = identity.grad
-        if old is not None or present is None:
-            identity.grad = leaf(value)
-        elif present.node.value is not None:
-            with ignoring(all="ignore"):
-                identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
-        else:
-            with no_grad():
-                identity.grad = add(present, leaf(value))
+    with commit_lock:
+        there = list(zip(leaves, values, olds, strict=True))
+        if any([old is not None and (x.grad is None or x.grad.node is not old) for x, _, old in there]):
+            return False
+        for identity, value, old in there:
+            present = identity.grad
+            if value is None:
+                continue
+            if old is not None or present is None:
+                identity.grad = leaf(value)
+            elif present.node.value is not None:
+                with ignoring(all="ignore"):
+                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
+            else:
+                with no_grad():
+                    identity.grad = add(present, leaf(value))
+        return True
 
 
 def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:

@@ -1,8 +1,7 @@
 """Forward mode: from tangents of arguments to tangents of results, over the same tape.
 
-The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes
-its tangents; one without, and a custom function, has its VJP transposed: with u a fresh variable,
-`u ↦ vjp(u)` is linear, and its own VJP applied to the tangents is the tangent of the result.
+The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes its tangents; one
+without, and a custom function, has its VJP transposed: `u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
 
 The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
 none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).

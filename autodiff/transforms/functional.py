@@ -1,12 +1,9 @@
 """Gradients as results: `grad`, of a function or between tensors, `value_and_grad`, `vjp`.
 
-Nothing is accumulated in a `.grad`.  A function gets a fresh node for each argument and is differentiated with respect
-to that node, never the caller's; so nesting cannot confuse one derivative with another.  Called from plain code (no
-tensor among the arguments) it computes at once and returns NumPy arrays; called with tensors, or inside another
-transformation or a trace, it records and returns tensors.
-
-Of tensors the history between results and inputs is walked once, from a known plan if it can be, and released unless it
-is to be kept.
+A function gets a fresh node for each argument and is differentiated with respect to that node, never the caller's; so
+nesting cannot confuse one derivative with another.  Called from plain code (no tensor among the arguments) it computes
+at once and returns NumPy arrays; called with tensors, or inside another transformation or a trace, it records and
+returns tensors.
 """
 
 from __future__ import annotations
@@ -37,7 +34,6 @@ from .arguments import (
     fitting,
     is_plain,
     name_of,
-    plain,
     plain_results,
     run_recorded,
     scalar_and_aux,
@@ -100,8 +96,8 @@ def _differentiated(
     leaves, structure = tree.flatten(aux)
     if a.plain:
         gradients = _computed(value, a.leaves, leaves)
-        out: Any = plain(value)
-        leaves = plain_results(leaves)
+        out: Any
+        out, *leaves = plain_results([value, *leaves])
     elif state.now.unseen and _is_of_its_own(value, a.leaves):
         gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
         out = leaf(data(value.node))

@@ -25,35 +25,27 @@ from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import end_recording, evaluate, live_small
-from ..tape.families import Described, described
-from ..tape.known import BACKWARD, NODES, Ask, Known, forget, name_plan, plan_of
+from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
+from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, plans, source
+from ..tape.node import Leaf, Node, data_node, new_number
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
-from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import history, still_true, uncommon
+from ..tape.sizes import Answer
+from ..tape.walk import Said, history, needed, still_true, structure, uncommon
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import Exactly, Gradients, in_order, separate
-from .parts import in_parts
+from .gradient_asks import in_order, in_parts, separate
 from .rules import Watches, found_out
 
-__all__ = ["solve"]
+__all__ = ["Gradients", "solve"]
 
 
 def solve(
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    *,
-    retain: bool,
-    also: Sequence[Node] = (),
-    past: list[Node] | None = None,
-    live: Sequence[Node] | None = None,
-    ask: Ask | None = None,
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
+    past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
     through: Sequence[int] | None = None,
-) -> list[np.ndarray | None]:
+) -> list[np.ndarray | None]:  # fmt: skip
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
     seeds     (result, cotangent): at least one
@@ -74,211 +66,233 @@ def solve(
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
-    what = Gradients(seeds, groups, retain, also, past, live, ask, through)
-    planned = sought = None
+    question = Gradients(seeds, groups, retain, also, past, live, ask, through)
+    plan = None
     if not (runs_every_rule or has_hooks):
         found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
         if found is not None:
             end_recording(state.now)
             return found
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            planned, name, family = _planned(what)
-            if planned is None and (sought := _sought(what, name, family)) is not None:
-                planned = sought.plan or _make(sought), sought.exact.order, sought.exact.ranks
-                sought.note_answered()
-    if planned is None:
-        return _computed(seeds, groups, retain, [*ends, *also, *live], past, ask, runs_every_rule)
-    plan, order, ranks = planned
+            plan = question.known()
+            if plan is None and question.is_kept:
+                plan = question.make()
+    if plan is None:
+        return question.computed([*ends, *also, *live], runs_every_rule)
     try:
-        results = plan.run(order)
+        results = plan.run(question.order)
     except Misfit:
-        plan = _make(sought or _Sought(what, None), "a rule cannot compute with a number as it did before")
-        results = plan.run(order)
-    plan.commit(order, results)
+        question.describe()
+        plan = question.make("a rule cannot compute with a number as it did before")
+        results = plan.run(question.order)
+    plan.commit(question.order, results)
     end_recording(state.now)
-    return in_order(separate(plan, results, order), ranks)
+    return in_order(separate(plan, results, question.order), question.ranks)
 
 
-def _computed(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, wanted: Sequence[Node],
-    past: list[Node], ask: Ask | None, runs_every_rule: bool,
-) -> list[np.ndarray | None]:  # fmt: skip
-    """The gradients where no plan of them can be kept: what hooks and rules record is computed as any recording is."""
-    since, misses = new_number(), COUNTS.misses
-    rare = uncommon(past)
-    why = _why_unkept(rare, groups)  # before the rules run: a hook may remove itself
-    # Of the hooks of a loss it is said once: all that is recorded between them is known then.
-    is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
-    is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
-    del rare  # a list beside the history counts as somebody who may need the values of its nodes
-    gradients = [None if t is None else t.node for t in emit(past, seeds, groups, tracks=False)]
-    for group in groups:
-        group.old = None
-    # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
-    shares = ask is None or ask.purpose != NODES
-    own = {n for n in gradients if n is not None and n.number > since and n.value is None and source(n) is n and shares}
-    # Values that another pass will read are stored.
-    evaluate([*[n for n in gradients if n is not None], *wanted], ends_recording=False, tracks=retain, why=why)
-    if why is not None and COUNTS.misses == misses and not is_known:
-        note("backward", why())
-    end_recording(state.now)
-    values: list[np.ndarray | None] = []
-    for node in gradients:
-        value = None if node is None else data(node)
-        values.append(value if value is None or node in own else value.copy())
-        own.discard(node)
-    return values
+class Gradients(Question):
+    """An ask for gradients, whose plan is made of what rules record: the arguments of `solve`, and nodes among them.
 
-
-#: A plan, the recording in canonical order, and that of the groups.
-_Planned = tuple[Plan, Sequence[Node], Sequence[int]]
-
-
-def _planned(what: Gradients) -> tuple[_Planned | None, Known | None, Described | None]:
-    """The plan by a hash, if there is one; what machine code says of the recording, and of it without numbers."""
-    ask = what.ask
-    found = family = None
-    if ask is not None:
-        found, family = described(ask, what.live, what.retain, lambda: Exactly.of(what).key)
-    if ask is None or found is None or (ask.purpose == BACKWARD and not what.has_present_olds()):
-        return None, None, None
-    entry = found.entry
-    plan = None if entry is None else _if_still_right(plan_of(entry))
-    if plan is None:
-        is_new = family is not None and tier.is_let_pass(family.key, COUNTS.hits)
-        if is_new and _why_unkept(uncommon(what.past), what.groups) is None:
-            return _let_pass(what, found), None, None
-        # A node that is held counts as something that may be asked for.
-        return None, found.without_nodes(), family and family.without_nodes()
-    count(plan)
-    order = found.order
-    ranks, _ = what.ranks({n: i for i, n in enumerate(order)})
-    return (plan, order, ranks), None, None
-
-
-def _let_pass(what: Gradients, found: Known) -> _Planned:
-    """A plan for `solve` that nobody keeps: the program is one of many that are new."""
-    count(None)
-    kept = [n for n, state in zip(found.order, found.states, strict=True) if state & 2]
-    exact = Exactly(what, ([], {n: i for i, n in enumerate(found.order)}, found.order, kept))
-    number, order, groups = exact.number, exact.order, exact.groups
-    gradients = emit(what.past, what.seeds, groups, tracks=False)
-    drawn, grads, computed = _answer(
-        draw([*_with_old(gradients, groups), *kept], number), gradients, what.seeds, kept, number
-    )
-    executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
-    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-    plan.grads, plan.computed = grads, computed
-    note("backward", "one new program comes after another: each is kept when it comes again")
-    return plan, order, exact.ranks
-
-
-class _Sought:
-    """A recording whose plan is looked for by its exact key.
-
-    found    what machine code says of the recording;   plan: the known one;   size: set where it is one of many
+    given, implicit    cotangents that are nodes of the recording's, and those of one
+    asked              the results, the cotangents that are given, and what is computed along
+    ordered            the groups in canonical order
     """
 
-    size: Size | None = None
-    plan: Plan | None = None
+    past: list[Node]
 
-    def __init__(self, what: Gradients, found: Known | None) -> None:
-        self.what, self.found = what, found
-        self.exact = (None if found is None else Exactly.natively(what)) or Exactly.of(what)
+    def __init__(
+        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+        past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
+    ) -> None:  # fmt: skip
+        self.ask, self.live, self.tracks = ask, live, retain
+        self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
+        self.given: list[Node] = []
+        self.implicit: set[Node] = set()
+        for k, (_, seed) in enumerate(seeds):
+            if ask is not None and ask.seeds[k] is None:
+                self.implicit.add(seed.node)
+            else:
+                self.given.append(seed.node)
+        self.olds = [g.old for g in groups if g.old is not None]
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
-    def name(self, plan: Plan, key: tuple, found: Known | None) -> None:
-        """Find a plan from now on."""
-        what, exact = self.what, self.exact
-        name_plan(plan, key, found, exact.order, what.ask, what.given_up(), exact.ranks)
+    def is_current(self) -> bool:
+        grads = [(None if leaf is None else leaf.grad, g.old) for g in self.groups for leaf in [g.nodes[0].leaf]]
+        return all([(None if grad is None else grad.node) is old for grad, old in grads])
 
-    def note_answered(self) -> None:
-        """Have machine code answer such an ask at other sizes, too."""
-        what, exact = self.what, self.exact
-        if what.ask is not None and self.size is not None:
-            self.size.note_answered(what.ask, exact.order, what.given_up(), exact.places, exact.ranks)
+    @property
+    def given_up(self) -> Sequence[Node] | None:
+        # Made when it is asked for: what is held beside the history counts as something that may be asked for.
+        if self.through is None:
+            return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
+        return [self.past[k] for k in self.through]
 
+    def recognise(self, order: list[Node]) -> None:
+        self.order = order
+        self._rank({n: i for i, n in enumerate(order)})
 
-def _sought(what: Gradients, found: Known | None, family: Described | None) -> _Sought | None:
-    """The recording with its plan, if there is one; None where no plan can be kept.
+    def _rank(self, number: dict[Node, int]) -> None:
+        """Put the groups in canonical order, those that are not reached last."""
+        places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
+        self.ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
+        self.places = tuple([places[i] for i in self.ranks])
+        self.ordered = [self.groups[i] for i in self.ranks]
 
-    found, family    what machine code says of the recording, and of it without numbers
-    """
-    sought = _Sought(what, found)
-    key, order = sought.exact.key, sought.exact.order
-    plan = _known(key)
-    if plan is None:
-        if _why_unkept(uncommon(what.past), what.groups) is not None:
+    def said(self) -> Said:
+        inside = frozenset(self.past)
+        roots = list(dict.fromkeys([*self.asked, *self.live, *self.olds]))
+        order = needed(roots, inside)
+        along = stored_along(order, roots, self.tracks, inside)
+        read = {*self.given, *self.olds}
+        kept = [n for n in roots if n.value is None and n not in read] + along
+        return *structure(order, [*self.asked, *self.live], inside, frozenset(self.olds)), kept
+
+    def take(self, said: Said) -> None:
+        self.parts, self.number, self.order, self.kept = said
+        number = self.number
+        self._rank(number)
+        for old in [g.old for g in self.ordered]:
+            if old is not None and old not in number:
+                number[old] = len(number)
+                self.parts.append(old.kind.out)
+                self.order.append(old)
+        for node in self.implicit:
+            number[node] = len(number)
+
+    def key(self) -> tuple:
+        number = self.number
+        seeds = tuple([(number[r], -1 if s.node in self.implicit else number[s.node]) for r, s in self.seeds])
+        stored = tuple(sorted([number[n] for n in self.kept]))
+        return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
+
+    def still_right(self, plan: Plan | None) -> Plan | None:
+        return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
+
+    def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
+        """The reason why no plan can be kept.   rare: the `uncommon` nodes of the history
+
+        The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
+        """
+        for node in uncommon(self.past) if rare is None else rare:
+            if node.hooks:
+                return partial("a hook on a {} runs each time".format, node.kind.out.aval)
+            if node.call is not None and not node.call.is_pure:
+                return partial(_reads_unnamed, node.call)
+        if any(g.hooks for g in self.groups):
+            return lambda: "a hook on a leaf runs each time"
+        if MODE.get().eager:
+            return lambda: "in eager mode everything runs each time"
+        return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
+
+    def let_pass(self, found: Reading) -> Plan | None:
+        is_new = found.family is not None and tier.is_let_pass(found.family, COUNTS.hits)
+        if not is_new or self.why_unkept() is not None:
             return None
-        sought.size = size_of(key, family, order)
-        plan = None if sought.size is None else sought.size.plan()
-    count(plan)
-    if plan is not None:
-        sought.plan, plan.leaves = plan, sought.exact.places
-        sought.name(plan, key, found)
-    return sought
+        count(None)
+        self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
+        gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
+        answer = self._answer(draw([*_with_old(gradients, self.ordered), *self.kept], self.number), gradients)
+        drawn = answer.drawn
+        executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
+        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+        plan.grads, plan.computed = answer.grads, answer.computed
+        note("backward", "one new program comes after another: each is kept when it comes again")
+        return plan
 
+    def make(self, why: str = "") -> Plan:
+        """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
+        past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
+        key, size = self.key(), None if why else self.size
+        asked = state.now.asked
+        watches = Watches(past if not why else ())
+        # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
+        with nullcontext(Choices()) if why else observed() as choices:
+            try:
+                with watches.open():
+                    gradients = emit(past, seeds, groups, tracks=False)
+            except Exception:
+                if not watches.by_node:
+                    raise
+                # The rules are run once more, with the numbers themselves: what is raised then is meant.
+                watches.see_all()
+                asked = state.now.asked
+                with watches.open(is_watched=False):
+                    gradients = emit(past, seeds, groups, tracks=False)
+        if state.now.asked != asked and not why:
+            why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
+            why = why or "a value was asked for: the rules run each time"
+        watches.see_returned(gradients)
+        if not why and watches.looked_at_array():
+            why = "a rule looks at the contents of an array that it reads: it runs each time"
+        relied = users_methods(choices)
+        read = reading(relied)
+        why = why or unnamed(relied)
+        keys = watches.keys() if watches.calls else {}
+        key = _with_calls(key, keys, number) if keys else key
+        known = not why
+        for group in () if known else groups:
+            group.old = None
+        plan, drawn = build([*_with_old(gradients, groups), *self.kept], number)
+        plan.relied, plan.read, plan.leaves = relied, read, self.places
+        answer = self._answer(drawn, gradients)
+        plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
+        if known and still_true(key[1], self.order):
+            if watches.by_node:
+                plan.formulas = watches.formulas(plan.gather, number)
+                plan.gather = watches.let_go(plan.gather)
+            found = self.found
+            self.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+            plan.choices = choices
+            known_plan = ref(plan)
+            forget_size: Callable[[], None] | None = None
+            choices.on_change(lambda: _drop(known_plan(), forget_size))
+            if size is not None and not relied:
+                forget_size = size.learn(self.order, answer, self._answer_again, choices)
+        note("backward", why or key)
+        self.note_size()
+        return plan
 
-def _known(key: tuple) -> Plan | None:
-    """The plan for this key, if its rules would record the same now."""
-    plan = plans.get(key)
-    return None if plan is None else _if_still_right(plan)
+    def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
+        """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
+        since, misses, ask = new_number(), COUNTS.misses, self.ask
+        rare = uncommon(self.past)
+        why = self.why_unkept(rare)  # before the rules run: a hook may remove itself
+        # Of the hooks of a loss it is said once: all that is recorded between them is known then.
+        is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
+        is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
+        del rare  # a list beside the history counts as somebody who may need the values of its nodes
+        gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
+        for group in self.groups:
+            group.old = None
+        # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
+        shares = ask is None or ask.purpose != NODES
+        there = [n for n in gradients if n is not None]
+        own = {n for n in there if n.number > since and n.value is None and source(n) is n and shares}
+        # Values that another pass will read are stored.
+        evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why)
+        if why is not None and COUNTS.misses == misses and not is_known:
+            note("backward", why())
+        end_recording(state.now)
+        values: list[np.ndarray | None] = []
+        for node in gradients:
+            value = None if node is None else data(node)
+            values.append(value if value is None or node in own else value.copy())
+            own.discard(node)
+        return values
 
+    def _answer(self, drawn: Drawn, gradients: Sequence[Tensor | None]) -> Answer:
+        """The answer by what was drawn of gradients, and of what is kept."""
+        return _answer(drawn, gradients, self.seeds, self.kept, self.number)
 
-def _if_still_right(plan: Plan) -> Plan | None:
-    return None if plan.relied and reading(plan.relied) != plan.read else plan
-
-
-def _make(sought: _Sought, why: str = "") -> Plan:
-    """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
-    what, exact, found, size = sought.what, sought.exact, sought.found, None if why else sought.size
-    past, seeds, groups = what.past, what.seeds, exact.groups
-    key, number, order, kept = exact.key, exact.number, exact.order, exact.kept
-    asked = state.now.asked
-    watches = Watches(past if not why else ())
-    # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-    with nullcontext(Choices()) if why else observed() as choices:
-        try:
-            with watches.open():
-                gradients = emit(past, seeds, groups, tracks=False)
-        except Exception:
-            if not watches.by_node:
-                raise
-            # The rules are run once more, with the numbers themselves: what is raised then is meant.
-            watches.see_all()
-            asked = state.now.asked
-            with watches.open(is_watched=False):
-                gradients = emit(past, seeds, groups, tracks=False)
-    if state.now.asked != asked and not why:
-        why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
-        why = why or "a value was asked for: the rules run each time"
-    watches.see_returned(gradients)
-    if not why and watches.looked_at_array():
-        why = "a rule looks at the contents of an array that it reads: it runs each time"
-    relied = users_methods(choices)
-    read = reading(relied)
-    why = why or unnamed(relied)
-    keys = watches.keys() if watches.calls else {}
-    key = _with_calls(key, keys, number) if keys else key
-    known = not why
-    for group in () if known else groups:
-        group.old = None
-    plan, drawn = build([*_with_old(gradients, groups), *kept], number)
-    plan.relied, plan.read = relied, read
-    answer = _answer(drawn, gradients, seeds, kept, number)
-    plan.store, plan.grads, plan.computed, plan.leaves = answer.drawn.store, answer.grads, answer.computed, exact.places
-    if known and still_true(key[1], order):
-        if watches.by_node:
-            plan.formulas = watches.formulas(plan.gather, number)
-            plan.gather = watches.let_go(plan.gather)
-        sought.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
-        plan.choices = choices
-        known_plan = ref(plan)
-        forget_size: Callable[[], None] | None = None
-        choices.on_change(lambda: _drop(known_plan(), forget_size))
-        if size is not None and not relied:
-            forget_size = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
-    note("backward", why or key)
-    return plan
+    def _answer_again(self, new: dict[Node, Node]) -> Answer:
+        """The answer to a recording in which others stand for its nodes: the rules run on these."""
+        seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in self.seeds]  # one stays what it is
+        groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
+        kept = [new[n] for n in self.kept]
+        number = {new.get(n, n): i for n, i in self.number.items()}
+        gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
+        drawn = draw([*_with_old(gradients, groups), *kept], number)
+        return _answer(drawn, gradients, seeds, kept, number)
 
 
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
@@ -308,24 +322,6 @@ def _answer(
     )
 
 
-def _answer_again(
-    past: Sequence[Node],
-    seeds: Sequence[tuple[Node, Tensor]],
-    groups: Sequence[Group],
-    kept: Sequence[Node],
-    number: dict[Node, int],
-    new: dict[Node, Node],
-) -> Answer:
-    """The answer to a recording in which others stand for its nodes: the rules run on these."""
-    seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in seeds]  # one stays what it is
-    groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in groups]
-    kept = [new[n] for n in kept]
-    number = {new.get(n, n): i for n, i in number.items()}
-    gradients = emit([new[n] for n in past], seeds, groups, tracks=False)
-    drawn = draw([*_with_old(gradients, groups), *kept], number)
-    return _answer(drawn, gradients, seeds, kept, number)
-
-
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
     """A key with other keys of its calls: rules were seen to look at numbers that they read."""
     purpose, parts, *rest = key
@@ -345,26 +341,35 @@ def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
         forget(plan)  # not another that was made under its key since
 
 
-def _why_unkept(rare: Sequence[Node], groups: Sequence[Group]) -> Callable[[], str] | None:
-    """The reason why no plan of a backward can be kept; None where one can.
-
-    The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
-
-    rare    the `uncommon` nodes of its history
-    """
-    for node in rare:
-        if node.hooks:
-            return partial("a hook on a {} runs each time".format, node.kind.out.aval)
-        if node.call is not None and not node.call.is_pure:
-            return partial(_reads_unnamed, node.call)
-    if any(g.hooks for g in groups):
-        return lambda: "a hook on a leaf runs each time"
-    if MODE.get().eager:
-        return lambda: "in eager mode everything runs each time"
-    return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
-
-
 def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
+
+
+def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
+    """The exact key of an ask for gradients."""
+    past = history(ask.results)
+    if ask.purpose == BACKWARD:
+        leaves: dict[Leaf, list[Node]] = {}
+        for node in past:
+            if node.leaf is not None:
+                leaves.setdefault(node.leaf, []).append(node)
+        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
+    else:
+        are_one = ask.purpose != NODES
+        groups = [
+            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
+            for x in ask.targets
+        ]
+    one = handle(data_node(ask.results[0].kind, None))
+    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    return Gradients(seeds, groups, tracks, ask.also, past, live, ask, None).exactly()
+
+
+EXACT_KEYS[False] = _exact_key
+
+
+def _group_key(group: Group, number: dict[Node, int]) -> tuple:
+    old = -1 if group.old is None else number[group.old]
+    return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))

@@ -7,10 +7,8 @@ A hook runs at every backward, cached or not.  What it records is fused like any
 it asks for is computed up to there; it may call backward itself.  An exception keeps its type and is
 told which hook it came from.
 
-Rules and hooks may go back themselves, to any depth.  A backward inside a rule, inside a backward, ... takes about a
-dozen frames a level, and Python allows a thousand in all.  Every few levels the work is therefore handed to a new
-thread, which begins with an empty stack (`call_nested`); the one that handed it over waits.  It records into the same
-recording and in the same grad mode, so nothing but the stack is new.
+Rules and hooks may go back themselves, to any depth, and Python allows a thousand frames in all: every few levels the
+work is handed to a new thread, which records into the same recording while the former one waits (`call_nested`).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ..errors import DispatchError, GradientError, GradientShapeError, located, 
 from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
-from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
+from ..tape.node import Leaf, Node, RichNode, rich_node
 from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor, handle
 
@@ -153,27 +151,11 @@ def _with_room(t: Tensor) -> RichNode:
         return node
     if node.kind.op is IDENTITY and isinstance(node.inputs[0], RichNode):
         return node.inputs[0]
-    before = RichNode.__new__(RichNode)
-    for name in ("call", "body", "flow", "slot", "leaf", "retained", "hooks", "line"):
-        setattr(before, name, None)
-    before.kind, before.inputs, before.value = _roomy(node.kind), node.inputs, node.value
+    before = rich_node(node.kind, node.inputs, node.value)
     before.number = node.number - 0.5  # after what it reads, before its readers
     alias = identity_of(before)
     node.kind, node.inputs = alias.kind, (before,)
     return before
-
-
-_ROOMY: dict[Kind, Kind] = {}
-
-
-def _roomy(kind: Kind) -> Kind:
-    """A copy of the kind, as another object: checks tell nodes by their kinds, and a plain node has no hooks."""
-    found = _ROOMY.get(kind)
-    if found is None:
-        found = kept(
-            _ROOMY, kind, one_kind(("roomy", kind), kind.op, kind.params, kind.out, kind.released)
-        )
-    return found
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
@@ -246,22 +228,16 @@ def call_nested(f: Callable, *args: Any) -> Any:
 
 def _on_a_new_stack(f: Callable, args: tuple) -> Any:
     """f(*args) in a new thread that takes this one's place; what it raises is raised here."""
+    from concurrent.futures import ThreadPoolExecutor  # few programs go so deep
+
     now = state.now
-    result: Any = None
-    error: BaseException | None = None
 
-    def run() -> None:
-        nonlocal result, error
+    def run() -> Any:
         use(now)
-        try:
-            result = f(*args)
-        except BaseException as raised:
-            error = raised
+        return f(*args)
 
-    thread = threading.Thread(target=copy_context().run, args=(run,), name="autodiff nested backward")
-    thread.start()
-    thread.join()
-    use(now)
-    if error is not None:
-        raise error
-    return result
+    try:
+        with ThreadPoolExecutor(1, "autodiff nested backward") as stack:
+            return stack.submit(copy_context().run, run).result()
+    finally:
+        use(now)

@@ -1,9 +1,8 @@
 """Reverse mode: from cotangents of results to cotangents of what they were made from.
 
-The walk goes over the history by falling creation number, so it neither recurses nor sees a node
-before all its readers.  Rules are called with tensors and record their work like any program:
-a backward pass is more nodes.  Whether what they record tracks gradients itself is the caller's
-choice (`mode.MODE`).
+The walk goes over the history by falling creation number, so it neither recurses nor sees a node before all its
+readers.  Rules are called with tensors and record their work like any program: a backward pass is more nodes, which
+track gradients themselves if `mode.MODE` says so.
 
 Worked example: y = sin(x) * x, seed y_bar.
 
@@ -13,8 +12,7 @@ Worked example: y = sin(x) * x, seed y_bar.
 Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: it meets
 partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
 
-Many at once.  The rows of a Jacobian are passes back through one history.  They are one pass whose cotangents lie along
-an axis 0 of their own: `Many` says how many they are, and makes of what a rule does with one what it does with each.
+Many at once.  The rows of a Jacobian are one pass whose cotangents lie along an axis 0 of their own: see `Many`.
 
 Zero everywhere.  What a rule of this library gives None for, as that of floor, has a derivative, which is 0: a target
 that nothing else reaches gets zeros.  No rule runs on the way there.  A user's None reaches nothing.
@@ -46,20 +44,11 @@ from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
-__all__ = [
-    "SUMS", "Cotangent", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted", "pull_back_masked",
-]  # fmt: skip
+__all__ = ["SUMS", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted"]
 
 _ADD = named("add")
 #: The kinds of sums that do not track, and of those that do.
 SUMS = (_ADD.memo[False], _ADD.memo[True])
-
-
-class Cotangent(NamedTuple):
-    """A cotangent, and whether it is masked."""
-
-    node: Node
-    masked: bool = False
 
 
 class LooksAtCotangents(Error):
@@ -83,14 +72,6 @@ def aval_of(node: Node, many: Many | None) -> Aval:
     return aval if many is None else aval.with_shape((many.size, *aval.shape))
 
 
-def pull_back_masked(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
-) -> dict[Node, Cotangent]:  # fmt: skip
-    """The cotangents of `targets` where it is known which are masked, before and after: see `Pull`."""
-    run = Pull(order, [(node, *value) for node, value in seeds], targets)
-    return {node: Cotangent(bar, masked) for node, bar, masked in run.reached()}
-
-
 #: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
 #: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents; its hooks
 #: have run.  Machine code has the same (`recording_reverse`).
@@ -100,9 +81,7 @@ _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 class Pull:
     """One backward pass: cotangents of targets, given those of some results; none of a target that is not reached.
 
-    bars     by place, cotangents of nodes that the walk has not come to, and of targets
-    flags    by place
-    wires    by place, where the inputs of nodes are
+    bars     cotangents of nodes that the walk has not come to, and of targets, by place, as `flags` and `wires`
     slots    cotangents of a call with several outputs, by the place of the call and the output
     """
 

@@ -14,8 +14,8 @@ When such a rule is met for the second time, it runs on examples, and what it re
     program = programs.pull(node, inputs, bar, masked)
     program.put((bar, node, *inputs))            the cotangents of those inputs that get one
 
-Not so where a rule runs programs of its own (loops and branches), or where methods of the user's were chosen in it:
-these run each time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
+A rule that runs programs of its own (loops and branches), or in which methods of the user's were chosen, runs each
+time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ class RuleProgram:
     is_never      it runs each time
     rich          which steps are outputs of a call that are read back: their body, flow and slot
     results       of them all, the cotangent of each input, or the one result; None for none
-    reads         which of the nodes that are given it reads
-    choices       of dispatch that it relies on
+    reads         which of the nodes that are given it reads;  choices: of dispatch that it relies on
     """
 
     __slots__ = ("_native", "choices", "given", "is_never", "outs", "reads", "results", "rich", "steps", "word")
@@ -158,10 +157,9 @@ def _is_read_back(node: Node) -> bool:
 
 
 class RulePrograms:
-    """The programs of one pass.
+    """The programs of one pass, which has a number (`stamp`): those that machine code has used.
 
     native    the machine code that goes through nodes; None: Python does
-    used      programs that machine code has used;  stamp: a number of the pass
     word      that of a VJP rule whose cotangent is not masked; `PUSH` and `BATCH` make those of other rules of it
     """
 

@@ -1,9 +1,8 @@
 """Whole matrices of derivatives, and products with them: jacobian, hessian, hvp.
 
 A Jacobian is made of rows by reverse mode, or of columns by forward mode, whichever are fewer.  The function is
-recorded once, and so is a pass; many passes are done at once, as `vmap` does it: what are products of a matrix and
-a vector in one are products of matrices in all of them.  Passes are done one after the other where a few are too large
-together, and where a rule needs values or is not known for many examples.
+recorded once, and so is a pass; many passes are done at once, as `vmap` does it, or one after the other where a few are
+too large together, and where a rule needs values or is not known for many examples.
 """
 
 from __future__ import annotations

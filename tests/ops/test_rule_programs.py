@@ -12,7 +12,7 @@ from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
-from autodiff.transforms.reverse import Cotangent, LooksAtCotangents, Pull, pull_back_masked
+from autodiff.transforms.reverse import LooksAtCotangents, Pull
 from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
@@ -29,10 +29,10 @@ class Direct:
 def recorded(roots, seeds, leaves, tracks):
     """The gradients of leaves, and what they were recorded as."""
     with recording_rules(tracks):
-        found = pull_back_masked(history(roots), seeds, leaves)
-    gradients = [found[n].node for n in leaves if n in found]
+        found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, leaves).reached()}
+    gradients = [found[n][0] for n in leaves if n in found]
     parts, number, _ = structure(needed(gradients), gradients)
-    return parts, [number[g] for g in gradients], [(n in found and found[n].masked) for n in leaves]
+    return parts, [number[g] for g in gradients], [(n in found and found[n][1]) for n in leaves]
 
 
 @law(SMOOTH)
@@ -44,7 +44,7 @@ def test_a_program_records_what_its_rule_records(case):
     tracked = [leaves[i].node for i in case.wrt]
     # A multiple of the result is a cotangent that some rules take apart.
     for is_other, seed in enumerate((ad.ones(y.shape, dtype=y.dtype), 2.0 * y.detach())):
-        seeds = [(y.node, Cotangent(seed.node, bool(is_other)))]
+        seeds = [(y.node, seed.node, bool(is_other))]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reverse, "RulePrograms", Direct)
             expected = recorded([y.node], seeds, tracked, bool(is_other))

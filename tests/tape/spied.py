@@ -14,7 +14,6 @@ import autodiff as ad
 from autodiff.mode import MODE
 from autodiff.tape import ask, parts, tier
 from autodiff.tape.walk import needed
-from autodiff.transforms.gradient_asks import Exactly
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
 uncompared = pytest.mark.skipif(
@@ -101,6 +100,5 @@ def try_at_the_first_time(monkeypatch):
 
 def tell_of_exact_keys(monkeypatch, tell):
     """Call `tell()` for each exact key that is made of a recording, by machine code or in Python."""
-    key_of, made = ask._key_of, Exactly.__init__
-    monkeypatch.setattr(ask, "_key_of", lambda *given: (tell(), key_of(*given))[1])
-    monkeypatch.setattr(Exactly, "__init__", lambda *given: (tell(), made(*given))[1])
+    describe = ask.Question.describe
+    monkeypatch.setattr(ask.Question, "describe", lambda *given: (tell(), describe(*given))[1])

@@ -16,13 +16,13 @@ from autodiff.tape.record import state
 def by_python(monkeypatch):
     """The times that Python looked for a plan."""
     found = []
-    planned = ask._planned
+    planned = ask.Question.known
 
     def noted(*given):
         found.append(given)
         return planned(*given)
 
-    monkeypatch.setattr(ask, "_planned", noted)
+    monkeypatch.setattr(ask.Question, "known", noted)
     return found
 
 

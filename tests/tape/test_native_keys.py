@@ -14,18 +14,18 @@ import pytest
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape import program as tape_program
-from autodiff.tape.ask import _key_of, exact_key
-from autodiff.tape.families import described, without_numbers
-from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask
+from autodiff.tape.ask import _Values
+from autodiff.tape.families import without_numbers
+from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask, read
 from autodiff.tape.plan import source
 from autodiff.tape.program import placed
 from autodiff.tape.record import state
 from autodiff.tape.sizes import _is_plain
-from autodiff.tape.walk import history, needed, said
+from autodiff.tape.walk import history, needed
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
 from autodiff.transforms.functional import _versions
-from autodiff.transforms.gradient_asks import Exactly, Gradients
+from autodiff.transforms.gradient import Gradients
 
 #: What one of two programs does otherwise.
 MISSES = (
@@ -127,9 +127,12 @@ def live_beside(root):
     return list(dict.fromkeys([n for n in found if n.value is None and n is not root]))
 
 
-def gradients_of(program, purpose, retain, live):
-    """An ask for gradients."""
+def asked(program, purpose, retain):
+    """An ask for values, or for gradients."""
     root = program.result.node
+    live = live_beside(root)
+    if purpose == "value":
+        return _Values(Ask(VALUE, (root,)), live, retain)
     past = history([root])
     seeds = [(root, ad.tensor(1.0))]
     if purpose == "backward":
@@ -146,24 +149,20 @@ def gradients_of(program, purpose, retain, live):
         else:
             groups = [Group((x,)) for x in targets]
         ask = Ask(TENSORS if purpose == "tensors" else NODES, (root,), (None,), (), tuple(targets))
-    return ask, Gradients(seeds, groups, retain, (), past, live, ask, None)
+    return Gradients(seeds, groups, retain, (), past, live, ask, None)
 
 
 def keys_of(program, purpose, retain):
-    """The exact key of an ask, its nodes, and what machine code says, with and without numbers; None for nothing."""
-    root = program.result.node
-    live = live_beside(root)
-    if purpose == "value":
-        ask = Ask(VALUE, (root,))
-        exact = exact_key(ask, live, retain)
-        key, order = exact[0], [id(n) for n in exact[3]]
-        del exact  # what is held would count as something that may be asked for
-        return key, order, *described(ask, live, retain, lambda: key)
-    ask, what = gradients_of(program, purpose, retain, live)
-    exact = Exactly.of(what)
-    key, order = exact.key, [id(n) for n in exact.order]
-    del exact
-    return key, order, *described(ask, live, retain, lambda: key)
+    """The exact key of an ask, its nodes, and the recording as machine code reads it; None for nothing."""
+    question = asked(program, purpose, retain)
+    key, order = question.exactly(), [id(n) for n in question.order]
+    del question  # what is held would count as something that may be asked for
+    return key, order, read_by(asked(program, purpose, retain))
+
+
+def read_by(question):
+    """The recording of an ask as machine code reads it."""
+    return read(question.ask, question.live, question.tracks)
 
 
 PURPOSES = ("value", "backward", "tensors", "nodes")
@@ -178,12 +177,11 @@ def compare(seeds):
             program = Program(seed // 2, miss)
             for purpose in PURPOSES:
                 retain = seed % 3 == 0
-                key, order, found, family = keys_of(program, purpose, retain)
-                forms.add(purpose, key, found, family, (seed, miss))
+                key, order, found = keys_of(program, purpose, retain)
+                forms.add(purpose, key, found, (seed, miss))
                 if found is None:
                     continue
                 assert [id(n) for n in found.order] == order
-                assert found.without_nodes().describes(key, found.order)
                 one, other = (purpose, found.key), (purpose, key)
                 same += one in exact_of
                 assert exact_of.setdefault(one, key) == key, (seed, miss, purpose, "one hash for two keys")
@@ -200,17 +198,16 @@ class Forms:
     def __init__(self):
         self.form_of, self.hash_of, self.numbers, self.same = {}, {}, {}, 0
 
-    def add(self, purpose, key, found, family, where):
+    def add(self, purpose, key, found, where):
         """Each hash stands for one key without numbers, each of these has one hash."""
-        if family is None:  # what rules of users' do is for one size; hooks have no key
+        if found is None or found.family is None:  # what rules of users' do is for one size; hooks have no key
             assert found is None or not _is_plain(found.order), where
             return
         form, numbers = without_numbers(key)
-        assert family.numbers == numbers, where
-        assert family.known is found, where
-        one, other = (purpose, family.key), (purpose, form)
+        assert found.numbers == numbers, where
+        one, other = (purpose, found.family), (purpose, form)
         assert self.form_of.setdefault(one, form) == form, (*where, purpose, "one hash for two forms")
-        assert self.hash_of.setdefault(other, family.key) == family.key, (*where, purpose, "two hashes for a form")
+        assert self.hash_of.setdefault(other, found.family) == found.family, (*where, purpose, "two hashes for a form")
         self.same += self.numbers.setdefault(one, numbers) != numbers
 
 
@@ -270,17 +267,10 @@ def test_a_key_holds_what_its_digest_was_made_of(native):
 
 def said_by_machine(program, purpose, tracks):
     """The exact key of an ask by machine code, and by Python."""
-    root = program.result.node
-    live = live_beside(root)
-    if purpose == "value":
-        ask = Ask(VALUE, (root,))
-        there = exact_key(ask, live, tracks)[0]
-        told = said(VALUE, ask.results, (), live, (), tracks, ())
-        return told and _key_of(ask, live, told)[0], there
-    _, what = gradients_of(program, purpose, tracks, live)
-    there = Exactly.of(what).key
-    exact = Exactly.natively(what)
-    return exact and exact.key, there
+    there = asked(program, purpose, tracks).exactly()
+    question = asked(program, purpose, tracks)
+    question.found = read_by(question)
+    return question.found and question.exactly(), there
 
 
 def test_exact_keys_by_machine_code_are_those_of_python(native):

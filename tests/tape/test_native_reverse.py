@@ -12,7 +12,7 @@ from autodiff.tape.node import data_node
 from autodiff.tape.program import placed
 from autodiff.tape.walk import history
 from autodiff.transforms.backward_pass import recording_rules
-from autodiff.transforms.reverse import Cotangent, pull_back_masked
+from autodiff.transforms.reverse import Pull
 
 
 @ad.function
@@ -67,14 +67,13 @@ def recorded(past, results, targets, masked, tracks):
     seeds = [data_node(ad.tensor(np.ones(n.kind.out.shape)).node.kind, np.ones(n.kind.out.shape)) for n in results]
     before = work().rules
     with recording_rules(tracks):
-        found = pull_back_masked(past, [(n, Cotangent(s, m)) for n, s, m in zip(results, seeds, masked, strict=True)],
-                                 targets)
-    bars = [c.node for c in found.values()]
+        found = list(Pull(past, list(zip(results, seeds, masked, strict=True)), targets).reached())
+    bars = [bar for _, bar, _ in found]
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
     equations = [(kind.told, places) for kind, places in program.equations]
-    masked = {n: c.masked for n, c in found.items()}
+    masked = {n: m for n, _, m in found}
     return (equations, program.inputs, program.outputs), known, masked, work().rules - before
 
 
