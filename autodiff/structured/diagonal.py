@@ -13,7 +13,7 @@ from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
 from ..tensor import Tensor
-from .base import StructuredMatrix, aval_of_one, check_inner, column, of_rank, order_of
+from .base import StructuredMatrix, aval_of_one, check_inner, column, cotangent_of, of_rank, order_of
 
 __all__ = ["Diagonal", "UniformScaling"]
 
@@ -90,6 +90,16 @@ def _entries(x: Any) -> Tensor:
 @ops.dense.method(Diagonal | UniformScaling)
 def _(x):
     return ops.diag(_entries(x))
+
+
+@ops.project.method(object, Diagonal)
+def _(g, like):
+    return Diagonal(ops.diagonal(cotangent_of(g, like)))
+
+
+@ops.project.method(object, UniformScaling)
+def _(g, like):
+    return UniformScaling(ops.trace(cotangent_of(g, like)), like.n)
 
 
 @ops.transpose.method(Diagonal | UniformScaling)

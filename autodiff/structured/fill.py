@@ -14,7 +14,7 @@ from ..named_types import Number
 from ..ops.arguments import axes_of, kept, reduced_shape, shape_of
 from ..ops.primitive import broadcast_avals
 from ..tensor import Tensor
-from .base import Structured, aval_of_one, check_inner, of_rank
+from .base import Structured, aval_of_one, check_inner, cotangent_of, of_rank
 
 __all__ = ["Fill"]
 
@@ -51,6 +51,11 @@ class Fill(Structured):
 @ops.dense.method(Fill)
 def _(x):
     return ops.broadcast_to(x.value, x.extents)
+
+
+@ops.project.method(object, Fill)
+def _(g, like):
+    return Fill(ops.sum(cotangent_of(g, like)), like.extents)
 
 
 # ---------------------------------------------------------------- element by element
