@@ -18,7 +18,7 @@ from .errors import DispatchError, Error, caller, check_not_masked, located
 from .ops import as_tensor, astype, dtype_of
 from .ops.conversion import numpys
 from .ops.forms import check_without_effect
-from .session import reset
+from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.plan import COUNTS
 from .tape.record import another, state
@@ -237,11 +237,11 @@ def clear_cache() -> None:
     >>> ad.cache_info().entries
     0
     """
-    reset()
+    current().reset()
     compiler.clear()
 
 
-config.forgetting.append(reset)
+config.forgetting.append(reset_all)
 
 
 @contextmanager

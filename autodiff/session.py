@@ -1,4 +1,4 @@
-"""The session: the memory of programs that were run, which can be emptied.
+"""Sessions: the memory of programs that were run, which can be emptied, or exchanged for another one.
 
     plans       how a recording is answered: by exact key, and by the hash that machine code finds it by
     programs    findings about programs: bodies of loops, what differs with sizes, what classes read; each kind of
@@ -6,53 +6,169 @@
     tiers       programs and recordings that have no machine code yet, with the time that was spent on them
     store       executables by graph (`codegen.compiler.store`)
 
-Any entry may be forgotten at any time: it is made again.  `reset` forgets all of them, in the midst of a recording too;
-counts, explanations and the learnt price of compiling go on.  A module that remembers programs in a table of its own
-makes it by `table`.  The entries of a `jit` function are its own.
+and beside these what is counted and explained, and the price of compiling as it was learnt.  Any entry may be forgotten
+at any time: it is made again.
+
+One session is current in the process, for all its threads; results never depend on which.
+
+    session = Session()
+    with session:         programs are new here: they are traced, compiled and counted once more
+        ...
+    session.reset()       forget what is remembered, in the midst of a recording too
+
+The tables are the same objects in every session, so that modules import them and machine code has their addresses; what
+they hold is exchanged when another session becomes current, and nobody pays for sessions that do not exist.  A module
+that remembers something of its own declares it: `owned`.
+
+Sessions share what says the same in each of them: kinds of nodes, the rules of kinds and what operations record for
+operands of known kinds, methods, machine code of kernels, by text.  The entries of a `jit` function are its own, and
+of no session.
 """
 
 from __future__ import annotations
 
-import math
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 from codegen import compiler
-from codegen.runtime.cache import LRU, Namespace
+from codegen.garbage import Paused
+from codegen.records import NamedTuple
+from codegen.runtime.cache import LRU, Namespace, all_locked
 
-__all__ = ["at_reset", "namespace", "plans", "programs", "reset", "table", "tiers"]
+__all__ = ["Session", "at_reset", "current", "namespace", "owned", "plans", "reset_all", "tiers"]
 
-_forgetting: list[Callable[[], object]] = [compiler.store.clear]
+
+class _Belonging(NamedTuple):
+    """An object of which each session has the contents; `make` gives a new one, `forget` empties one."""
+
+    owner: Any
+    make: Callable[[], Any]
+    forget: Callable[[Any], object]
+
+
+_owned: list[_Belonging] = []
+_shared: list[Callable[[], object]] = []
+
+
+def _goes_on(_owner: Any) -> None:
+    """Leave an owner as it is."""
+
+
+def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -> Any:
+    """An object whose attributes belong to the current session.
+
+    forget    empties it when the session is reset; counts are not emptied
+    """
+    owner = make()
+    _owned.append(_Belonging(owner, make, forget))
+    return owner
 
 
 def at_reset(forget: Callable[[], object]) -> None:
-    """Call this, too, when the session is reset."""
-    _forgetting.append(forget)
+    """Call this, too, when any session is reset: it empties what all of them share."""
+    _shared.append(forget)
 
 
-def reset() -> None:
-    """Forget all that is remembered of programs.  Counts and explanations go on."""
-    for forget in _forgetting:
-        forget()
+def _contents(owner: Any) -> dict[str, Any]:
+    names = getattr(type(owner), "__slots__", None) or vars(owner)
+    return {name: getattr(owner, name) for name in names}
 
 
-def table(maxsize: int, most: float = math.inf) -> LRU:
-    """A table that is empty after a reset: see `LRU`."""
-    made = LRU(maxsize, most)
-    at_reset(made.clear)
-    return made
+def _fill(owner: Any, contents: dict[str, Any]) -> None:
+    for name, value in contents.items():
+        setattr(owner, name, value)
 
 
 #: A plan holds its executable, some 80 KB with its machine code: as many as the compiler keeps.  It may have two names
 #: here, an exact key and a hash.
-plans = table(512)
+plans: LRU = owned(lambda: LRU(512), LRU.clear)
 
 #: By namespace and key; recordings of so many nodes in all.
-programs = table(2048, most=200_000)
-
-#: By what they compute; with what evaluating it needs, a program takes a KB an operation.
-tiers = table(1024, most=100_000)
+programs: LRU = owned(lambda: LRU(2048, most=200_000), LRU.clear)
 
 
 def namespace(word: str) -> Namespace:
     """The entries of `programs` that one module has there."""
     return Namespace(programs, word)
+
+
+#: By what they compute; with what evaluating it needs, a program takes a KB an operation.
+tiers: LRU = owned(lambda: LRU(1024, most=100_000), LRU.clear)
+
+_owned.append(_Belonging(compiler.store, compiler.Store, compiler.Store.clear))
+
+
+class Session:
+    """A memory of programs, empty at first.
+
+    entries    the most of each table; None: as many as is usual.  Fewer are for tests
+    """
+
+    def __init__(self, entries: int | None = None) -> None:
+        self._entries = entries
+        #: While it is not current, by `id` of their owners.
+        self._contents: dict[int, dict[str, Any]] = {}
+        _sessions.add(self)
+
+    def __enter__(self) -> Session:
+        with Paused(), compiler.lock:
+            _open.append(self)
+            _make_current(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with Paused(), compiler.lock:
+            # Another thread may have opened one meanwhile, which stays.
+            del _open[max(place for place, session in enumerate(_open) if session is self)]
+            _make_current(_open[-1])
+
+    def reset(self) -> None:
+        """Forget all that is remembered of programs.  Counts and explanations go on."""
+        for forget in _shared:
+            forget()
+        for what in list(_owned):
+            owner = what.owner if self is _now else self._filled(what)
+            what.forget(owner)
+            if owner is not what.owner:
+                self._contents[id(what.owner)] = _contents(owner)
+
+    def _filled(self, what: _Belonging) -> Any:
+        """A copy of an owner with the contents that this session has put away, or new ones."""
+        made = what.make()
+        for table in (made, *_contents(made).values()):
+            if type(table) is LRU and self._entries is not None:
+                table.maxsize = self._entries
+        _fill(made, self._contents.get(id(what.owner), {}))
+        return made
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+_open = [Session()]
+_now = _open[0]
+
+
+def current() -> Session:
+    """The session that is current in this process."""
+    return _now
+
+
+def _make_current(session: Session) -> None:
+    """Put the contents of the current session away, and those of another one into their places."""
+    global _now
+    if session is _now:
+        return
+    owners = list(_owned)
+    with all_locked():
+        found = [_contents(session._filled(what)) for what in owners]
+        for what, contents in zip(owners, found, strict=True):
+            _now._contents[id(what.owner)] = _contents(what.owner)
+            _fill(what.owner, contents)
+        session._contents = {}
+        _now = session
+
+
+def reset_all() -> None:
+    """Forget all programs in every session."""
+    for session in list(_sessions):
+        session.reset()

@@ -78,7 +78,7 @@ class Store:
             self.families.clear()
 
 
-#: The executables of the session.
+#: The executables of the current session, which exchanges the contents.  All sessions share kernels, by their text.
 store = Store()
 _kernels = KernelTable(256, disk.default)
 

@@ -37,8 +37,9 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from codegen.ir import OPS
+from codegen.runtime.cache import LRU
 
-from ..session import table
+from ..session import owned
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .segment import FoundSegment, Rules, Segment, Unfit
@@ -72,7 +73,7 @@ TIMES = 4
 NEW = {4: 0.5, 8: 0.25}
 
 #: By the kind of node that they end in, and whether gradients went through: the latest first.
-segments = table(LIMIT, most=LIMIT)
+segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
 
 
 class Cut:

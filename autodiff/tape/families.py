@@ -21,9 +21,10 @@ from weakref import WeakSet
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
+from codegen.runtime.cache import LRU
 from codegen.symbols import LEAST
 
-from ..session import table
+from ..session import owned
 from . import known, machine
 from .known import BACKWARD, EXACT_KEYS, VALUE, Ask, Known
 from .loans import give_back
@@ -129,7 +130,7 @@ class SizedAnswer:
 
 
 #: By hash; recordings of so many nodes in all.
-SIZED = table(256, most=50_000)
+SIZED: LRU = owned(lambda: LRU(256, most=50_000), LRU.clear)
 
 
 class Described(NamedTuple):

@@ -36,6 +36,7 @@ from codegen.records import NamedTuple
 
 from ..errors import check_nothing
 from ..frames import UserLine, user_line
+from ..session import owned
 from .node import Kind, Out
 
 __all__ = [
@@ -98,7 +99,7 @@ class _Notes:
         self.compiles = 0
 
 
-_notes = _Notes()
+_notes: _Notes = owned(_Notes)
 
 
 def note(what: str, why: str | tuple) -> None:

@@ -27,7 +27,7 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import plans, tiers
+from ..session import owned, plans, tiers
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
@@ -54,7 +54,7 @@ class Counts:
         self.asks = self.hits = self.misses = self.rules = self.runs = 0
 
 
-COUNTS = Counts()
+COUNTS: Counts = owned(Counts)
 
 
 def count(plan: Plan | None) -> None:

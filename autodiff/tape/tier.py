@@ -29,7 +29,7 @@ from codegen.ir import Graph
 from codegen.runtime import native
 
 from ..config import config
-from ..session import at_reset, tiers
+from ..session import owned, tiers
 from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
@@ -83,7 +83,7 @@ class _Prices:
         return self.each * (self.OWN + operations)
 
 
-prices = _Prices()
+prices: _Prices = owned(_Prices)
 
 
 class Late:
@@ -308,8 +308,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     return found.new > MANY
 
 
-lately = _LatestRuns()
-at_reset(lately.__init__)  # type: ignore[misc]  # empties it
+lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> Tier:

@@ -303,12 +303,16 @@ def print_dot(graph: Graph) -> str:
     names = node_names(graph)
     outputs = set(graph.outputs)
     lines = [f'digraph "{_quoted(graph.name)}" {{', "  rankdir = TB", '  node [fontname = "monospace"]']
-    for node in (*graph.inputs, *graph.nodes):
-        name, style = names[node], _style(graph, node, outputs)
-        shape, label = ("ellipse", f"{name}: {node.aval}") if node.op is INPUT else ("box", _label(node, names))
-        lines.append(f'  {_id(name)} [shape = {shape}{style}, label = "{label}"]')
-        lines += [f"  {_id(names[i])} -> {_id(name)}" for i in node.inputs]
+    for node in graph.inputs:
+        lines.append(_box(names[node], "ellipse", f"{names[node]}: {node.aval}", _style(graph, node, outputs)))
+    for node in graph.nodes:
+        lines.append(_box(names[node], "box", _label(node, names), _style(graph, node, outputs)))
+        lines += [f"  {_id(names[i])} -> {_id(names[node])}" for i in node.inputs]
     return "\n".join([*lines, "}"])
+
+
+def _box(name: str, shape: str, label: str, style: str) -> str:
+    return f'  {_id(name)} [shape = {shape}{style}, label = "{label}"]'
 
 
 def _style(graph: Graph, node: Node, outputs: Container[Node]) -> str:

@@ -1,4 +1,4 @@
-"""The session may be reset at any time, and hold little."""
+"""Sessions: two of them in one process do not touch each other; one may be reset at any time, and hold little."""
 
 import gc
 import random
@@ -10,9 +10,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import session
-from autodiff.session import plans, programs, tiers
-from autodiff.tape.cut import segments
-from autodiff.tape.families import SIZED
+from autodiff.session import Session, plans, tiers
 from codegen import compiler
 
 
@@ -52,40 +50,150 @@ def _(ctx, grad_output):
     return grad_output * 3.0 * y * y
 
 
-def test_a_reset_forgets_programs_and_goes_on_counting():
-    play(times=4)
-    assert plans
-    before = ad.cache_info()
-    plan = weakref.ref(getattr(plans.values()[0], "plan", plans.values()[0]))
-    session.reset()
-    gc.collect()
-    assert plan() is None and not plans and not tiers and ad.cache_info().entries == 0
-    assert ad.cache_info().misses == before.misses
-    play()
-    assert ad.cache_info().misses > before.misses and plans
+def told():
+    """Words of a session about itself."""
+    info = ad.cache_info()
+    return info.hits, info.misses, info.compiles, info.entries, len(plans), len(tiers), str(ad.explain())
 
 
-def test_a_program_that_was_evaluated_is_compiled_after_a_reset(patience):
+def test_what_a_session_knows_another_does_not():
+    first, second = Session(), Session()
+    with first:
+        play(times=4)
+        before = told()
+        assert before[0] and before[1] and before[2] and before[4]
+    with second:
+        assert told() == (0, 0, 0, 0, 0, 0, "nothing was recorded or compiled anew")
+        for n in (7, 9, 40):
+            play(n)
+        assert ad.cache_info().misses >= 3 and "f64[40]" in str(ad.explain())
+        second.reset()
+        play()
+    with first:
+        assert told() == before
+        play()
+        assert told()[1:] == before[1:]  # a hit, and nothing new
+
+
+def test_values_are_those_of_any_session():
+    wanted = play()
+    for _ in range(2):
+        with Session():
+            for _ in range(4):
+                value, gradient = play()
+                assert value == wanted[0]
+                np.testing.assert_array_equal(gradient, wanted[1])
+
+
+def test_a_program_that_one_session_evaluates_is_compiled_in_another(patience):
+    one, other = Session(), Session()
+
     def f():
         return float(ad.sum(ad.exp(ad.ones(3) * 0.5) + 1.0))
 
-    session.reset()
-    before = ad.cache_info().compiles
-    f()
-    assert len(tiers) == 1 and ad.cache_info().compiles == before
+    with one:
+        f()
+        assert len(tiers) == 1 and ad.cache_info().compiles == 0
     ad.config.patience = 0
-    session.reset()
-    f()
-    assert len(tiers) == 0 and ad.cache_info().compiles == before + 1
+    with other:
+        f()
+        assert len(tiers) == 0 and ad.cache_info().compiles == 1
+    with one:
+        assert len(tiers) == 1 and ad.cache_info().compiles == 0
 
 
-def test_a_mode_forgets_programs():
-    play()
-    assert plans
+def test_the_price_of_compiling_is_learnt_by_each_session():
+    from autodiff.tape.tier import prices
+
+    with Session():
+        with Session():
+            fresh = prices.each
+            prices.each = 7.0
+        assert prices.each == fresh
+
+
+def test_the_session_before_is_current_again_also_after_an_error():
+    usual = session.current()
+    with Session() as outer:
+        with pytest.raises(ZeroDivisionError), Session() as inner:
+            assert session.current() is inner
+            raise ZeroDivisionError
+        assert session.current() is outer
+        with outer:
+            play()
+        assert session.current() is outer and ad.cache_info().misses
+    assert session.current() is usual
+
+
+def test_sessions_that_threads_open_and_close_crosswise_end_with_the_usual_one():
+    usual, opened, closed = session.current(), threading.Event(), threading.Event()
+    failures = []
+
+    def other():
+        try:
+            with Session():
+                opened.set()
+                closed.wait(60)
+                play()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=other)
+    with Session():
+        thread.start()
+        opened.wait(60)
+        play()
+    assert session.current() is not usual
+    closed.set()
+    thread.join()
+    assert session.current() is usual and not failures
+
+
+def test_what_was_recorded_in_one_session_may_be_asked_for_in_another():
+    x = ad.tensor([0.5, 0.7], requires_grad=True)
+    with Session():
+        y = ad.sum(ad.sin(x) * x)
+        with Session():
+            z = y * 2.0
+        z.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2.0 * (np.cos([0.5, 0.7]) * [0.5, 0.7] + np.sin([0.5, 0.7])))
+
+
+def test_what_only_a_session_held_goes_with_it():
+    mine = Session()
+    with mine:
+        play(times=4)
+        plan = weakref.ref(getattr(plans.values()[0], "plan", plans.values()[0]))
+    gc.collect()
+    assert plan() is not None
+    del mine
+    gc.collect()
+    assert plan() is None
+
+
+def test_a_session_is_reset_while_another_is_current():
+    mine = Session()
+    with mine:
+        play(times=4)
+        misses = ad.cache_info().misses
+    mine.reset()
+    with mine:
+        assert len(plans) == ad.cache_info().entries == 0
+        assert ad.cache_info().misses == misses  # counts go on
+        play()
+        assert ad.cache_info().misses > misses
+
+
+def test_a_mode_that_forgets_programs_forgets_those_of_all_sessions():
+    mine = Session()
+    with mine:
+        play()
+        assert plans
     ad.config.fast_math = True
     try:
-        assert not plans
-        play()
+        with mine:
+            assert not plans
+            play()
     finally:
         ad.config.fast_math = False
 
@@ -99,9 +207,9 @@ def test_a_reset_in_the_midst_of_a_recording_is_no_loss(times):
         for k in range(5):
             state = cubed(ad.sin(state)) * 1.1
             if k % 2:
-                session.reset()
+                session.current().reset()
         y = ad.sum(ad.scan(lambda c, a: (c * 0.5 + a, None), state, ad.stack([x, x * 2.0]))[0])
-        session.reset()
+        session.current().reset()
         y.backward()
         assert float(y.detach()) == wanted[0]
         np.testing.assert_array_equal(x.grad.numpy(), wanted[1])
@@ -114,17 +222,17 @@ def test_a_reset_within_rules_hooks_and_traces_is_no_loss():
 
     @doubled.forward(ad.Tensor)
     def _(ctx, x):
-        session.reset()
+        session.current().reset()
         return x * 2.0
 
     @doubled.backward(ad.Tensor)
     def _(ctx, g):
-        session.reset()
+        session.current().reset()
         return g * 2.0
 
     def f(x):
         y = doubled(ad.sin(x))
-        y.register_hook(lambda g: session.reset())
+        y.register_hook(lambda g: session.current().reset())
         return ad.sum(y)
 
     x = np.array([0.3, 0.6])
@@ -138,12 +246,13 @@ def test_a_reset_forgets_what_operations_record_for_known_operands():
         ad.ones(3) * ad.ones(3)
     if ad.multiply.learned is None or not len(ad.multiply.learned):
         pytest.skip("nothing is recorded natively here")
-    session.reset()
+    session.current().reset()
     assert len(ad.multiply.learned) == 0
     np.testing.assert_array_equal((ad.ones(3) * ad.ones(3)).numpy(), np.ones(3))
 
 
-def test_another_thread_may_reset_the_session_meanwhile():
+@pytest.mark.parametrize("disturb", ["reset", "exchange"])
+def test_another_thread_may_reset_or_exchange_sessions_meanwhile(disturb):
     wanted, failures, done = play(), [], threading.Event()
 
     def work():
@@ -161,14 +270,16 @@ def test_another_thread_may_reset_the_session_meanwhile():
     thread = threading.Thread(target=work)
     thread.start()
     while not done.wait(0.002):
-        session.reset()
+        if disturb == "reset":
+            session.current().reset()
+        else:
+            with Session():
+                done.wait(0.002)
     thread.join()
     assert not failures, failures[0]
 
 
 # ---------------------------------------------------------------- little memory
-
-TABLES = (plans, programs, tiers, segments, SIZED, compiler.store.executables)
 
 SMOOTH = (ad.sin, ad.tanh, lambda x: x * x, lambda x: ad.exp(x * 0.1), lambda x: x - ad.mean(x), lambda x: x[::-1])
 NUMPYS = (np.sin, np.tanh, lambda x: x * x, lambda x: np.exp(x * 0.1), lambda x: x - np.mean(x), lambda x: x[::-1])
@@ -195,21 +306,19 @@ def slope(run, x):
 
 @pytest.mark.parametrize("entries", [1, 7])
 @pytest.mark.parametrize("first", [0, 8])
-def test_programs_are_right_where_each_table_has_few_entries(entries, first, request, monkeypatch):
+def test_programs_are_right_where_each_table_has_few_entries(entries, first, request):
     if first:
         request.getfixturevalue("patience")
     runs = [program(seed) for seed in range(12)]
-    session.reset()
-    for table in TABLES:
-        monkeypatch.setattr(table, "maxsize", entries)
-    routes = [lambda f, x: ad.grad(f)(x), lambda f, x: ad.jit(ad.grad(f))(x), by_backward, by_second_order]
-    evictions = sum([table.evictions for table in TABLES])
-    for i in range(3):
-        for k, run in enumerate(runs):
-            x = np.random.default_rng(k).uniform(0.3, 1.4, 3 + (i * k) % 5)
-            got = routes[(i + k) % 4](lambda x, run=run: run(SMOOTH, ad.sum, x), x)
-            np.testing.assert_allclose(got, slope(run, x), rtol=1e-9, atol=1e-9)
-    assert all(len(table) <= entries for table in TABLES) and sum([table.evictions for table in TABLES]) > evictions
+    with Session(entries=entries):
+        routes = [lambda f, x: ad.grad(f)(x), lambda f, x: ad.jit(ad.grad(f))(x), by_backward, by_second_order]
+        for i in range(3):
+            for k, run in enumerate(runs):
+                x = np.random.default_rng(k).uniform(0.3, 1.4, 3 + (i * k) % 5)
+                got = routes[(i + k) % 4](lambda x, run=run: run(SMOOTH, ad.sum, x), x)
+                np.testing.assert_allclose(got, slope(run, x), rtol=1e-9, atol=1e-9)
+        tables = (plans, tiers, compiler.store.executables)
+        assert all(len(table) <= entries for table in tables) and any(table.evictions for table in tables)
 
 
 def by_backward(f, x):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff import session
-from autodiff.session import plans
+from autodiff.session import Session, plans
 
 N = 5
 
@@ -32,12 +31,11 @@ def _gradient(seed, x):
 @pytest.fixture
 def many(patience):
     """A leaf, after so many new programs that others are let pass."""
-    session.reset()
-    x = ad.tensor(np.linspace(0.1, 1.0, N), requires_grad=True)
-    for seed in range(1000, 1120):
-        _gradient(seed, x)
-    yield x
-    session.reset()
+    with Session():
+        x = ad.tensor(np.linspace(0.1, 1.0, N), requires_grad=True)
+        for seed in range(1000, 1120):
+            _gradient(seed, x)
+        yield x
 
 
 def test_none_of_many_new_programs_is_kept(many):
@@ -126,11 +124,11 @@ def test_hooks_run_for_programs_that_are_let_pass(many):
 
 
 def test_the_size_may_be_another_when_it_comes_again(many):
-    leaves = [ad.tensor(np.linspace(0.1, 1.0, n), requires_grad=True) for n in (20, 30, 40, 50)]
-    found = [_gradient(3, x) for x in leaves]
-    for x, gradient in zip(leaves, found, strict=True):
-        session.reset()
-        np.testing.assert_allclose(gradient, _gradient(3, x), rtol=1e-12)
+    for n in (20, 30, 40, 50):
+        x = ad.tensor(np.linspace(0.1, 1.0, n), requires_grad=True)
+        found = _gradient(3, x)
+        with Session():
+            np.testing.assert_allclose(found, _gradient(3, x), rtol=1e-12)
 
 
 def test_explain_says_that_nothing_is_kept(many):
