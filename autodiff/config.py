@@ -9,7 +9,7 @@ from collections.abc import Callable
 from codegen import blas, compiler
 from codegen.forks import in_child
 from codegen.lazily import later
-from codegen.modes import modes
+from codegen.modes import is_set, modes
 from codegen.runtime import threads
 
 from .mode import look_closer
@@ -17,6 +17,32 @@ from .mode import look_closer
 __all__ = ["Config", "config"]
 
 debugged = later("codegen.runtime.debugged")
+
+
+class _Flag:
+    """A setting that is True or False.  One of the compiler's is kept in `modes`, another one in the object.
+
+    change   a method that is called with a new value before it holds; it may refuse it
+    """
+
+    def __init__(self, change: Callable[[Config, bool], object]) -> None:
+        self.name, self.__doc__ = change.__name__, change.__doc__
+        self._change = change
+
+    def __get__(self, config: Config | None, owner: object = None) -> bool:
+        if config is None:
+            return self  # type: ignore[return-value]  # of the class
+        return bool(getattr(modes, self.name) if hasattr(modes, self.name) else config.flags[self.name])
+
+    def __set__(self, config: Config, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.{self.name} is True or False, not {flag!r}")
+        self._change(config, bool(flag))
+        if hasattr(modes, self.name):
+            setattr(modes, self.name, bool(flag))
+        else:
+            config.flags[self.name] = bool(flag)
+        look_closer(config.eager, modes.debug_info)
 
 
 class Config:
@@ -64,7 +90,7 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_eager", "_full_tracebacks", "_patience", "forgetting", "transforming")
+    __slots__ = ("_patience", "flags", "forgetting", "transforming")
 
     # For the library itself:
     #
@@ -73,10 +99,9 @@ class Config:
     def __init__(self) -> None:
         self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
-        self.deterministic = modes.deterministic
-        self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
-        self.full_tracebacks = os.environ.get("AUTODIFF_FULL_TRACEBACKS", "0") not in ("", "0")
+        self.flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
         self._patience: int | None = None
+        self.deterministic = modes.deterministic
         self.debug_info = modes.debug_info
 
     @property
@@ -88,61 +113,44 @@ class Config:
     def threads(self, count: int) -> None:
         threads.set_threads(count)
 
-    @property
-    def fast_math(self) -> bool:
-        """True if arithmetic may be put in another order."""
-        return modes.fast_math
+    @_Flag
+    def eager(self, flag: bool) -> None:
+        """True if every operation is evaluated at once."""
 
-    @fast_math.setter
-    def fast_math(self, flag: bool) -> None:
-        self._set_mode("fast_math", flag)
+    @_Flag
+    def full_tracebacks(self, flag: bool) -> None:
+        """True if tracebacks show this library's frames."""
 
-    @property
-    def debug_info(self) -> bool:
-        """True if kernels are compiled with the user's lines."""
-        return modes.debug_info
-
-    @debug_info.setter
-    def debug_info(self, flag: bool) -> None:
-        if flag is True:
-            debugged.check()
-        self._set_mode("debug_info", flag)
-        look_closer(self._eager, modes.debug_info)
-
-    def _set_mode(self, name: str, flag: bool) -> None:
-        if flag not in (True, False):
-            raise ValueError(f"config.{name} is True or False, not {flag!r}")
-        if flag != getattr(modes, name):
-            compiler.set_mode(name, bool(flag))
-            for forget in self.forgetting:
-                forget()
-
-    @property
-    def flush_subnormals(self) -> bool:
-        """True if compiled code takes subnormal numbers for zeros."""
-        return modes.flush_subnormals
-
-    @flush_subnormals.setter
+    @_Flag
     def flush_subnormals(self, flag: bool) -> None:
-        if flag not in (True, False):
-            raise ValueError(f"config.flush_subnormals is True or False, not {flag!r}")
-        modes.flush_subnormals = bool(flag)
+        """True if compiled code takes subnormal numbers for zeros."""
 
-    @property
-    def deterministic(self) -> bool:
-        """True if NumPy's results have the same bits for any number of threads, too."""
-        return modes.deterministic
+    @_Flag
+    def fast_math(self, flag: bool) -> None:
+        """True if arithmetic may be put in another order."""
+        self._compile_anew("fast_math", flag)
 
-    @deterministic.setter
+    @_Flag
+    def debug_info(self, flag: bool) -> None:
+        """True if kernels are compiled with the user's lines."""
+        if flag:
+            debugged.check()
+        self._compile_anew("debug_info", flag)
+
+    @_Flag
     def deterministic(self, flag: bool) -> None:
-        if flag not in (True, False):
-            raise ValueError(f"config.deterministic is True or False, not {flag!r}")
+        """True if NumPy's results have the same bits for any number of threads, too."""
         if flag and not blas.is_settable():
             raise ValueError(
                 "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
                 "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
             )
-        modes.deterministic = bool(flag)
+
+    def _compile_anew(self, name: str, flag: bool) -> None:
+        if flag != getattr(modes, name):
+            compiler.set_mode(name, flag)
+            for forget in self.forgetting:
+                forget()
 
     @property
     def patience(self) -> int:
@@ -162,29 +170,6 @@ class Config:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
 
-    @property
-    def eager(self) -> bool:
-        """True if every operation is evaluated at once."""
-        return self._eager
-
-    @eager.setter
-    def eager(self, flag: bool) -> None:
-        if flag not in (True, False):
-            raise ValueError(f"config.eager is True or False, not {flag!r}")
-        self._eager = bool(flag)
-        look_closer(self._eager, modes.debug_info)
-
-    @property
-    def full_tracebacks(self) -> bool:
-        """True if tracebacks show this library's frames."""
-        return self._full_tracebacks
-
-    @full_tracebacks.setter
-    def full_tracebacks(self, flag: bool) -> None:
-        if flag not in (True, False):
-            raise ValueError(f"config.full_tracebacks is True or False, not {flag!r}")
-        self._full_tracebacks = bool(flag)
-
     def forget_other_threads(self) -> None:
         """Keep only what this thread is at: a forked child has no other."""
         mine = threading.get_ident()
@@ -195,14 +180,13 @@ class Config:
         return "config"  # each process has one
 
     def __repr__(self) -> str:
-        return (
-            f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "
-            f"fast_math={self.fast_math}, flush_subnormals={self.flush_subnormals}, "
-            f"deterministic={self.deterministic}, debug_info={self.debug_info}, "
-            f"full_tracebacks={self.full_tracebacks})"
-        )
+        return f"config({', '.join([f'{name}={getattr(self, name)}' for name in _SETTINGS])})"
 
 
+#: In the order in which they are shown.
+_SETTINGS = (
+    "eager", "patience", "threads", "fast_math", "flush_subnormals", "deterministic", "debug_info", "full_tracebacks",
+)
 config = Config()
 in_child(config.forget_other_threads)
 threads.announce()

@@ -258,19 +258,17 @@ def check_numbers(numbers: object, names: str, taker: str) -> None:
         try:
             index(number)
         except TypeError:
-            raise DispatchError(
-                f"{taker}: {names} holds {in_short(number)}, not the number of an argument\n"
-                f"  called at {caller()}\n"
-                f"  {taker} gives a function, which is called with the arguments: ad.{taker}(f)(x)"
-            ) from None
+            raise DispatchError(located(
+                f"{taker}: {names} holds {in_short(number)}, not the number of an argument",
+                f"{taker} gives a function, which is called with the arguments: ad.{taker}(f)(x)",
+            )) from None
 
 
 def check_not_masked(x: object) -> None:
     """Raise DTypeError for a masked array: there are none here, and its mask would be lost."""
     ma = sys.modules.get("numpy.ma")  # who has not imported it has no masked array; importing it takes 10 ms
     if ma is not None and isinstance(x, ma.MaskedArray):
-        raise DTypeError(
-            f"a masked array is no tensor: its mask would be lost\n"
-            f"  called at {caller()}\n"
-            "  a.filled(value) says what stands where it is masked; ad.where chooses"
-        )
+        raise DTypeError(located(
+            "a masked array is no tensor: its mask would be lost",
+            "a.filled(value) says what stands where it is masked; ad.where chooses",
+        ))

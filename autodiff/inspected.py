@@ -28,13 +28,13 @@ from .tape.node import Node as TapeNode
 from .tape.record import ALIASES, ARGUMENT
 from .tape.walk import history, needed
 
-__all__ = ["VERSION", "GraphNode", "GraphText", "inspected", "lines_of_step", "steps_of", "tape_text"]
+__all__ = ["STAGES", "VERSION", "GraphNode", "GraphText", "inspected", "lines_of_step", "steps_of", "tape_text"]
 
 #: Counts up when a field is changed or taken away; further fields do not count.
 VERSION = 1
 
-#: The stages whose texts belong to the data.
-TEXTS = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
+#: The stages that can be looked at, in the order of the road.
+STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
 
 #: The lines with which the text of a function begins and ends.
 _FUNCTIONS = {
@@ -111,7 +111,7 @@ def inspected(inspection: Any) -> dict[str, Any]:
     names = by_origin(recorded)
     nodes = graph_data(recorded, sources.told)
     made = program_data(program, sources.told, names, stages.functions)
-    texts = {stage: inspection.stage(stage) for stage in TEXTS if stage not in _FUNCTIONS}
+    texts = {stage: inspection.stage(stage) for stage in STAGES if stage not in _FUNCTIONS}
     kernels = _functions(made)
     return {
         "version": VERSION,

@@ -29,7 +29,7 @@ from .argument_leaves import argument_names
 from .descriptions import aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame, user_line
-from .inspected import GraphText, inspected, lines_of_step, tape_text
+from .inspected import STAGES, GraphText, inspected, lines_of_step, tape_text
 from .ops import as_tensor
 from .stand_ins import standing
 from .tape.leaves import leaf
@@ -46,8 +46,9 @@ from .transforms.functional import vjp
 
 __all__ = ["STAGES", "Inspection", "inspect"]
 
-#: The stages that can be looked at, in the order of the road.
-STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
+def _told(stage: str, doc: str) -> property:
+    """A stage as the compiler tells it."""
+    return property(lambda seen: getattr(seen.stages, stage), doc=doc)
 
 
 class Inspection:
@@ -124,35 +125,12 @@ class Inspection:
         """The graph after the passes, likewise."""
         return GraphText(self.stages.program.graph)
 
-    @property
-    def fused(self) -> str:
-        """Kernels, buffers and steps."""
-        return self.stages.fused
-
-    @property
-    def mlir(self) -> str:
-        """The kernels in MLIR's func, scf, memref, arith and math."""
-        return self.stages.mlir
-
-    @property
-    def llvm(self) -> str:
-        """LLVM IR as it is emitted."""
-        return self.stages.llvm
-
-    @property
-    def llvm_optimized(self) -> str:
-        """LLVM IR after LLVM's own passes."""
-        return self.stages.llvm_optimized
-
-    @property
-    def asm(self) -> str:
-        """Assembly for this machine."""
-        return self.stages.asm
-
-    @property
-    def stats(self) -> str:
-        """Counts and sizes."""
-        return self.stages.stats
+    fused = _told("fused", "Kernels, buffers and steps.")
+    mlir = _told("mlir", "The kernels in MLIR's func, scf, memref, arith and math.")
+    llvm = _told("llvm", "LLVM IR as it is emitted.")
+    llvm_optimized = _told("llvm_optimized", "LLVM IR after LLVM's own passes.")
+    asm = _told("asm", "Assembly for this machine.")
+    stats = _told("stats", "Counts and sizes.")
 
     @property
     def data(self) -> dict[str, Any]:
@@ -342,8 +320,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name, lines, given)
         result = applied(f, args, kwargs)
-    roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
-    _refuse_nothing(name, roots, result)
+    roots = [as_tensor(x).node for x in _arrays(name, result)]
     return Inspection(name, roots, arguments, lines=lines, given=given)
 
 
@@ -367,7 +344,7 @@ def _backward(
         for i, p in zip(numbers, primals, strict=True):
             given[i] = p
         out = f(*given, **kwargs)
-        _refuse_nothing(name, [x for x in tree.leaves(out) if isinstance(x, (AbstractTensor, np.ndarray))], out)
+        _arrays(name, out)
         return out
 
     chosen.__name__ = name
@@ -389,9 +366,11 @@ def _backward(
     return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds, lines=lines, given=given)
 
 
-def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
-    """Raise Error for a function that returned no tensor."""
+def _arrays(name: str, result: Any) -> list[Any]:
+    """The arrays and tensors that a function returned.  Raises Error where there are none."""
+    found = [x for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     if not found:
         raise Error(located(
             f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at"
         ))
+    return found

@@ -16,7 +16,7 @@ from .ops import dense, project
 from .tensor import AbstractTensor, Tensor
 from .transforms import jvp
 
-__all__ = ["tangents"]
+__all__ = ["array_of", "tangents"]
 
 #: Arrays, by the number of their leaf.
 Directions = dict[int, np.ndarray]
@@ -68,14 +68,15 @@ def _projected(value: AbstractTensor, start: int, directions: Directions) -> Dir
                 given[i] = x
             return dense(tree.unflatten(structure, given))
 
-        change = jvp(written_out, [_array(leaves[i]) for i in moved], dxs)[1]
+        change = jvp(written_out, [array_of(leaves[i]) for i in moved], dxs)[1]
         found = tree.leaves(project(change, value))
-        return [_array(found[i]).astype(dx.dtype) for i, dx in zip(moved, dxs, strict=True)]
+        return [array_of(found[i]).astype(dx.dtype) for i, dx in zip(moved, dxs, strict=True)]
 
     once = along([directions[start + i] for i in moved])
     is_projection = all([np.allclose(a, b) for a, b in zip(once, along(once), strict=True)])
     return {start + i: dx for i, dx in zip(moved, once, strict=True)} if is_projection else {}
 
 
-def _array(x: Any) -> np.ndarray:
+def array_of(x: Any) -> np.ndarray:
+    """A copy of the value of a leaf."""
     return np.array(x.detach().numpy() if isinstance(x, Tensor) else x)

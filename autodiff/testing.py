@@ -13,18 +13,18 @@ custom call of the recording for itself, on the values that it was called with.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import tree
+from .argument_leaves import argument_names
 from .containers import unregistered
 from .custom.boundary import HistorylessError
 from .errors import DTypeError, GradientError, check_callable, located
 from .ops import as_tensor
-from .tangents import tangents
+from .tangents import array_of, tangents
 from .tape.ask import evaluate
 from .tape.leaves import leaf
 from .tape.node import Node
@@ -106,8 +106,7 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
     check_callable(f, "check_gradients")
     name = getattr(f, "__name__", type(f).__name__)
     leaves, structure = tree.flatten(tuple(args))
-    roots = _parameter_names(f, len(args))
-    labels = [n for root, arg in zip(roots, args, strict=True) for n in tree.names(tree.flatten(arg)[1], root)]
+    labels = argument_names(f, tree.flatten((tuple(args), {}))[1])
     moved = _moved(leaves, args, argnums)
     if not moved:
         raise DTypeError(located(
@@ -122,19 +121,11 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
         return _float_leaves(applied(f, tree.unflatten(structure, given), {}), name)
 
     projected = tangents(args)
-    point = [_array(leaves[i]) for i in moved]
+    point = [array_of(leaves[i]) for i in moved]
     return Case(
         name, function, point, [labels[i] for i in moved], order,
         lambda dxs: list(projected(dict(zip(moved, dxs, strict=True))).values()),
     )  # fmt: skip
-
-
-def _parameter_names(f: Callable, count: int) -> list[str]:
-    try:
-        names = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    except (TypeError, ValueError):
-        names = []
-    return [names[i] if i < len(names) else f"argument {i}" for i in range(count)]
 
 
 def _moved(leaves: Sequence[Any], args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[int]:
@@ -153,10 +144,6 @@ def _is_float_array(x: Any) -> bool:
 
 def _is_float(x: Any) -> bool:
     return isinstance(x, (float, complex, np.inexact))
-
-
-def _array(x: Any) -> np.ndarray:
-    return np.array(x.detach().numpy() if isinstance(x, Tensor) else x)
 
 
 def _float_leaves(result: Any, name: str) -> list:

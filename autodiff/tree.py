@@ -254,15 +254,13 @@ def names(structure: Structure, root: str = "") -> list[str]:
     """
     if structure.cls is None:
         return [root]
-    labelled = zip(_labels(structure), structure.children, strict=True)
+    labelled = zip(_labels(structure.cls, structure.rest, len(structure.children)), structure.children, strict=True)
     return [name for label, child in labelled for name in names(child, root + label)]
 
 
-def _labels(structure: Structure) -> list[str]:
-    container: Any = CONTAINERS[_class_of(structure)]
-    if container.labels is not None:
-        return container.labels(structure.rest)
-    return [f"[{i}]" for i in range(len(structure.children))]
+def _labels(cls: type, rest: Any, count: int) -> list[str]:
+    container: Any = CONTAINERS[cls]
+    return container.labels(rest) if container.labels else [f"[{i}]" for i in range(count)]
 
 
 # ---------------------------------------------------------------- map
@@ -319,8 +317,8 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
     if type(tree) is not structure.cls:
         raise ShapeError(located(f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}"))
     children, rest = container.split(tree)
-    own = _labels(structure)
-    labels = container.labels(rest) if container.labels else [f"[{i}]" for i in range(len(children))]
+    own = _labels(structure.cls, structure.rest, len(structure.children))
+    labels = _labels(structure.cls, rest, len(children))
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
         raise ShapeError(located(

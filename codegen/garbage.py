@@ -66,7 +66,7 @@ class Lasting(Paused):
     The next collection would look at each object of it (30,000 after the import of this library, 5 ms), to find that
     it is old now.  What others made a moment ago grows old with it, and goes with the next collection of all.
 
-    Left frozen, nothing that a script's globals hold would ever go (`ending` leaves it so where nobody could tell).
+    Left frozen, nothing that a script's globals hold would ever go.
     """
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Aval, Evaluation, Graph, Node
+from .ir import Aval, Graph, Node, evaluate
 from .symbols import Symbol, SymbolicFloat, as_float, formula
 from .written import defined
 
@@ -49,7 +49,7 @@ class SizedGraph:
     def evaluate(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """Evaluate the graph for these values."""
         graph = self.at(values)
-        return Evaluation(graph)(*[np.asarray(a, i.aval.dtype) for a, i in zip(arrays, graph.inputs, strict=True)])
+        return evaluate(graph, *[np.asarray(a, i.aval.dtype) for a, i in zip(arrays, graph.inputs, strict=True)])
 
 
 def _has_symbols(value: Any) -> bool:

@@ -18,6 +18,7 @@ from codegen.runtime import disk
 
 from ..errors import Error
 from .app import AsJson, reported, say
+from .targets import load
 
 __all__ = ["bench", "cache", "demo", "doctor", "example_file", "run_demo"]
 
@@ -55,11 +56,7 @@ def run_demo(quiet: bool = False) -> dict[str, Any]:
             "the demo reads scikit-learn's handwritten digits, and scikit-learn is not installed\n"
             "  pip install scikit-learn, or all that the examples need: pip install 'autodiff-native[examples]'"
         )
-    spec = importlib.util.spec_from_file_location("digits", example_file("digits.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main(quiet=quiet)
+    return load(str(example_file("digits.py"))).main(quiet=quiet)
 
 
 @reported
@@ -104,7 +101,7 @@ def bench(
         )
     options = ["--rounds", str(rounds)]
     options += ["--threads", str(threads)] if threads else []
-    options += [*(["--full"] if full else []), *(["--quiet"] if quiet else []), *(["--json"] if as_json else [])]
+    options += [f"--{name}" for name, is_on in {"full": full, "quiet": quiet, "json": as_json}.items() if is_on]
     sys.stdout.flush()
     raise typer.Exit(subprocess.run([sys.executable, str(BENCHMARKS), *(rows or ()), *options]).returncode)
 

@@ -66,22 +66,11 @@ def parse_sized(text: str) -> SizedAval | None:
     except SyntaxError:
         raise ValueError(f"{text!r} is no array of a dtype and shape") from None
     assert isinstance(extents, ast.Tuple)
-    names: dict[str, None] = {}
+    met = sorted([n for n in ast.walk(extents) if isinstance(n, ast.Name)], key=lambda n: (n.lineno, n.col_offset))
+    names = dict.fromkeys([n.id for n in met], 2)
     for extent in extents.elts:
-        _value(extent, _NamesOf(names))
+        _value(extent, names)
     return SizedAval(DTYPES[found[1]], [ast.unparse(e) for e in extents.elts], list(names))
-
-
-class _NamesOf(dict):
-    """Every name is 2, and is noted."""
-
-    def __init__(self, found: dict[str, None]) -> None:
-        super().__init__()
-        self._found = found
-
-    def __missing__(self, name: str) -> int:
-        self._found[name] = None
-        return 2
 
 
 def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:

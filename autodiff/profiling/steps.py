@@ -15,20 +15,20 @@ import importlib
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from time import perf_counter
 from timeit import repeat
 from typing import Any, NamedTuple
 
+from codegen.ir import Node
 from codegen.program import BufferProgram, Gemm
 from codegen.program import Step as ProgramStep
 from codegen.records import replace
-from codegen.runtime.cost import operations_of
-from codegen.runtime.described import kind_of_step, name_of_step
+from codegen.runtime.described import half_of, kind_of_step, name_of_step
 from codegen.runtime.threads import sharing
-from codegen.runtime.told import Holding, reads_writes
+from codegen.runtime.told import Holding, bytes_operations
 
 from ..frames import UserLine, user_line
 
@@ -48,7 +48,7 @@ POINTS = (
     ("codegen.runtime.engine", "_object_of", "LLVM"),
     ("codegen.runtime.engine", "link", "linking"),
     ("autodiff.tape.program", "Program.evaluate", "NumPy"),
-    ("codegen.ir.evaluate", "Evaluation.__call__", "NumPy"),
+    ("codegen.ir.evaluate", "evaluate", "NumPy"),
     ("codegen.sized", "SizedGraph.evaluate", "NumPy"),
 )
 
@@ -177,28 +177,18 @@ class StepTimes:
     __slots__ = ("bytes", "calls", "half", "kind", "lines", "name", "number", "operations", "pieces", "program",
                  "rules", "seconds")  # fmt: skip
 
-    def __init__(self, program: BufferProgram, number: int, computed: list[Any], asked: UserLine | None) -> None:
+    def __init__(self, program: BufferProgram, number: int, computed: Sequence[Node], asked: UserLine | None) -> None:
         step, self.number = program.steps[number], number
         self.program, self.name, self.kind = program.name, name_of_step(step.work), kind_of_step(step.work)
-        alone = BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
-        self.operations = operations_of(alone) * (2 if isinstance(step.work, Gemm) else 1)
-        reads, writes = reads_writes(step)
-        self.bytes = sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)])
+        self.bytes, self.operations = bytes_operations(program, step)
+        self.operations *= 2 if isinstance(step.work, Gemm) else 1
         self.seconds, self.calls, self.pieces = 0.0, 0, 0
-        self.lines: Counter[str] = Counter()
-        self.rules: Counter[str] = Counter()
-        halves = set()
-        for node in computed:
-            for origin in node.origins:
-                halves.add(origin.half)
-                for line in origin.lines[:1]:
-                    self.lines[str(line)] += 1
-                if origin.rule is not None:
-                    self.rules[str(origin.rule)] += 1
+        origins = [origin for node in computed for origin in node.origins]
+        self.lines = Counter([str(line) for origin in origins for line in origin.lines[:1]])
+        self.rules = Counter([str(origin.rule) for origin in origins if origin.rule is not None])
+        self.half = half_of([origin.half for origin in origins if origin.half in ("forward", "backward")])
         if not self.lines:
             self.lines[str(asked or "an unknown place")] = 1
-        halves &= {"forward", "backward"}
-        self.half = "both" if len(halves) == 2 else "backward" if "backward" in halves else "forward"
 
     def add(self, seconds: float, is_call: bool) -> None:
         """Count a call, or the further pieces of one."""
@@ -217,11 +207,8 @@ class Steps:
     def __call__(self, program: BufferProgram) -> Callable[[ProgramStep, Any], Any]:
         asked, holds = user_line(), Holding(program)
         known: dict[int, StepTimes] = {}
-        for k, step in enumerate(program.steps):
-            computed = holds.computed(step)
-            holds.write(k, step, computed)
-            inside = [n for n in computed if hasattr(n, "origins")]
-            known[id(step)] = StepTimes(program, k, inside, asked)
+        for k, (step, computed) in enumerate(zip(program.steps, holds.computed, strict=True)):
+            known[id(step)] = StepTimes(program, k, computed, asked)
         self.found += known.values()
         return lambda step, piece: self._timed(known[id(step)], piece)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.ir import Aval
 
-from .. import ops
+from .. import ops, tree
 from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Matrix
@@ -82,14 +82,14 @@ class UniformScaling(StructuredMatrix):
 # ---------------------------------------------------------------- what they stand for
 
 
-@ops.dense.method(Diagonal)
-def _(x):
-    return ops.diag(x.diagonal)
+def _entries(x: Any) -> Tensor:
+    """The diagonal of either."""
+    return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
 
 
-@ops.dense.method(UniformScaling)
+@ops.dense.method(Diagonal | UniformScaling)
 def _(x):
-    return ops.multiply(x.scale, ops.eye(x.n, dtype=x.dtype))
+    return ops.diag(_entries(x))
 
 
 @ops.project.method(object, Diagonal)
@@ -111,10 +111,15 @@ def _(x, axes=None):
 # ---------------------------------------------------------------- products
 
 
-@ops.matmul.method(Diagonal, Tensor)
+def _of_rows(x: Any, of: Tensor) -> Tensor:
+    """The numbers by which either multiplies the rows of a matrix, or the elements of a vector."""
+    return column(x.diagonal, of) if isinstance(x, Diagonal) else x.scale
+
+
+@ops.matmul.method(Diagonal | UniformScaling, Tensor)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return ops.multiply(column(x1.diagonal, x2), x2)
+    return ops.multiply(_of_rows(x1, x2), x2)
 
 
 @ops.matmul.method(Tensor, Diagonal)
@@ -156,11 +161,6 @@ def _(x, offset=0, axis1=0, axis2=1):
     return _entries(x)
 
 
-def _entries(x: Any) -> Tensor:
-    """The diagonal of either."""
-    return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
-
-
 @ops.sum.method(Diagonal | UniformScaling)
 def _(x, axis=None, *, dtype=None, keepdims=False):
     if keepdims or axis == ():
@@ -176,26 +176,15 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
 # ---------------------------------------------------------------- linear algebra
 
 
-@linalg.solve.method(Diagonal, Tensor)
+@linalg.solve.method(Diagonal | UniformScaling, Tensor)
 def _(a, b):
     check_inner("solve", a, b)
-    return ops.divide(b, column(a.diagonal, b))
+    return ops.divide(b, _of_rows(a, b))
 
 
-@linalg.solve.method(UniformScaling, Tensor)
-def _(a, b):
-    check_inner("solve", a, b)
-    return ops.divide(b, a.scale)
-
-
-@linalg.inv.method(Diagonal)
+@linalg.inv.method(Diagonal | UniformScaling)
 def _(a):
-    return Diagonal(ops.divide(1, a.diagonal))
-
-
-@linalg.inv.method(UniformScaling)
-def _(a):
-    return UniformScaling(ops.divide(1, a.scale), a.n)
+    return tree.map(lambda held: ops.divide(1, held), a)
 
 
 # ---------------------------------------------------------------- sums of the two

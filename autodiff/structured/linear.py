@@ -67,8 +67,8 @@ def _product(cls: type) -> None:
         return cls(ops.matmul(x1.matrix, x2.matrix))
 
 
-_product(LowerTriangular)
-_product(UpperTriangular)
+for _cls in (LowerTriangular, UpperTriangular):
+    _product(_cls)
 for _cls in _LINEAR:
     _two_of_a_kind(ops.add, _cls)
     _two_of_a_kind(ops.subtract, _cls)
@@ -115,7 +115,7 @@ def _(a):
     return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
 
 
-@ops.matmul.method(UniformScaling, (*_LINEAR, Tensor))
+@ops.matmul.method(UniformScaling, _LINEAR)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return ops.multiply(x1.scale, x2)

@@ -20,7 +20,7 @@ import numpy as np
 from codegen import ir
 from codegen.blas import one_thread
 from codegen.garbage import ignoring
-from codegen.ir import Aval, Evaluation
+from codegen.ir import Aval
 
 from ..errors import ConcretizationError, caller
 from . import machine
@@ -121,7 +121,7 @@ class Program:
         try:
             found = self._values(arrays)
         except Exception:
-            return Evaluation(self.graph)(*arrays)  # all over again: it says where
+            return ir.evaluate(self.graph, *arrays)  # all over again: it says where
         taken = {id(array) for array in arrays}
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
 

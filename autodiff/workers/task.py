@@ -33,6 +33,7 @@ import numpy as np
 from codegen.forks import held_over_fork
 from codegen.modes import modes
 from codegen.records import NamedTuple
+from codegen.runtime.cache import LRU
 
 from .. import tree
 from ..api import asarray
@@ -107,8 +108,7 @@ class Failed(NamedTuple):
 
 _lock = held_over_fork(threading.RLock())
 _kept: OrderedDict[tuple[str, int], LoadedShard] = OrderedDict()
-_functions: OrderedDict[str, tuple[Callable, dict]] = OrderedDict()
-_FUNCTIONS_LIMIT = 64
+_functions = LRU(64)
 
 
 def physical_memory() -> int:
@@ -188,14 +188,12 @@ def _place(f: Any) -> str:
 
 def _function(order: ShardOrder) -> tuple[Callable, dict]:
     """The user's f, the same object for all tasks, and its summands, so that programs are found again."""
-    with _lock:
-        found = _functions.get(order.function)
+    found: tuple[Callable, dict] | None = _functions.get(order.function)
     if found is None:
-        found = order.f.get(), {}
+        made: tuple[Callable, dict] = order.f.get(), {}
         with _lock:
-            found = _functions.setdefault(order.function, found)
-            while len(_functions) > _FUNCTIONS_LIMIT:
-                _functions.popitem(last=False)
+            found = _functions.get(order.function, made)
+            _functions.put(order.function, found)
     return found
 
 

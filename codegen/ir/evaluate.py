@@ -16,25 +16,13 @@ from ..garbage import ignoring
 from . import aval as avals
 from .aval import Aval, aval_of
 from .graph import Graph, Node, node_names, node_text
-from .op import CONSTANT, Op
+from .op import Op
 
-__all__ = [
-    "ANY_LAYOUT",
-    "Evaluation",
-    "OutOfRange",
-    "evaluate",
-    "evaluate_node",
-    "failing",
-    "last_readers",
-    "refused",
-    "takes_any_layout",
-    "unshared",
-]  # fmt: skip
+__all__ = ["ANY_LAYOUT", "OutOfRange", "evaluate", "evaluate_node", "failing", "refused", "unshared"]
 
 #: Called with what a reference raised, by those that machine code calls: nobody further out can look at it.
 failing: list[Callable[[Exception], None]] = []
 
-_NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.
 ANY_LAYOUT = frozenset(("elementwise", "move"))
 #: Traits of operations whose references run other graphs, or Python of the user's.
@@ -62,62 +50,23 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
     Raises TypeError for the wrong number of arrays, ValueError for one of another aval, OutOfRange for an
     index; what else a reference raises keeps its type.  Each error gets a note that shows the node.
     """
-    return Evaluation(graph)(*arrays)
-
-
-class Evaluation:
-    """A graph made ready to be evaluated more than once: called with arrays, as `evaluate`.
-
-    The order, who reads what, and parameters by name are looked up once.  Beside what NumPy does for a node, a
-    call then takes 0.6 us a node (2 cores, 2026-11).
-    """
-
-    __slots__ = ("_constants", "_graph", "_outputs", "_steps")
-
-    def __init__(self, graph: Graph) -> None:
-        last = last_readers(graph)
-        nodes = [node for node in graph.nodes if node in last]
-        constants = [node for node in nodes if node.op is CONSTANT]
-        steps = [node for node in nodes if node.op is not CONSTANT]
-        place = {node: i for i, node in enumerate([*graph.inputs, *constants, *steps])}
-        self._graph = graph
-        self._constants = _values_of(constants)
-        #: (node, reference, places of its operands, parameters, whether operands are packed, places read last here)
-        self._steps = [
-            (
-                node,
-                _reference_of(node),
-                [place[i] for i in node.inputs],
-                node.keywords if node.params else _NO_PARAMETERS,
-                not takes_any_layout(node),
-                [place[i] for i in node.inputs if last[i] is node],
-            )
-            for node in steps
-        ]
-        self._outputs = [place[node] for node in graph.outputs]
-
-    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        values: list = [*_checked(self._graph, arrays), *self._constants]
-        # An output may be an input, or a view of one, or stand twice.
-        taken = {id(array) for array in values}
-        put = values.append
-        with ignoring(all="ignore"), one_thread():
-            for node, reference, operands, keywords, packs, read_last in self._steps:
-                given = [values[i] for i in operands]
-                try:
-                    if packs:
-                        given = [np.asarray(array, order="C") for array in given]
-                    value = reference(*given, **keywords)
-                except Exception as error:
-                    told = refused(error, node.op, node.aval)
-                    _add_note(self._graph, node, told or error)
-                    if told is not None:
-                        raise told from None
-                    raise
-                put(_as_aval(node, value))
-                for i in read_last:
-                    values[i] = None
-        return tuple([unshared(values[i], taken) for i in self._outputs])
+    last = _last_readers(graph)
+    given = _checked(graph, arrays)
+    values = dict(zip(graph.inputs, given, strict=True))
+    with one_thread():
+        for node in graph.nodes:
+            if node not in last:
+                continue
+            try:
+                values[node] = evaluate_node(node, [values[i] for i in node.inputs])
+            except Exception as error:
+                error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
+                raise
+            for i in set(node.inputs):
+                if last[i] is node:
+                    del values[i]
+    taken = {id(array) for array in given}  # an output may be an input, or a view of one, or stand twice
+    return tuple([unshared(values[node], taken) for node in graph.outputs])
 
 
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -127,11 +76,12 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     Reductions and products are given packed arrays, since NumPy adds up in the order of memory: the
     value of a node then depends on nothing but the values of its inputs.
     """
-    if not takes_any_layout(node):
+    assert node.op.reference is not None, f"{node.op.name} has no reference"
+    if ANY_LAYOUT.isdisjoint(node.op.traits):
         arrays = [np.asarray(array, order="C") for array in arrays]
     with ignoring(all="ignore"):
         try:
-            value = _reference_of(node)(*arrays, **node.keywords)
+            value = node.op.reference(*arrays, **node.keywords)
         except Exception as error:
             told = refused(error, node.op, node.aval)
             if told is not None:
@@ -148,23 +98,6 @@ def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
         return MemoryError(f"no memory for {what}{avals.place()}")
     return None
-
-
-def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
-    """Their values; one array for all that have the same parameters (by identity: -0.0 is not 0.0)."""
-    distinct = {id(node.params): node for node in constants}
-    known = {params: evaluate_node(node, ()) for params, node in distinct.items()}
-    return [known[id(node.params)] for node in constants]
-
-
-def takes_any_layout(node: Node) -> bool:
-    """True if the node's reference gives the same bits for any layout of its operands."""
-    return not ANY_LAYOUT.isdisjoint(node.op.traits)
-
-
-def _reference_of(node: Node) -> Callable[..., Any]:
-    assert node.op.reference is not None, f"{node.op.name} has no reference"
-    return node.op.reference
 
 
 def _as_aval(node: Node, value: Any) -> np.ndarray:
@@ -188,7 +121,7 @@ def _checked(graph: Graph, arrays: Sequence) -> list[np.ndarray]:
     return found
 
 
-def last_readers(graph: Graph) -> dict[Node, Node | None]:
+def _last_readers(graph: Graph) -> dict[Node, Node | None]:
     """For each input and node that the outputs need, its last reader; None for an output, kept to the end."""
     last: dict[Node, Node | None] = dict.fromkeys(graph.outputs)
     for node in reversed(graph.nodes):
@@ -196,10 +129,6 @@ def last_readers(graph: Graph) -> dict[Node, Node | None]:
             for i in node.inputs:
                 last.setdefault(i, node)
     return last
-
-
-def _add_note(graph: Graph, node: Node, error: Exception) -> None:
-    error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
 
 
 def unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:

@@ -6,17 +6,16 @@ the text of the fused stage.  `docs/reference/inspection-data.md` says which fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..ir import Graph, Node, Origin, dtype_name, node_names
+from ..ir import Graph, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
-from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
-from .cost import operations_of
+from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, bodies
 from .stages import buffer_names, kind_of_call
-from .told import Holding, reads_writes
+from .told import Holding, bytes_operations, reads_writes
 
-__all__ = ["Told", "by_origin", "graph_data", "kind_of_step", "name_of_step", "program_data"]
+__all__ = ["Told", "by_origin", "graph_data", "half_of", "kind_of_step", "name_of_step", "program_data"]
 
 #: An origin as data: its lines, rule, label.
 Told = Callable[[Origin], dict[str, Any]]
@@ -88,17 +87,14 @@ def program_data(
     """
     graph = program.drawn or program.graph
     names, buffers = node_names(graph), buffer_names(program.buffers)
-    order = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
     nodes = graph_data(graph, told, recorded)
     halves = {entry["id"]: entry["half"] for entry in nodes}
     holds = Holding(program)
-    placed = [*zip(buffers, program.buffers, strict=True)]
     steps = []
-    for k, step in enumerate(program.steps):
-        computed = sorted(holds.computed(step), key=lambda n: order.get(n, -1))
-        stored = holds.write(k, step, computed)
+    for k, (step, computed, stored) in enumerate(zip(program.steps, holds.computed, holds.stored, strict=True)):
         work = step.work
         reads, writes = reads_writes(step)
+        moved, operations = bytes_operations(program, step)
         inside = [
             {"role": role, "runs": runs, **program_data(body, told, recorded, functions)}
             for role, body, runs in bodies(work)
@@ -112,35 +108,29 @@ def program_data(
             "stored": [names[n] for n in stored if n in names],
             "reads": [buffers[b] for b in reads],
             "writes": [buffers[b] for b in writes],
-            "half": _half([halves[names[n]] for n in stored or computed if n in names]),
-            "bytes": sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)]),
-            "operations": operations_of(_alone(program, step)),
+            "half": half_of([halves[names[n]] for n in stored or computed if n in names]),
+            "bytes": moved,
+            "operations": operations,
             "bodies": inside,
         })  # fmt: skip
     return {
         "name": program.name,
         "drawn": nodes,
         "steps": steps,
-        "buffers": [_buffer(name, b, k, holds, names) for k, (name, b) in enumerate(placed)],
+        "buffers": [
+            {
+                "id": name,
+                "type": str(buffer.aval),
+                "bytes": buffer.aval.nbytes,
+                "role": buffer.role,
+                "place": buffer.place,
+                "nodes": [names[v] for v in values if v in names],
+                "live": [min(lives), max(lives)] if lives else None,
+            }
+            for name, buffer, values, lives in zip(buffers, program.buffers, holds.values, holds.lives, strict=True)
+        ],
         "workspace": program.workspace_bytes,
     }
-
-
-def _buffer(name: str, buffer: Buffer, number: int, holds: Holding, names: Mapping[Node, str]) -> dict[str, Any]:
-    lives = holds.lives[number]
-    return {
-        "id": name,
-        "type": str(buffer.aval),
-        "bytes": buffer.aval.nbytes,
-        "role": buffer.role,
-        "place": buffer.place,
-        "nodes": [names[v] for v in holds.values[number] if v in names],
-        "live": [min(lives), max(lives)] if lives else None,
-    }
-
-
-def _alone(program: BufferProgram, step: Step) -> BufferProgram:
-    return BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
 
 
 def name_of_step(work: object) -> str:
@@ -154,28 +144,15 @@ def name_of_step(work: object) -> str:
             return node.op.name
         case Loop(length=length):
             return f"loop of {length}"
-        case While():
-            return "while"
-    return "if"
+    return "if" if isinstance(work, Branch) else "while"
 
 
 def kind_of_step(work: object) -> str:
     """The kind of a step, in a word."""
-    match work:
-        case Kernel():
-            return "kernel"
-        case Gemm():
-            return "gemm"
-        case HostCall(node):
-            return kind_of_call(node)
-        case Loop():
-            return "loop"
-        case Branch():
-            return "branch"
-    return "while"
+    return kind_of_call(work.node) if isinstance(work, HostCall) else type(work).__name__.lower()
 
 
-def _half(halves: Sequence[str]) -> str:
-    """The half of a step: of the values that it stores."""
+def half_of(halves: Iterable[str]) -> str:
+    """The half of a step, by those of its values."""
     found = {"backward" if half == "backward" else "forward" for half in halves}
     return "both" if len(found) > 1 else next(iter(found), "forward")

@@ -18,12 +18,13 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Evaluation, Graph
+from ..ir import Graph, evaluate
 from ..lazily import imported, later
 from ..lowering import Decompose, Fourier
 from ..modes import modes
@@ -132,7 +133,7 @@ class Executable:
     def by_numpy(cls, graph: Graph, name: str) -> Executable:
         """An executable that NumPy evaluates, without any machine code."""
         self = cls.__new__(cls)
-        self.name, self.plan, self.call = name, None, Evaluation(graph)
+        self.name, self.plan, self.call = name, None, partial(evaluate, graph)
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
 

@@ -6,9 +6,8 @@ Texts are the same in every process: no addresses, no times, fixed names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from ..emit import emit_function, module_of
 from ..emit.debug import PlaceOf
@@ -45,39 +44,39 @@ from .told import Comments, Names, located, place_of_node, shown_assembly, shown
 __all__ = ["Stages", "buffer_names", "kind_of_call", "print_program"]
 
 
+def _text_of(stage: str) -> property:
+    """The text of a stage whose lines are told."""
+    return property(lambda stages: "".join([f"{line}\n" for line in stages.told(stage)[0]]))
+
+
 class Stages:
     """The stages of a graph on its way to machine code.
 
-    graph           as recorded                     llvm            the kernels as LLVM IR
+    graph           as recorded (`recorded`)        llvm            the kernels as LLVM IR
     optimized       after the passes                llvm_optimized  after LLVM's own
     fused           kernels, buffers, steps         asm             assembly of this machine
     mlir            the kernels as MLIR             stats           what it amounts to
     """
 
     def __init__(self, graph: Graph, make_program: Callable[[Graph], BufferProgram]) -> None:
-        self._graph = graph.tell()
+        self.recorded = graph.tell()
         self._make_program = make_program
 
     @cached_property
     def program(self) -> BufferProgram:
         """The program as data."""
-        return self._make_program(self._graph)
-
-    @property
-    def recorded(self) -> Graph:
-        """The graph as it was recorded."""
-        return self._graph
+        return self._make_program(self.recorded)
 
     @property
     def graph(self) -> str:
-        return print_graph(self._graph)
+        return print_graph(self.recorded)
 
     @cached_property
     def passes(self) -> dict[str, Graph]:
         """The graph after each pass: `fold.1`, `simplify.1`, ..., `fold.2`, ..., then `separate`, ..., `prepare`."""
         found: dict[str, Graph] = {}
         rounds: Counter[str] = Counter()
-        for name, graph in passes.stages(self._graph):
+        for name, graph in passes.stages(self.recorded):
             rounds[name] += 1
             found[f"{name}.{rounds[name]}"] = graph
         last = self.program.graph
@@ -91,28 +90,15 @@ class Stages:
     def fused(self) -> str:
         return print_program(self.program)
 
-    @property
-    def mlir(self) -> str:
-        return _text(self.told("mlir"))
-
-    @property
-    def llvm(self) -> str:
-        return _text(self.told("llvm"))
-
-    @property
-    def llvm_optimized(self) -> str:
-        return _text(self.told("llvm-opt"))
-
-    @property
-    def asm(self) -> str:
-        return _text(self.told("asm"))
+    mlir, llvm = _text_of("mlir"), _text_of("llvm")
+    llvm_optimized, asm = _text_of("llvm-opt"), _text_of("asm")
 
     def told(self, stage: str) -> tuple[list[str], list[str]]:
         """The lines of mlir, llvm, llvm-opt or asm, and for each the value that it belongs to, or ""."""
         if stage == "mlir":
-            names = Names(_names(self.program))
-            lines = print_module(self.program, names.location).splitlines()
-            return lines, located(lines, set(_names(self.program).values()).__contains__)
+            known = _names(self.program)
+            lines = print_module(self.program, Names(known).location).splitlines()
+            return lines, located(lines, set(known.values()))
         text, names = self._told_module
         if stage == "llvm":
             return shown_llvm(text, names)
@@ -147,28 +133,29 @@ class Stages:
     @property
     def stats(self) -> str:
         program = self.program
-        steps = [step.work for step, _, _ in every_step(program)]
+        steps = [*[step.work for step, _, _ in every_step(program)], *_loops_branches(program)]
         works = Counter(map(type, steps))
         calls = [work.node for work in steps if isinstance(work, HostCall)]
         native = Counter(map(kind_of_call, calls))
         roles = Counter(buffer.role for buffer in program.buffers)
-        temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
+        temporaries = sum([b.aval.nbytes for b in program.buffers if b.role == "temporary"])
+        given, made = (sum([a.nbytes for a in avals]) for avals in (program.inputs, program.outputs))
         rows = {
-            "operations recorded": len(self._graph.nodes),
+            "operations recorded": len(self.recorded.nodes),
             "operations optimized": len(program.graph.nodes),
             "steps": len(program.steps),
             "kernels": works[Kernel],
             "products": works[Gemm],
-            "loops": _count(program, Loop | While),
-            "branches": _count(program, Branch),
+            "loops": works[Loop] + works[While],
+            "branches": works[Branch],
             "orders": native["order"],
             "decompositions": native["lapack"],
             "transforms": native["fourier"],
             "host calls": native["host"],
-            "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
-            "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
+            "inputs": f"{roles['input']}, {given} bytes",
+            "outputs": f"{roles['output']}, {made} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
-            "peak memory": f"{_peak(program)} bytes",
+            "peak memory": f"{given + made + program.workspace_bytes} bytes",
             "bytes moved": bytes_moved(program),
             "scalar operations": operations_of(program),
         }
@@ -177,15 +164,13 @@ class Stages:
         return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
 
 
-def _peak(program: BufferProgram) -> int:
-    """Inputs, outputs and workspace together."""
-    return sum([a.nbytes for a in (*program.inputs, *program.outputs)]) + program.workspace_bytes
-
-
-def _count(program: BufferProgram, kind: Any) -> int:
-    """Steps of this kind, those inside of others too."""
-    inside = [body for step in program.steps for _, body, _ in bodies(step.work)]
-    return sum(isinstance(step.work, kind) for step in program.steps) + sum(_count(body, kind) for body in inside)
+def _loops_branches(program: BufferProgram) -> Iterator[object]:
+    """The work of steps with programs inside, those inside of others too."""
+    for step in program.steps:
+        for k, (_, body, _) in enumerate(bodies(step.work)):
+            if not k:
+                yield step.work
+            yield from _loops_branches(body)
 
 
 def print_program(program: BufferProgram) -> str:
@@ -209,11 +194,11 @@ def print_program(program: BufferProgram) -> str:
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
     width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
     lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
-    for name, buffer in zip(names, program.buffers, strict=True):
+    for k, (name, buffer) in enumerate(zip(names, program.buffers, strict=True)):
         place = f" at {buffer.place}" if buffer.role == "temporary" else ""
-        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{told.of_buffer(buffer)}")
-    for step in program.steps:
-        lines.append(f"  {_step_text(step, names)}{told.of_step(step)}")
+        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{told.of_buffer(k)}")
+    for k, step in enumerate(program.steps):
+        lines.append(f"  {_step_text(step, names)}{told.of_step(k)}")
         for role, body, _ in bodies(step.work):
             lines += [f"    {role}:"] if role else []
             lines += [f"    {line}" for line in print_program(body).splitlines()]
@@ -312,10 +297,6 @@ def _while_text(loop: While, used: list[str]) -> str:
 def _param_text(value: object) -> str:
     """A parameter without the address that a Python function would print."""
     return f"<{getattr(value, '__name__', type(value).__name__)}>" if callable(value) else repr(value)
-
-
-def _text(told: tuple[list[str], list[str]]) -> str:
-    return "".join([f"{line}\n" for line in told[0]])
 
 
 def _names(program: BufferProgram) -> dict[Node, str]:

@@ -11,26 +11,36 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..emit.debug import Place
 from ..ir import Node, node_names
-from ..kernel.nest import NestFunction
 from ..lowering import Contract
-from ..program import Buffer, BufferProgram, Gemm, HostCall, Kernel, Step
+from ..program import BufferProgram, Gemm, HostCall, Kernel, Step
+from .cost import operations_of
 
-__all__ = ["Comments", "Holding", "Names", "located", "place_of_node", "reads_writes", "shown_assembly", "shown_llvm"]
+__all__ = [
+    "Comments", "Holding", "Names", "bytes_operations", "located", "place_of_node", "reads_writes", "shown_assembly",
+    "shown_llvm",
+]
 
 #: As many values as a comment names.
 _SHOWN = 12
 
 
 class Holding:
-    """The values that each buffer holds, and the steps of their lives."""
+    """The values that each buffer of a program holds, and the steps of its life; and, for each step, its own values.
+
+    computed   nodes, in their order        stored   those of them that the step writes to memory
+    """
 
     def __init__(self, program: BufferProgram) -> None:
-        self.values: list[list[Any]] = [[] for _ in program.buffers]
+        graph = program.drawn or program.graph
+        place = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
+        self.values: list[list[Any]] = [
+            [graph.inputs[buffer.place]] if buffer.role == "input" else [] for buffer in program.buffers
+        ]
         self.lives: list[list[int]] = [[] for _ in program.buffers]
         self._shared: dict[Any, list[Any]] = {}
         for value in program.shares:
@@ -38,31 +48,30 @@ class Holding:
             while last in program.shares:
                 last = program.shares[last]
             self._shared.setdefault(last, []).append(value)
-        graph = program.drawn or program.graph
-        for k, buffer in enumerate(program.buffers):
-            if buffer.role == "input":
-                self.values[k].append(graph.inputs[buffer.place])
         self._claimed: set[Any] = set()
+        self.computed: list[list[Node]] = []
+        self.stored: list[list[Node]] = []
+        for step in program.steps:
+            self.computed.append(sorted(self._computed(step), key=lambda n: place.get(n, -1)))
+            self.stored.append(self._stored(step))
 
     def _may_be(self, value: Any) -> list[Any]:
         """The values that a step may mean by the name of this one."""
         return [v for v in (*self._shared.get(value, ()), value) if v not in self._claimed]
 
-    def computed(self, step: Step) -> list[Node]:
-        """The nodes that a step computes."""
+    def _computed(self, step: Step) -> list[Node]:
         if isinstance(step.work, Kernel):
             return list(step.work.members)
         if isinstance(step.work, HostCall):
             return [v for v in self._may_be(step.values[-1])[-1:] if isinstance(v, Node)]
         if isinstance(step.work, Gemm):
-            found = [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)]
-            return found[:1]
+            return [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)][:1]
         return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
 
-    def write(self, number: int, step: Step, computed: Sequence[Node]) -> list[Node]:
-        """Note a step; the values that it stores."""
+    def _stored(self, step: Step) -> list[Node]:
+        """The values that the latest step stores, noted of the buffers."""
         _, writes = reads_writes(step)
-        stored = []
+        number, computed, stored = len(self.stored), self.computed[-1], []
         for b, value in zip(step.buffers, step.values, strict=False):
             self.lives[b].append(number)
             if b in writes:
@@ -77,8 +86,7 @@ def reads_writes(step: Step) -> tuple[list[int], list[int]]:
     """The numbers of the buffers that a step reads, and of those that it writes."""
     work, numbers = step.work, step.buffers
     if isinstance(work, Kernel):
-        function: NestFunction = work.function
-        written = function.writes
+        written = work.function.writes
         reads = [b for j, b in enumerate(numbers) if j not in written or j in work.updates]
         return reads, [b for j, b in enumerate(numbers) if j in written]
     if isinstance(work, Gemm):
@@ -88,32 +96,29 @@ def reads_writes(step: Step) -> tuple[list[int], list[int]]:
     return list(numbers[:split]), list(numbers[split:])
 
 
+def bytes_operations(program: BufferProgram, step: Step) -> tuple[int, int]:
+    """The bytes of the arrays that a step reads and writes, each once; and its scalar operations."""
+    reads, writes = reads_writes(step)
+    alone = BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
+    return sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)]), operations_of(alone)
+
+
 class Comments:
-    """Comments on the steps and buffers of a program whose nodes have origins."""
+    """Comments on the steps and buffers of a program whose nodes have origins, by number."""
 
     def __init__(self, program: BufferProgram) -> None:
         graph = program.drawn or program.graph
-        self._is_told = any([n.origins for n in (*graph.inputs, *graph.nodes)])
+        is_told = any([n.origins for n in (*graph.inputs, *graph.nodes)])
         self._names = node_names(graph)
-        self._place = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
-        self._computed: dict[int, list[Node]] = {}
-        self._held: dict[int, list[Node]] = {}
-        if not self._is_told:
-            return
-        holds = Holding(program)
-        for k, step in enumerate(program.steps):
-            computed = sorted(holds.computed(step), key=lambda n: self._place.get(n, -1))
-            holds.write(k, step, computed)
-            self._computed[id(step)] = computed
-        self._held = {id(b): values for b, values in zip(program.buffers, holds.values, strict=True)}
+        self._holds = Holding(program) if is_told else None
 
-    def of_buffer(self, buffer: Buffer) -> str:
+    def of_buffer(self, number: int) -> str:
         """The values that it holds, in turn."""
-        return self._named(self._held.get(id(buffer), ()))
+        return self._named(self._holds.values[number]) if self._holds else ""
 
-    def of_step(self, step: Step) -> str:
+    def of_step(self, number: int) -> str:
         """The values that it computes, and where they were recorded."""
-        nodes = self._computed.get(id(step), ())
+        nodes = self._holds.computed[number] if self._holds else []
         lines = [f"{os.path.basename(line.file)}:{line.line}" for n in nodes for o in n.origins for line in o.lines[:1]]
         told = self._named(nodes)
         return told and ", ".join([told, *list(dict.fromkeys(lines))[:_SHOWN]])
@@ -233,8 +238,8 @@ def shown_assembly(text: str, names: Names) -> Shown:
     return found, nodes
 
 
-def located(lines: Iterable[str], known: Callable[[str], bool]) -> list[str]:
+def located(lines: Iterable[str], known: Container[str]) -> list[str]:
     """For each line of MLIR the value that its location names."""
     found = [re.search(r' loc\("((?:[^"\\]|\\.)*)"', line) for line in lines]
     names = ["" if m is None else m[1].replace('\\"', '"').replace("\\\\", "\\") for m in found]
-    return [name if known(name) else "" for name in names]
+    return [name if name in known else "" for name in names]

@@ -1,10 +1,10 @@
-"""A graph is made ready once, and evaluated for any inputs."""
+"""A graph is evaluated for any inputs."""
 
 import numpy as np
 import pytest
 
 import autodiff.ops  # noqa: F401  (declares the operations)
-from codegen.ir import Evaluation, evaluate, parse
+from codegen.ir import evaluate, parse
 
 GRAPH = """f(x: f64[3], y: f64[3]) {
   two = constant(value=2.0, dtype="f64")
@@ -16,12 +16,12 @@ GRAPH = """f(x: f64[3], y: f64[3]) {
 
 
 def test_each_call_has_values_of_its_own():
-    run = Evaluation(parse(GRAPH))
-    first = run(np.ones(3), np.full(3, 4.0))
+    graph = parse(GRAPH)
+    first = evaluate(graph, np.ones(3), np.full(3, 4.0))
     for array in first:
         array[...] = 7.0
     x = np.arange(3.0)
-    second = run(x, np.full(3, 4.0))
+    second = evaluate(graph, x, np.full(3, 4.0))
     assert [a.tolist() for a in second] == [[0, 1, 2], [0, 0.5, 1], 2.0, [0, 0.5, 1]]
     second[0][...] = 5.0
     second[1][...] = 5.0
