@@ -7,19 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call, Dense
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
-from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arithmetic import conjugated, imaginary_part, multiply, negative, real_aval, real_part
-from ..batching import along, to_front, with_examples
+from ..batching import along
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import expect, primitive, spread_to, zeros_of
+from ..primitive import primitive, spread_to, zeros_of
 from ..reductions import summed
-from ..shaping import expand_dims, flipped_axes, reshaped, transposed
+from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
 from ..template import public
 from .matrices import adjoint, identities, identity, of_finite, of_matrices, square, square_aval
@@ -60,115 +59,29 @@ def _adjugate_reference(a: np.ndarray) -> np.ndarray:
     return sign * (v * others[..., None, :]) @ uh
 
 
-def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """By singular values, each two left out in turn: with e' = uᴴ e v and p[i, j] the product of the others,
+def _change(a: Tensor, e: Tensor) -> Tensor:
+    """The change of the adjugate of a with a change e: cofactors of cofactors, which every matrix has.
 
-    v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
-    """
-    n = a.shape[-1]
-    changes = e.reshape(*a.shape[:-2], e.shape[-2] // max(n, 1), n, n)
-    uh, s, v, sign = _decomposed(a[..., None, :, :])
-    turned, others = uh @ changes @ v, _products_without_two(s)
-    inside = -others * turned
-    index = np.arange(n)
-    inside[..., index, index] = (others @ turned[..., index, index][..., None])[..., 0]
-    return (sign * (v @ inside @ uh)).reshape(e.shape)
-
-
-def _products_without_two(s: np.ndarray) -> np.ndarray:
-    """The products of falling numbers without the i-th and the j-th, 0 for i = j; only nonzero ones are divided by."""
-    n = s.shape[-1]
-    if n < 2:
-        return np.zeros((*s.shape, n), s.dtype)
-    large, (one, other) = s[..., : n - 2], np.moveaxis(s[..., n - 2 :], -1, 0)[..., None]
-    over = np.divide(1, large, out=np.zeros_like(large), where=large > 0)
-    most = np.prod(large, axis=-1, keepdims=True)
-    p = np.empty((*s.shape, n), s.dtype)
-    p[..., : n - 2, : n - 2] = ((most * one * over)[..., None] * (other * over)[..., None, :])
-    p[..., n - 2, : n - 2] = p[..., : n - 2, n - 2] = most * over * other
-    p[..., n - 1, : n - 2] = p[..., : n - 2, n - 1] = most * over * one
-    p[..., n - 2, n - 1] = p[..., n - 1, n - 2] = most[..., 0]
-    p[..., np.arange(n), np.arange(n)] = 0
-    return p
-
-
-def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
-    """The change of `adjugate_change(a, e)` for a change of a, which is the same with both exchanged.
-
-    For e = x yᵀ the change of the adjugate is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e
-    is a sum of such products, one for each of its columns x, with y a column of the identity.
+    For e = x yᵀ it is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e is a sum of such products,
+    one for each of its columns x, with y a column of the identity.
     """
     n, axis = a.shape[-1], a.ndim - 2
     shape = (*a.shape[:-2], n, n, n)
     columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
-    below = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
-    bordered = _bordered(spread_to(expand_dims(a, axis), shape), columns, below)
-    nothing = zeros_of(columns.aval)
-    change = _bordered(spread_to(expand_dims(moved, axis), shape), nothing, flipped_axes(nothing))
-    found = record(_adjugate_change, (bordered, change))
+    rows = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
+    corner = zeros_of(a.aval.with_shape((*shape[:-2], 1, 1)))
+    above = joined((spread_to(expand_dims(a, axis), shape), columns), axis + 2)
+    found = record(_adjugate, (joined((above, joined((rows, corner), axis + 2)), axis + 1),))
     return summed(part(part(found, axis + 1, 0, n), axis + 2, 0, n), (axis,))
 
-
-def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
-    """Each matrix with a column beside it and a row below it, and 0 in the corner."""
-    axis = x.ndim - 2
-    corner = zeros_of(x.aval.with_shape((*x.shape[:-2], 1, 1)))
-    return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
-
-
-def _each_by_itself(a: Tensor, *of_changes: Tensor) -> tuple[Tensor, ...]:
-    """The matrix of each change, and changes, or what has their shape: [..., m, n, n]."""
-    (*batch, n, _), rows = a.shape, of_changes[0].shape[-2]
-    shape = (*batch, rows // max(n, 1), n, n)
-    return spread_to(expand_dims(a, len(batch)), shape), *[reshaped(x, shape) for x in of_changes]
-
-
-def _change_vjp(y_bar, y, a, e):
-    def of_a():
-        each, changes, y_bars = _each_by_itself(a, e, y_bar)
-        return summed(_change_of_change(adjoint(each), adjoint(changes), y_bars), (a.ndim - 2,))
-
-    return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
-
-
-def _change_aval(a: Aval, e: Aval) -> Aval:
-    square_aval("adjugate_change", a)
-    expect("adjugate_change", (a, e), "fc")
-    *batch, rows, n = e.shape
-    if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
-        raise ShapeError(located(f"adjugate_change: {e} is no change of {a}"))
-    return e
-
-
-def _change_batch(op, size, xs, mapped):
-    """The changes of all examples below each other, where they are of the same matrices: those are factorised once."""
-    a, e = xs
-    if mapped[0]:
-        return record(op, with_examples(size, xs, mapped))
-    *batch, rows, n = e.shape[1:]
-    at = len(batch)
-    together = reshaped(transposed(e, (*range(1, at + 1), 0, at + 1, at + 2)), (*batch, size * rows, n))
-    return to_front(reshaped(record(op, (a, together)), (*batch, size, rows, n)), at)
-
-
-#: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
-#: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
-_adjugate_change = of_matrices(
-    "adjugate_change",
-    lambda a, e: of_finite(_change_reference, a, e),
-    infer=_change_aval,
-    vjp=_change_vjp,
-    lower=Call(),
-    batch=_change_batch,
-)
 
 #: det(a) · a⁻¹, which every matrix has.
 _adjugate = of_matrices(
     "adjugate",
     lambda a: of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
-    vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
-    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
+    vjp=lambda y_bar, y, a: (_change(adjoint(a), y_bar),),
+    jvp=lambda dxs, y, a: _change(a, dxs[0]),
     lower=Dense("adjugate"),
 )
 
