@@ -27,7 +27,7 @@ from codegen.lowering import Call, Map
 from ..custom.function import Function
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arrays import on_arrays
+from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import bitwise_and, bitwise_or, equal, isfinite, isinf, isnan, logical_and, logical_or, where
 from .conversion import as_tensor, cast_to
@@ -123,8 +123,7 @@ def positive(x):
 
 
 def _mul0_scalar(k, g, p):
-    zero = k.constant(0, like=g)
-    return k.select(k.eq(g, zero), zero, k.mul(g, p))
+    return k.select(g == 0.0, 0.0, g * p)
 
 
 def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
@@ -146,7 +145,7 @@ mul0 = primitive(
     "mul0",
     on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
-    lower=Map(_mul0_scalar),
+    lower=Map(on_elements(_mul0_scalar)),
     pull=_mul0_pull,
     jvp=_mul0_jvp,
     masks=True,
@@ -199,7 +198,7 @@ sign: Function = unary("sign", accepts="fi", partials=None,
     f64[3] [-1.  0. nan]
     """)
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
-    lower=lambda k, x: k.div(k.constant(1, like=x), x),
+    lower=lambda k, x: 1.0 / x,
     doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
 
     >>> ad.reciprocal([4, 0])
@@ -208,13 +207,11 @@ reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
 
 
 def _hypot_scalar(k, a, b):
-    a, b = k.abs(a), k.abs(b)
+    a, b = abs(a), abs(b)
     large, small = k.maximum(a, b), k.minimum(a, b)
-    one, inf = k.constant(1, like=a), k.constant(np.inf, like=a)
-    ratio = k.div(small, k.select(k.eq(large, k.constant(0, like=a)), one, large))
-    length = k.mul(large, k.sqrt(k.add(one, k.mul(ratio, ratio))))
+    ratio = small / k.select(large == 0.0, 1.0, large)
     # An infinite side decides, even beside nan.
-    return k.select(k.logical_or(k.eq(a, inf), k.eq(b, inf)), inf, length)
+    return k.select((a == np.inf) | (b == np.inf), np.inf, large * k.sqrt(1.0 + ratio * ratio))
 
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
@@ -240,9 +237,8 @@ def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
 
 
 def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
-    zero, one = k.constant(0, like=a), k.constant(1, like=a)
-    is_zero = k.eq(length, zero)
-    return k.select(is_zero, zero, k.div(a, k.select(is_zero, one, length)))
+    is_zero = length == 0.0
+    return k.select(is_zero, 0.0, a / k.select(is_zero, 1.0, length))
 
 
 #: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.

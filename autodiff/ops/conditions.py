@@ -199,8 +199,7 @@ where = published(
 
 
 def _share_scalar(k: Any, a: Any, b: Any) -> Any:
-    half, one, zero = (k.constant(c, like=a) for c in (0.5, 1.0, 0.0))
-    return k.select(k.eq(a, b), half, k.select(k.gt(a, b), one, zero))
+    return k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
 
 
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
@@ -229,7 +228,7 @@ minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
     """)
 relu = unary(
     "relu",
-    program=lambda k, x: k.maximum(x, k.constant(0, like=x)),
+    program=lambda k, x: k.maximum(x, 0),
     accepts="fi",
     # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
     partials=lambda y, x: (greater(y, 0),),

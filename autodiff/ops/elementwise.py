@@ -104,13 +104,11 @@ erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi)
 
 
 def _sigmoid_scalar(k, x):
-    one = k.constant(1, like=x)
-    small = k.exp(k.neg(k.abs(x)))
+    small = k.exp(-abs(x))
     # 1 / (1 + small) is 1 less a share, small / (1 + small) is small less one of it: what the sum and the quotient
     # are rounded by counts as little as the share does.
-    share = k.div(small, k.add(one, small))
-    whole = k.select(k.lt(x, k.constant(0, like=x)), small, one)
-    return k.sub(whole, k.mul(whole, share))
+    whole = k.select(x < 0.0, small, 1.0)
+    return whole - whole * (small / (1.0 + small))
 
 
 sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
@@ -124,7 +122,7 @@ sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y,
 
 
 softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
-    program=lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x))))),
+    program=lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x))),
     doc="""log(1 + exp(x)), without overflow.   f[...]  →  f[...]
 
     >>> ad.softplus([0.0, 50.0])
@@ -230,8 +228,7 @@ arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="ata
 
 def _logaddexp_scalar(k, a, b):
     """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
-    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
-    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
+    return k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b))))
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
@@ -252,17 +249,15 @@ logaddexp = binary("logaddexp",
 
 
 def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
-    is_less = k.lt(x, y)
+    is_less = x < y
     large, small = k.select(is_less, y, x), k.select(is_less, x, y)
-    more = k.mul(k.log1p(k.exp2(k.sub(small, large))), k.constant(1 / math.log(2), like=x))
-    more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
-    return k.select(k.isnan(x), x, k.add(large, more))
+    more = k.log1p(k.exp2(small - large)) * (1 / math.log(2))
+    return k.select(k.isnan(x), x, large + k.select(x == y, 1.0, more))
 
 
 def _share2(k: Any, x: Any) -> Any:
-    one = k.constant(1.0, like=x)
-    small = k.exp2(k.neg(k.abs(x)))
-    return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
+    small = k.exp2(-abs(x))
+    return k.select(x < 0.0, small, 1.0) / (1.0 + small)
 
 
 share2: Elementwise = unary("share2", program=_share2,

@@ -32,9 +32,8 @@ __all__ = [
 
 
 def _sinc(k: Any, x: Any) -> Any:
-    one, zero = k.constant(1.0, like=x), k.constant(0.0, like=x)
-    angle = k.mul(k.constant(math.pi, like=x), k.select(k.eq(x, zero), one, x))
-    return k.select(k.eq(x, zero), one, k.div(k.sin(angle), angle))
+    angle = math.pi * k.select(x == 0.0, 1.0, x)
+    return k.select(x == 0.0, 1.0, k.sin(angle) / angle)
 
 
 def _sinc_slope(x: Tensor) -> Tensor:
@@ -72,13 +71,8 @@ sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sin
     """)
 
 
-def _heaviside(k: Any, x: Any, y: Any) -> Any:
-    zero, one = k.constant(0.0, like=x), k.constant(1.0, like=x)
-    step = k.select(k.lt(x, zero), zero, k.select(k.gt(x, zero), one, y))
-    return k.select(k.isnan(x), x, step)
-
-
-heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=_heaviside,
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)),
+    lower=lambda k, x, y: k.select(k.isnan(x), x, k.select(x < 0.0, 0.0, k.select(x > 0.0, 1.0, y))),
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
     >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
@@ -219,20 +213,18 @@ def log_sigmoid(x):
 
 def _tanh_softplus(k, x):
     # (p² - 1) / (p² + 1) for p = 1 + e^x: where that is 1, e^x is cut off, so that nothing overflows.
-    two, most = k.constant(2.0, like=x), k.constant(20.0, like=x)
-    power = k.exp(k.select(k.gt(x, most), most, x))
-    less = k.add(k.mul(power, power), k.add(power, power))
-    return k.div(less, k.add(less, two))
+    power = k.exp(k.select(x > 20.0, 20.0, x))
+    less = power * power + (power + power)
+    return less / (less + 2.0)
 
 
 def _tanh_softplus_slope(k, x, y):
     # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
     # The 4 is there from the start: at the end it would multiply what a tiny share is rounded by.
-    one, four = k.constant(1.0, like=x), k.constant(4.0, like=x)
-    small, is_above = k.exp(k.neg(k.abs(x))), k.gt(x, k.constant(0.0, like=x))
-    p, q = k.add(one, small), k.select(is_above, small, one)
-    share = k.div(k.mul(q, k.mul(four, small)), k.add(k.mul(p, p), k.mul(q, q)))
-    return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
+    small = k.exp(-abs(x))
+    p, q = 1.0 + small, k.select(x > 0.0, small, 1.0)
+    length = p * p + q * q
+    return p * (q * (4.0 * small) / length) / length
 
 
 tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope,

@@ -43,7 +43,7 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multip
     f64[2] [-1. -2.]
     """)
 signbit = unary("signbit", result="bool", partials=None,
-    lower=lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x)),
+    lower=lambda k, x: k.copysign(1.0, x) < 0.0,
     doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
     >>> ad.signbit([0.0, -0.0])
@@ -53,14 +53,10 @@ signbit = unary("signbit", result="bool", partials=None,
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
     """Floats of one sign are in the order of their bits: the next one away from 0 has one more."""
-    zero = k.constant(0.0, like=x)
     bits = k.bits(x)
-    one = k.constant(1, like=bits)
-    is_away = k.eq(k.gt(y, x), k.gt(x, zero))
-    moved = k.from_bits(k.select(is_away, k.add(bits, one), k.sub(bits, one)))
-    moved = k.select(k.eq(x, zero), k.copysign(k.from_bits(one), y), moved)
-    moved = k.select(k.eq(x, y), y, moved)
-    return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
+    moved = k.from_bits(k.select((y > x) == (x > 0.0), bits + 1, bits - 1))
+    moved = k.select(x == 0.0, k.copysign(k.from_bits(k.constant(1, like=bits)), y), moved)
+    return k.select(k.isnan(x) | k.isnan(y), x + y, k.select(x == y, y, moved))
 
 
 nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
@@ -77,43 +73,18 @@ nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nexta
 _LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
 
 
-def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
-    """The parts of x: its bits, its exponent as it stands in them, and True if it is 0, infinite or nan.
-
-    A subnormal x is taken times a power of two, the second of the four.
-    """
-    fraction, _, most, power = _LAYOUT[k.dtype(x)]
-    tiny = k.constant(float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny), like=x)
-    is_small = k.lt(k.abs(x), tiny)
-    bits = k.bits(k.select(is_small, k.mul(x, k.constant(2.0**power, like=x)), x))
-    added = k.select(is_small, k.constant(power, like=bits), k.constant(0, like=bits))
-    biased = k.bit_and(k.shift_right(bits, k.constant(fraction, like=bits)), k.constant(most, like=bits))
-    is_special = k.logical_or(k.eq(x, k.constant(0.0, like=x)), k.eq(biased, k.constant(most, like=bits)))
-    return bits, added, biased, is_special
-
-
-def _mantissa(k: Any, x: Any) -> Any:
-    fraction, bias, most, _ = _LAYOUT[k.dtype(x)]
-    bits, _, _, is_special = _scaled(k, x)
-    others = k.bit_not(k.constant(most << fraction, like=bits))
-    half = k.constant((bias - 1) << fraction, like=bits)
-    return k.select(is_special, x, k.from_bits(k.bit_or(k.bit_and(bits, others), half)))
-
-
 def _exponent(k: Any, x: Any) -> Any:
-    _, bias, _, _ = _LAYOUT[k.dtype(x)]
-    bits, added, biased, is_special = _scaled(k, x)
-    found = k.sub(k.sub(biased, k.constant(bias - 1, like=bits)), added)
-    return k.cast(k.select(is_special, k.constant(0, like=bits), found), "i32")
+    fraction, bias, most, power = _LAYOUT[k.dtype(x)]
+    is_small = abs(x) < float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny)
+    bits = k.bits(k.select(is_small, x * 2.0**power, x))
+    biased = k.bit_and(k.shift_right(bits, fraction), most)
+    found = biased - (bias - 1) - k.select(is_small, power, k.constant(0, like=bits))
+    return k.cast(k.select((x == 0.0) | (biased == most), 0, found), "i32")
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
     result="i32", partials=None, lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
-)
-_mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=_mantissa,
-    doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
 
@@ -126,8 +97,9 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     >>> ad.frexp(6.0)
     (f64[] 0.75, i32[] 3)
     """
-    x = floating(x, "frexp")
-    return _mantissa_of(x), _exponent_of(x)
+    (x,) = common("frexp", (("x", x),), "f")
+    exponent = _exponent_of(x)
+    return _ldexp(x, cast_to(negative(exponent), x.dtype)), exponent
 
 
 def _times_power(k: Any, x: Any, n: Any) -> Any:
@@ -137,19 +109,18 @@ def _times_power(k: Any, x: Any, n: Any) -> Any:
     next to nothing.
     """
     fraction, bias, _, _ = _LAYOUT[k.dtype(x)]
-    least, most = k.constant(float(1 - bias), like=x), k.constant(float(bias), like=x)
-    step_down = k.constant(float(fraction + 2 - bias), like=x)
+    least, most = float(1 - bias), float(bias)
     for _ in range(2):
-        step = k.select(k.lt(n, least), step_down, k.minimum(n, most))
-        x, n = k.mul(x, _power_of_two(k, step)), k.sub(n, step)
-    return k.mul(x, _power_of_two(k, k.maximum(k.minimum(n, most), least)))
+        step = k.select(n < least, float(fraction + 2 - bias), k.minimum(n, most))
+        x, n = x * _power_of_two(k, step), n - step
+    return x * _power_of_two(k, k.maximum(k.minimum(n, most), least))
 
 
 def _power_of_two(k: Any, n: Any) -> Any:
     """2ⁿ for a whole n whose power is a normal float."""
     fraction, bias, _, _ = _LAYOUT[k.dtype(n)]
     whole = k.cast(n, "i64" if fraction == 52 else "i32")
-    return k.from_bits(k.shift_left(k.add(whole, k.constant(bias, like=whole)), k.constant(fraction, like=whole)))
+    return k.from_bits(k.shift_left(whole + bias, fraction))
 
 
 _ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),

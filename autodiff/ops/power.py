@@ -53,23 +53,21 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
 
 
 def _static_scalar(k, x, *, exponent):
-    one = k.constant(1, like=x)
     if exponent == 0.5:
         return k.sqrt(x)
     if exponent == -0.5:
-        size, zero, inf = k.abs(x), k.constant(0, like=x), k.constant(np.inf, like=x)
-        is_root = k.logical_or(k.ge(x, zero), k.eq(size, inf))  # of -inf, too
-        return k.select(is_root, inverse_root(k, size), k.constant(np.nan, like=x))
+        size = abs(x)
+        return k.select((x >= 0.0) | (size == np.inf), inverse_root(k, size), np.nan)  # of -inf, too
     # (1 / x)ⁿ rather than 1 / xⁿ, which would overflow where the result is still a number.
-    factor = k.div(one, x) if exponent < 0 else x
+    factor = 1 / x if exponent < 0 else x
     product, n = None, abs(int(exponent))
     while n:
         if n & 1:
-            product = factor if product is None else k.mul(product, factor)
+            product = factor if product is None else product * factor
         n >>= 1
         if n:
-            factor = k.mul(factor, factor)
-    return one if product is None else product
+            factor = factor * factor
+    return k.constant(1, like=x) if product is None else product
 
 
 _power_static = elementwise(

@@ -26,7 +26,7 @@ from .protocols import counterparts
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
-from .special_series import i0, i0e, i1, i1e, polynomial
+from .special_series import horner, i0, i0e, i1, i1e, polynomial
 from .statistics import log_softmax, logsumexp, softmax
 from .template import public
 
@@ -129,18 +129,16 @@ def multigammaln(a, d):
 
 
 def _logit(k: Any, x: Any) -> Any:
-    one, eighth = k.constant(1.0, like=x), k.constant(0.125, like=x)
-    beyond, other = k.sub(x, k.constant(0.5, like=x)), k.sub(one, x)
-    odds = k.div(x, other)
+    beyond, other = x - 0.5, 1.0 - x
+    odds = x / other
     # Near 1/2 odds are nearly 1: what they are beyond that is known better than they are themselves.
-    lost = k.sub(k.div(k.add(beyond, beyond), other), k.sub(odds, one))
-    is_near = k.lt(k.abs(beyond), eighth)
-    return k.add(k.log(odds), k.select(is_near, k.div(lost, odds), k.constant(0.0, like=x)))
+    lost = (beyond + beyond) / other - (odds - 1.0)
+    return k.log(odds) + k.select(abs(beyond) < 0.125, lost / odds, 0.0)
 
 
 logit_slope = unary(
     "logit_slope",
-    program=lambda k, x: k.div(k.constant(1.0, like=x), k.mul(x, k.sub(k.constant(1.0, like=x), x))),
+    program=lambda k, x: 1.0 / (x * (1.0 - x)),
     partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
@@ -153,9 +151,7 @@ logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
 
 
 def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    is_nothing = k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y)))
-    return k.select(is_nothing, zero, k.mul(x, logarithm))
+    return k.select((x == 0.0) & ~k.isnan(y), 0.0, x * logarithm)
 
 
 def _over(x: Tensor, y: Tensor) -> Tensor:
@@ -180,9 +176,7 @@ xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y
 
 
 def _entr(k: Any, x: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    inside = k.select(k.eq(x, zero), zero, k.mul(k.neg(x), k.log(x)))
-    return k.select(k.lt(x, zero), k.constant(-math.inf, like=x), inside)
+    return k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x)))
 
 
 def _entr_slope(x: Tensor) -> Tensor:
@@ -202,57 +196,43 @@ _PLAIN = {"f64": 1000, "f32": 120}
 
 
 def _log_ratio(k: Any, x: Any, y: Any) -> Any:
-    one, half = (k.constant(c, like=x) for c in (1.0, 0.5))
-    apart, ratio = k.sub(x, y), k.div(x, y)
-    near = k.log1p(k.div(apart, y))
-    low, high = [k.constant(2.0 ** (sign * _PLAIN[k.dtype(x)]), like=x) for sign in (-1, 1)]
-    is_plain = k.logical_and(k.gt(ratio, low), k.lt(ratio, high))
-    far = k.sub(k.log(k.select(is_plain, ratio, x)), k.log(k.select(is_plain, one, y)))
+    ratio, most = x / y, 2.0 ** _PLAIN[k.dtype(x)]
+    is_plain = (ratio > 1.0 / most) & (ratio < most)
+    far = k.log(k.select(is_plain, ratio, x)) - k.log(k.select(is_plain, 1.0, y))
     # Of numbers within a factor of two the difference is exact.
-    return k.select(k.logical_and(k.gt(ratio, half), k.lt(ratio, k.constant(2.0, like=x))), near, far)
-
-
-def _is_inside(k: Any, x: Any, y: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    return k.logical_and(k.gt(x, zero), k.gt(y, zero))
+    return k.select((ratio > 0.5) & (ratio < 2.0), k.log1p((x - y) / y), far)
 
 
 def _at_the_edge(k: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
     """A share of an entropy: `at_zero` where x is 0, inf outside of its domain, nan of nan."""
-    zero, total = k.constant(0.0, like=x), k.add(x, y)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    outside = k.select(k.isnan(total), total, k.constant(math.inf, like=x))
-    return k.select(is_nothing, at_zero, k.select(_is_inside(k, x, y), inside, outside))
+    total = x + y
+    outside = k.select(k.isnan(total), total, math.inf)
+    return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, outside))
 
 
 def _kl_div(k: Any, x: Any, y: Any) -> Any:
-    one, apart = k.constant(1.0, like=x), k.sub(x, y)
+    apart = x - y
     # With s = (x - y) / (x + y), log(x / y) is 2 (s + s³/3 + ...): for s up to 1/5 by that, where the sum cancels.
-    half = k.constant(0.5, like=x)
-    s = k.div(k.mul(apart, half), k.add(k.mul(x, half), k.mul(y, half)))
-    square, rest = k.mul(s, s), k.constant(1 / 25, like=x)
-    for n in range(23, 1, -2):
-        rest = k.add(k.mul(rest, square), k.constant(1 / n, like=x))
-    near = k.add(square, k.mul(k.mul(k.add(one, s), k.mul(square, s)), rest))
-    near = k.mul(k.div(k.add(near, near), k.sub(one, s)), y)
-    far = k.sub(k.mul(x, _log_ratio(k, x, y)), apart)
-    inside = k.select(k.lt(k.abs(s), k.constant(0.2, like=x)), near, far)
+    s = apart * 0.5 / (x * 0.5 + y * 0.5)
+    square = s * s
+    rest = horner(k, [1 / n for n in range(3, 27, 2)], square)
+    near = square + (1.0 + s) * (square * s) * rest
+    near = (near + near) / (1.0 - s) * y
+    inside = k.select(abs(s) < 0.2, near, x * _log_ratio(k, x, y) - apart)
     return _at_the_edge(k, x, y, inside, y)
 
 
+def _slope_of_entropy(k: Any, x: Any, y: Any, inside: Any, at_zero: float) -> Any:
+    return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, 0.0))
+
+
 def _entropy_by_x(k: Any, x: Any, y: Any, *, more: float) -> Any:
-    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
-    inside = k.add(_log_ratio(k, x, y), extra)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    return k.select(is_nothing, k.sub(extra, k.constant(1.0, like=x)), k.select(_is_inside(k, x, y), inside, zero))
+    return _slope_of_entropy(k, x, y, _log_ratio(k, x, y) + more, more - 1.0)
 
 
 def _entropy_by_y(k: Any, x: Any, y: Any, *, more: float) -> Any:
     # more - 1 - x / y, of which the lack has all digits near 0.
-    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
-    inside = k.neg(k.div(x, y)) if more else k.div(k.sub(y, x), y)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    return k.select(is_nothing, k.sub(k.constant(1.0, like=x), extra), k.select(_is_inside(k, x, y), inside, zero))
+    return _slope_of_entropy(k, x, y, -(x / y) if more else (y - x) / y, 1.0 - more)
 
 
 def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -286,7 +266,7 @@ entropy_by_y = elementwise(
 
 rel_entr = binary(
     "rel_entr",
-    program=lambda k, x, y: _at_the_edge(k, x, y, k.mul(x, _log_ratio(k, x, y)), k.constant(0.0, like=x)),
+    program=lambda k, x, y: _at_the_edge(k, x, y, x * _log_ratio(k, x, y), 0.0),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 

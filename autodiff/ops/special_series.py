@@ -121,36 +121,32 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
 def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
-    square = k.mul(t, t)
+    square = t * t
     if len(powers) < 20:
-        odd, even = (horner(k, powers[first::2], square) for first in (1, 0))
-        return k.add(k.mul(odd, t), even)
-    fourth = k.mul(square, square)
-    parts = [horner(k, powers[first::4], fourth) for first in range(4)]
-    return k.add(k.mul(k.add(k.mul(parts[3], t), parts[2]), square), k.add(k.mul(parts[1], t), parts[0]))
+        return horner(k, powers[1::2], square) * t + horner(k, powers[::2], square)
+    a, b, c, d = [horner(k, powers[first::4], square * square) for first in range(4)]
+    return (d * t + c) * square + (b * t + a)
 
 
 def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:
     """whole + scale erf(x) / x, rounded once where that is from a half of `whole` to twice that; |x| up to 1/2."""
-    t = k.sub(k.mul(k.constant(8.0, like=x), k.mul(x, x)), k.constant(1.0, like=x))
+    t = 8.0 * (x * x) - 1.0
     first, *others = _powers(_told(k, _ERF_NEAR, t))
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
     # The first power is two numbers, and what the sum with it is rounded by is added to the others.
-    rest = k.add(k.mul(halves(k, tuple(others), t), t), k.constant(low, like=t))
-    constant = k.constant(high, like=t)
-    total = k.fma(scale, constant, whole)
-    return k.add(total, k.fma(scale, rest, k.fma(scale, constant, k.sub(whole, total))))
+    rest = halves(k, tuple(others), t) * t + low
+    total = k.fma(scale, high, whole)
+    return total + k.fma(scale, rest, k.fma(scale, high, whole - total))
 
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     """The sum of any series, by Clenshaw's recurrence."""
     terms = _told(k, coefficients, t)
-    twice = k.add(t, t)
-    last, total = k.constant(0.0, like=t), k.constant(terms[-1], like=t)
+    last, total = 0.0, k.constant(terms[-1], like=t)
     for c in reversed(terms[1:-1]):
-        total, last = k.add(k.sub(k.mul(twice, total), last), k.constant(c, like=t)), total
-    return k.add(k.sub(k.mul(t, total), last), k.constant(terms[0], like=t))
+        total, last = (t + t) * total - last + c, total
+    return t * total - last + terms[0]
 
 
 def _told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
@@ -177,7 +173,7 @@ def horner(k: Any, coefficients: Sequence[float], t: Any) -> Any:
     """The polynomial with these coefficients, the lowest first, of an element."""
     total = k.constant(coefficients[-1], like=t)
     for c in coefficients[-2::-1]:
-        total = k.add(k.mul(total, t), k.constant(c, like=t))
+        total = total * t + c
     return total
 
 
@@ -185,7 +181,7 @@ def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
     """The polynomial with these coefficients, the lowest first, of a tensor."""
     total: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
-        total = add(multiply(total, t), c)
+        total = total * t + c
     return total
 
 
@@ -198,15 +194,11 @@ _RATIO = tuple([0.5 / (4**n * math.factorial(n) * math.factorial(n + 1)) for n i
 
 def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
     """|x|, whether it is below 8, and the series for it, in each its own variable; the far one over √|x|."""
-    size, one = k.abs(x), k.constant(1.0, like=x)
-    is_near = k.lt(size, k.constant(8.0, like=x))
-    t = k.select(
-        is_near,
-        k.sub(k.mul(size, k.constant(0.25, like=x)), one),
-        k.sub(k.div(k.constant(16.0, like=x), size), one),
-    )
+    size = abs(x)
+    is_near = size < 8.0
+    t = k.select(is_near, size * 0.25 - 1.0, 16.0 / size - 1.0)
     # Powers of the near ones cancel where the scaled function has become small.
-    return size, is_near, (clenshaw(k, near, t), k.div(series(k, far, t), k.sqrt(size)))
+    return size, is_near, (clenshaw(k, near, t), series(k, far, t) / k.sqrt(size))
 
 
 def _i0e(k: Any, x: Any) -> Any:
@@ -216,13 +208,13 @@ def _i0e(k: Any, x: Any) -> Any:
 
 def _i1e(k: Any, x: Any) -> Any:
     size, is_near, (near, far) = _scaled(k, x, BESSEL1_NEAR, BESSEL1_FAR)
-    return k.copysign(k.select(is_near, k.mul(size, near), far), x)
+    return k.copysign(k.select(is_near, size * near, far), x)
 
 
 def _grown(k: Any, x: Any, scaled: Any) -> Any:
     """Times exp(|x|), in two steps, so that only what is too large overflows."""
-    half = k.exp(k.mul(k.abs(x), k.constant(0.5, like=x)))
-    return k.select(k.isinf(x), k.copysign(k.constant(math.inf, like=x), scaled), k.mul(k.mul(scaled, half), half))
+    half = k.exp(abs(x) * 0.5)
+    return k.select(k.isinf(x), k.copysign(math.inf, scaled), scaled * half * half)
 
 
 def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
@@ -250,13 +242,9 @@ i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     """)
 
 
-def _turned(k: Any, x: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    return k.select(k.eq(x, zero), zero, k.copysign(_i0e(k, x), x))
-
-
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary("i0e_turned", program=_turned,
+i0e_turned: Elementwise = unary("i0e_turned",
+    program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
     partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
