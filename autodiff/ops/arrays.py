@@ -108,9 +108,6 @@ def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[.
     return reference
 
 
-# ---------------------------------------------------------------- elements
-
-
 class _Element:
     """An element of a program, with Python's operators."""
 

@@ -65,35 +65,29 @@ def is_simple(tensor: type, number: type) -> bool:
 
 
 class Elementwise(Function):
-    """A function of each element, which may mean something else for a complex argument."""
+    """A function of each element."""
 
     takes_watched = True
-    of_complex: Callable[[Tensor], Tensor] | None = None
-
-    def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:
-        """Set the meaning for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
-        self.of_complex = compute
 
 
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    **declared: Any,
+    of_complex: Callable[[Tensor], Tensor] | None = None, **declared: Any,
 ) -> Elementwise:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
-    reference   None: NumPy's function of the same name
-    called      the function's name where it is not that of the operation
+    reference    None: NumPy's function of the same name
+    called       the function's name where it is not that of the operation
+    of_complex   what it means for a complex argument, where the operation itself does not take one
     """
     called = called or name
     operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
-        admitted = accepts if made.of_complex is None else accepts + "c"
-        (t,) = common(called, (("x", x),), admitted)
-        return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
+        (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
+        return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    made = published(called, body, doc, operation)
-    return made
+    return published(called, body, doc, operation)
 
 
 def binary(

@@ -11,8 +11,7 @@ from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
 from .arguments import common, integer
-from .arithmetic import divide, multiply, negative, subtract
-from .conditions import equal, isinf, logical_and, where
+from .conditions import isinf, where
 from .conversion import cast_to
 from .declare import Elementwise, binary, unary
 from .primitive import zero_of
@@ -223,9 +222,6 @@ arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="ata
     """)
 
 
-# ---------------------------------------------------------------- sums of exponentials
-
-
 def _logaddexp_scalar(k, a, b):
     """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
     return k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b))))
@@ -233,7 +229,7 @@ def _logaddexp_scalar(k, a, b):
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """a - b, and 0 of two equal infinities, which share evenly."""
-    return where(logical_and(equal(a, b), isinf(a)), zero_of(a.dtype), subtract(a, b))
+    return where((a == b) & isinf(a), zero_of(a.dtype), a - b)
 
 
 logaddexp = binary("logaddexp",
@@ -261,7 +257,7 @@ def _share2(k: Any, x: Any) -> Any:
 
 
 share2: Elementwise = unary("share2", program=_share2,
-    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),),
+    partials=lambda y, x: (lambda: y * share2(-x) * math.log(2),),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )
 
@@ -328,5 +324,5 @@ def round_(x, decimals=0):
         return rint(x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        return divide(rint(multiply(x, scale)), scale)
-    return cast_to(multiply(rint(divide(x, scale)), scale), x.dtype)
+        return rint(x * scale) / scale
+    return cast_to(rint(x / scale) * scale, x.dtype)

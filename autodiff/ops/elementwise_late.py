@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, imaginary_part, multiply, negative, real_part, subtract
-from .conditions import clip, equal, greater, isnan, less, where
+from .arithmetic import abs_, imaginary_part, multiply, real_part
+from .conditions import clip, isnan, where
 from .conversion import as_tensor
 from .declare import Elementwise, binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
@@ -28,9 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- roots, powers, steps
-
-
 def _sinc(k: Any, x: Any) -> Any:
     angle = math.pi * k.select(x == 0.0, 1.0, x)
     return k.select(x == 0.0, 1.0, k.sin(angle) / angle)
@@ -38,26 +35,26 @@ def _sinc(k: Any, x: Any) -> Any:
 
 def _sinc_slope(x: Tensor) -> Tensor:
     """(cos πx - sinc x) / x; by its series near 0, where that is a difference of equals."""
-    is_near = less(abs_(x), 0.02)
+    is_near = abs_(x) < 0.02
     far = where(is_near, 1.0, x)
-    angle = multiply(far, math.pi)
-    square = multiply(multiply(x, x), math.pi**2)
+    angle = far * math.pi
+    square = x * x * math.pi**2
     terms = [(-1) ** j * 2 * j / math.factorial(2 * j + 1) for j in range(1, 6)]
-    near = multiply(multiply(polynomial(terms, square), x), math.pi**2)
-    return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
+    near = polynomial(terms, square) * x * math.pi**2
+    return where(is_near, near, (cos(angle) - sin(angle) / angle) / far)
 
 
 exp2: Elementwise = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
-    partials=lambda y, x: (multiply(exp2(subtract(x, 1.0)), 2 * math.log(2)),),
+    partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
     doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
 
     >>> ad.exp2([3, -1])
     f64[2] [8.  0.5]
     """,
 )
-cbrt = unary("cbrt", partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
+cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
     doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
 
     >>> ad.cbrt([-8.0, 27.0])
@@ -71,7 +68,7 @@ sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sin
     """)
 
 
-heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)),
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: x == 0.0),
     lower=lambda k, x, y: k.select(k.isnan(x), x, k.select(x < 0.0, 0.0, k.select(x > 0.0, 1.0, y))),
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
@@ -115,14 +112,14 @@ def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     x = as_tensor(x, "nan_to_num", "x")
     if x.dtype.kind == "c":
         parts = [_finite(f(x), nan, posinf, neginf) for f in (real_part, imaginary_part)]
-        return add(parts[0], multiply(parts[1], 1j))
+        return parts[0] + parts[1] * 1j
     return _finite(x, nan, posinf, neginf) if x.dtype.kind == "f" else x
 
 
 def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     most = float(np.finfo(x.dtype).max)
-    x = where(equal(x, math.inf), most if posinf is None else posinf, x)
-    return where(equal(x, -math.inf), -most if neginf is None else neginf, where(isnan(x), nan, x))
+    x = where(x == math.inf, most if posinf is None else posinf, x)
+    return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
 # ---------------------------------------------------------------- activation functions of networks
@@ -140,7 +137,7 @@ def silu(x):
     f64[] 0.5
     """
     x = floating(x, "silu")
-    return multiply(x, sigmoid(x))
+    return x * sigmoid(x)
 
 
 @public()
@@ -159,7 +156,7 @@ def gelu(x, approximate=False):
         # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
         # the derivative is a sum of three terms, and not of five.
         slope = 2 * math.sqrt(2 / math.pi)
-        return multiply(x, sigmoid(multiply(x, add(slope, multiply(0.044715 * slope, power_to(x, 2))))))
+        return x * sigmoid(x * (slope + 0.044715 * slope * power_to(x, 2)))
     return weighted(x)
 
 
@@ -174,8 +171,8 @@ def elu(x, alpha=1.0):
     f64[3] [-0.5  0.   2. ]
     """
     x = floating(x, "elu")
-    above = greater(x, 0.0)
-    return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
+    above = x > 0.0
+    return where(above, x, alpha * expm1(where(above, 0.0, x)))
 
 
 @public()
@@ -187,7 +184,7 @@ def selu(x):
     >>> ad.selu([-1.0, 0.0, 1.0])
     f64[3] [-1.11133074  0.          1.05070099]
     """
-    return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 @public()
@@ -198,7 +195,7 @@ def leaky_relu(x, negative_slope=0.01):
     f64[2] [-0.01  2.  ]
     """
     x = floating(x, "leaky_relu")
-    return where(greater(x, 0.0), x, multiply(x, negative_slope))
+    return where(x > 0.0, x, x * negative_slope)
 
 
 @public()
@@ -208,7 +205,7 @@ def log_sigmoid(x):
     >>> ad.log_sigmoid([0.0, -50.0])
     f64[2] [ -0.69314718 -50.        ]
     """
-    return negative(softplus(negative(floating(x, "log_sigmoid"))))
+    return -softplus(-floating(x, "log_sigmoid"))
 
 
 def _tanh_softplus(k, x):
@@ -246,7 +243,7 @@ def mish(x):
     f64[2] [0.         0.86509839]
     """
     x = floating(x, "mish")
-    return multiply(x, tanh_softplus(x))
+    return x * tanh_softplus(x)
 
 
 @public()

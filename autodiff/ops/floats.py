@@ -16,8 +16,8 @@ from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
 from .arguments import common
-from .arithmetic import abs_, divide, floor_divide, imaginary_part, mod, multiply, negative, real_part, sign, subtract
-from .conditions import isinf, isnan, logical_and, logical_not, maximum, minimum, not_equal, where
+from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
+from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .elementwise import arctan2, rint, trunc
@@ -34,7 +34,7 @@ __all__ = [
 
 # ---------------------------------------------------------------- signs and neighbours
 
-copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multiply(sign(a), sign(y)), None),
+copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
@@ -99,7 +99,7 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     """
     (x,) = common("frexp", (("x", x),), "f")
     exponent = _exponent_of(x)
-    return _ldexp(x, cast_to(negative(exponent), x.dtype)), exponent
+    return _ldexp(x, cast_to(-exponent, x.dtype)), exponent
 
 
 def _times_power(k: Any, x: Any, n: Any) -> Any:
@@ -159,14 +159,12 @@ def modf(x) -> tuple[Tensor, Tensor]:
     (x,) = common("modf", (("x", x),), "f")
     whole = trunc(x)
     # A difference of equals is 0.0: -0.0 is one that was turned round.
-    below = negative(subtract(negative(x), negative(whole)))
-    fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, subtract(x, whole)))
+    below = -(-x - -whole)
+    fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, x - whole))
     return fraction, whole
 
 
-# ---------------------------------------------------------------- arithmetic as in C
-
-fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
+fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint((y - a) / b)),
     on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
@@ -214,7 +212,7 @@ def fabs(x):
 fix = trunc
 
 
-def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Function:
+def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
     """An extreme of two; `shown`: what its example prints."""
     doc = f"""The {word} of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
@@ -229,8 +227,7 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Functio
         found = extreme(x1, x2)
         return found if x1.dtype.kind != "f" else where(isnan(x1), x2, where(isnan(x2), x1, found))
 
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
@@ -254,23 +251,22 @@ def angle(z, deg=False):
         found = arctan2(imaginary_part(z), real_part(z))
     else:
         found = where(isnan(z), z, where(signbit(z), math.pi, zero_of(z.dtype)))
-    return multiply(found, 180 / math.pi) if deg else found
+    return found * (180 / math.pi) if deg else found
 
 
-def _infinite(name: str, sign: str, shown: str) -> Function:
+def _infinite(name: str, sign: str, shown: str) -> Any:
     """A test for one infinity; `shown`: what its example prints."""
 
     def body(x):
         (x,) = common(name, (("x", x),), "f")
-        return logical_and(isinf(x), signbit(x) if sign == "-" else logical_not(signbit(x)))
+        return isinf(x) & (signbit(x) if sign == "-" else ~signbit(x))
 
     doc = f"""True for elements that are {sign}inf.   f[...]  →  bool[...]
 
     >>> ad.{name}([ad.inf, -ad.inf])
     bool[2] {shown}
     """
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 isposinf = _infinite("isposinf", "+", "[ True False]")
@@ -285,7 +281,7 @@ def iscomplex(x):
     bool[2] [ True False]
     """
     x = as_tensor(x, "iscomplex", "x")
-    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
+    return imaginary_part(x) != 0.0 if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
 @public()
@@ -295,4 +291,4 @@ def isreal(x):
     >>> ad.isreal([1j, 2.0])
     bool[2] [False  True]
     """
-    return logical_not(iscomplex(x))
+    return ~iscomplex(x)

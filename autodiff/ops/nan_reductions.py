@@ -21,7 +21,7 @@ from ..tape import another
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, kept
 from .arithmetic import add, multiply
-from .conditions import clip, equal, isnan, less
+from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
 from .elementwise import ceil, floor, rint
@@ -39,9 +39,6 @@ __all__ = [
     "median", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
     "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------- without nan
 
 
 _DOC = """{told}, as `{of}` otherwise.
@@ -141,17 +138,16 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
-def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Function:
+def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
     name = f"nan{of.__name__}"
 
     def body(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
         return finish(spread_of(name, x, axis, dtype, ddof, correction, keepdims, where, mean))
 
-    made: Function = public(name=name, doc=_DOC.format(
+    return public(name=name, doc=_DOC.format(
         told=told, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
         parameters="dtype, ddof, correction, keepdims, where, mean", example=example,
     ))(body)
-    return made
 
 
 nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
@@ -215,8 +211,8 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     ordered = sort(rows, axis=-1)
     first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
     # Two infinities of one sign have no difference; nor does what is not looked at.
-    between = choose(equal(first, second), first, first + weight * (second - first))
-    return _or_nan(choose(equal(weight, 0.0), first, between), shares, is_nan, skips)
+    between = choose(first == second, first, first + weight * (second - first))
+    return _or_nan(choose(weight == 0.0, first, between), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
@@ -246,8 +242,8 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
         w = choose(is_nan, 0.0, w)
     sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
     parts = sums / sums[..., -1:]
-    parts = choose(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
-    is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
+    parts = choose(parts == 0.0, -1.0, parts)  # of those without weight in front none is chosen
+    is_before = reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])) < reshaped(shares, (shares.shape[0], 1))
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     return _or_nan(found, shares, is_nan, skips)
@@ -265,19 +261,18 @@ _PLACES = {
     "inverted_cdf": lambda place: (ceil(place), ceil(place), place * 0.0),
     "higher": lambda place: (ceil(place), ceil(place), place * 0.0),
     "nearest": lambda place: (rint(place), rint(place), place * 0.0),
-    "midpoint": lambda place: (floor(place), ceil(place), choose(equal(place, floor(place)), 0.0, 0.5)),
+    "midpoint": lambda place: (floor(place), ceil(place), choose(place == floor(place), 0.0, 0.5)),
 }
 
 
-def _of_shares(name: str, told: str, doc: str, example: str) -> Function:
+def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
     """A function of shares of the way through the elements in order, by its name: see `_found`."""
 
     def body(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
         return _found(name, x, q, axis, method, keepdims, weights)
 
     shapes = "x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all"
-    made: Function = public(name=name, doc=f"{told}\n\n    {shapes}\n\n    {doc}\n\n    {example}\n    ")(body)
-    return made
+    return public(name=name, doc=f"{told}\n\n    {shapes}\n\n    {doc}\n\n    {example}\n    ")(body)
 
 
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.

@@ -57,12 +57,10 @@ def attach(functions: Mapping[str, Any]) -> None:
     """Give tensors all operators and methods, of the public functions by name."""
     for name, of in _BINARY.items():
         _attach_one(f"__r{name}__", _operator(functions[of], is_mirrored=True))
-    for table, names, made in (
-        (BINARY, _BINARY, _operator), (COMPARISONS, _COMPARISONS, _operator), (PREFIX, _PREFIX, _prefix),
-    ):  # fmt: skip
+    for table, names in ((BINARY, _BINARY), (COMPARISONS, _COMPARISONS), (PREFIX, _PREFIX)):
         for name, of in names.items():
             table[name] = functions[of]
-            _attach_one(f"__{name}__", made(functions[of]))
+            _attach_one(f"__{name}__", _method(name, functions[of]) if table is PREFIX else _operator(functions[of]))
     METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
     METHODS.update({
         "flatten": (functions["ravel"], None),
@@ -85,8 +83,6 @@ def _attach_one(name: str, operator: Callable) -> None:
     operator.__name__ = operator.__qualname__ = name
     setattr(AbstractTensor, name, operator)
 
-
-# ---------------------------------------------------------------- operators
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -120,20 +116,6 @@ def _operator(function: Function, is_mirrored: bool = False) -> Callable:
                 run = function._cache.get((type(left), type(right)))
                 return call(function, left, right) if run is None else run(left, right)
             return NotImplemented
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return operator
-
-
-def _prefix(function: Function) -> Callable:
-    call = type(function).__call__
-
-    def operator(self):
-        try:
-            run = function._cache.get(type(self))
-            return call(function, self) if run is None else run(self)
         except Exception as error:
             shorten(error)
             raise

@@ -19,7 +19,7 @@ from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import common
 from .arithmetic import mul0, real_part
-from .conditions import bitwise_and, equal, greater, where
+from .conditions import equal, where
 from .conversion import cast_to
 from .declare import OneNode, is_simple, published
 from .elementwise import log, sqrt
@@ -98,17 +98,17 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     def by_exponent():
         # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken, that of the root of 0, whose slope
         # is infinite as that of log x.  Up to p = 1 log x is seen by the derivative by x, which is infinite there.
-        is_zero = equal(x, 0)
-        jumps = bitwise_and(is_zero, equal(p, 0))
+        is_zero = x == 0
+        jumps = is_zero & (p == 0)
         logarithm = where(jumps, sqrt(x), log(x))
-        return mul0(y, where(bitwise_and(is_zero, greater(real_part(p), 1)), 0, logarithm))
+        return mul0(y, where(is_zero & (real_part(p) > 1), 0, logarithm))
 
     return by_base, by_exponent
 
 
 def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     # As of `power`, but for 0⁰: this one is the derivative of 0¹, whose own derivative by the exponent is infinite.
-    is_flat = bitwise_and(equal(x, 0), greater(real_part(p), 0))
+    is_flat = equal(x, 0) & (real_part(p) > 0)
     return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
 
 

@@ -19,7 +19,6 @@ from codegen.lowering import Scan
 from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of
-from .arithmetic import multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
@@ -91,7 +90,7 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
 
 def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
     db, da = dxs
-    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
+    db = added(db, None if da is None else da * _shifted(y, axis, reverse))
     return None if db is None else recurrence(db, a, axis, reverse=reverse)
 
 
@@ -187,9 +186,6 @@ def cumprod(x, axis=None, *, dtype=None):
     return _running(_cumprod, x, axis, dtype)
 
 
-# ---------------------------------------------------------------- the product over axes
-
-
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """For each element the product of all others along `axes`, exact also where some are zero.
 
@@ -205,7 +201,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     for left, right in reversed(pairs):
         half = left.shape[0]
         above = part(others, 0, 0, half)
-        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
+        others = _with_odd(joined((above * right, above * left), 0), others, half)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
     return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
 
@@ -220,7 +216,7 @@ def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]]
         half = extent // 2
         left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
         pairs.append((left, right))
-        level = _with_odd(multiply(left, right), level, 2 * half)
+        level = _with_odd(left * right, level, 2 * half)
     return pairs, level
 
 

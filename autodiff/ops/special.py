@@ -17,8 +17,8 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tensor import Tensor
 from .arguments import check_parts, common, integer
-from .arithmetic import add, divide, mul0, multiply, subtract
-from .conditions import equal, greater, greater_equal, less, logical_and, where
+from .arithmetic import divide, mul0
+from .conditions import where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
@@ -60,7 +60,7 @@ def factorial(x):
     f64[4] [  1. 120.  inf  nan]
     """
     (x,) = _floats("factorial", x=x)
-    return gamma(add(x, 1.0))
+    return gamma(x + 1.0)
 
 
 @public()
@@ -74,25 +74,25 @@ def betaln(a, b):
     f64[1] [-337.98011307]
     """
     a, b = _floats("betaln", a=a, b=b)
-    is_less = less(a, b)  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
+    is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
     small, large = where(is_less, a, b), where(is_less, b, a)
-    is_far = logical_and(greater(small, 0.0), greater_equal(large, _STIRLING))
+    is_far = (small > 0.0) & (large >= _STIRLING)
     far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
     near = where(is_far, 1.0, large)
-    return add(gammaln(small), where(is_far, far, subtract(gammaln(near), gammaln(add(small, near)))))
+    return gammaln(small) + where(is_far, far, gammaln(near) - gammaln(small + near))
 
 
 def _lost(p: Tensor, q: Tensor) -> Tensor:
     """log Γ(q) / Γ(p + q) for q from 10 on, by Stirling's series: what is common to both is not there to cancel."""
-    both = add(p, q)
-    steep = multiply(subtract(both, 0.5), log1p(divide(p, q)))
-    return subtract(add(subtract(p, multiply(p, log(q))), subtract(_beyond(q), _beyond(both))), steep)
+    both = p + q
+    steep = (both - 0.5) * log1p(p / q)
+    return p - p * log(q) + (_beyond(q) - _beyond(both)) - steep
 
 
 def _beyond(x: Tensor) -> Tensor:
     """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
-    inverse = divide(1.0, x)
-    return multiply(polynomial(_TERMS, multiply(inverse, inverse)), inverse)
+    inverse = 1.0 / x
+    return polynomial(_TERMS, inverse * inverse) * inverse
 
 
 @public()
@@ -121,8 +121,8 @@ def multigammaln(a, d):
     check_parts("multigammaln", d)
     total = gammaln(a)
     for j in range(1, d):
-        total = add(total, gammaln(subtract(a, 0.5 * j)))
-    return add(total, 0.25 * d * (d - 1) * math.log(math.pi))
+        total = total + gammaln(a - 0.5 * j)
+    return total + 0.25 * d * (d - 1) * math.log(math.pi)
 
 
 # ---------------------------------------------------------------- of probabilities
@@ -139,7 +139,7 @@ def _logit(k: Any, x: Any) -> Any:
 logit_slope = unary(
     "logit_slope",
     program=lambda k, x: 1.0 / (x * (1.0 - x)),
-    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
+    partials=lambda y, x: ((x + x - 1.0) * y * y,),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
 logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
@@ -156,7 +156,7 @@ def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
 
 def _over(x: Tensor, y: Tensor) -> Tensor:
     """x / y, and 0 where x is 0."""
-    return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
+    return where(x == 0.0, mul0(x, 1.0 / y), x / y)
 
 
 xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
@@ -167,7 +167,7 @@ xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
     f64[2] [0. 0.]
     """)
 xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y)),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, 1.0 + y)),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
@@ -180,8 +180,8 @@ def _entr(k: Any, x: Any) -> Any:
 
 
 def _entr_slope(x: Tensor) -> Tensor:
-    is_below = less(x, 0.0)
-    return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
+    is_below = x < 0.0
+    return where(is_below, 0.0, -1.0 - log(where(is_below, 1.0, x)))
 
 
 entr = unary("entr", program=_entr, partials=lambda y, x: (lambda: _entr_slope(x),),
@@ -237,12 +237,12 @@ def _entropy_by_y(k: Any, x: Any, y: Any, *, more: float) -> Any:
 
 def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """A derivative of second order: the limit at the edges of the domain, 0 outside of it."""
-    is_there = logical_and(greater_equal(x, 0.0), greater_equal(y, 0.0))
+    is_there = (x >= 0.0) & (y >= 0.0)
     return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
 
 
 def _by_both(x: Tensor, y: Tensor) -> Tensor:
-    return _of_domain(x, y, lambda x, y: divide(-1.0, y))
+    return _of_domain(x, y, lambda x, y: -1.0 / y)
 
 
 #: The derivatives of `kl_div` (more = 0) and `rel_entr` (more = 1).  Where x is 0 that by x is taken for `more` less 1,
@@ -250,7 +250,7 @@ def _by_both(x: Tensor, y: Tensor) -> Tensor:
 entropy_by_x = elementwise(
     "entropy_by_x",
     program=_entropy_by_x,
-    partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: divide(1.0, x)), lambda: _by_both(x, y)),
+    partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: 1.0 / x), lambda: _by_both(x, y)),
     params=("more",),
 )
 entropy_by_y = elementwise(
@@ -258,7 +258,7 @@ entropy_by_y = elementwise(
     program=_entropy_by_y,
     partials=lambda z, x, y, *, more: (
         lambda: _by_both(x, y),
-        lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: divide(1.0, y))),
+        lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: 1.0 / y)),
     ),
     params=("more",),
 )

@@ -19,7 +19,6 @@ from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import common, integer
-from .arithmetic import multiply
 from .declare import unary
 from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
@@ -167,7 +166,7 @@ gammaln = unary("gammaln", program=_gammaln,
     f64[2] [5905.22042321           inf]
     """)
 gamma = unary("gamma", program=_gamma,
-    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
+    partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.

@@ -13,8 +13,7 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from ..tensor import Tensor
-from .arithmetic import add, divide, multiply, negative, subtract
-from .conditions import less, where
+from .conditions import where
 from .declare import unary
 from .elementwise import exp
 from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, series
@@ -38,11 +37,11 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
     return k.select(bell == 0.0, bell, bell - bell * (scale * k.fma(x, x, -square)))
 
 
-bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
+bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: -2.0 * x * y,),
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
 density = unary("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5),
-    partials=lambda y, x: (lambda: negative(multiply(x, y)),),
+    partials=lambda y, x: (lambda: -(x * y),),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
 
@@ -53,7 +52,7 @@ def _erfc(k: Any, x: Any) -> Any:
     return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
 
 
-erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
+erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: -2 / math.sqrt(math.pi) * bell(x),),
     doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
 
     >>> ad.special.erfc([10.0])
@@ -113,7 +112,7 @@ def _weighted_slope(k: Any, x: Any) -> Any:
 
 
 weighted_slope = unary("weighted_slope", program=_weighted_slope,
-    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),),
+    partials=lambda y, x: (lambda: density(x) * (2.0 - x * x),),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
 weighted = unary(
@@ -141,10 +140,10 @@ _SLOPE = (1.0, -1.0, 6.0, -50.0, 518.0, -6354.0)
 
 def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
-    is_far = less(x, -12.0 if x.dtype.itemsize == 4 else -60.0)
+    is_far = x < (-12.0 if x.dtype.itemsize == 4 else -60.0)
     distant = where(is_far, x, 1.0)
-    far = polynomial(_SLOPE, divide(1.0, multiply(distant, distant)))
-    return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
+    far = polynomial(_SLOPE, 1.0 / (distant * distant))
+    return -where(is_far, far, y * (where(is_far, 0.0, x) + y))
 
 
 mills = unary("mills", program=_mills, partials=lambda y, x: (_mills_slope(x, y),),
@@ -175,9 +174,6 @@ log_ndtr = unary("log_ndtr", program=_log_ndtr, partials=lambda y, x: (lambda: m
     >>> ad.log(ad.special.ndtr(-50.0))
     f64[] -inf
     """)
-
-
-# ---------------------------------------------------------------- the inverse of the error function
 
 
 class _Interval(NamedTuple):

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
-from .conditions import less, where
+from .arithmetic import abs_, sign
+from .conditions import where
 from .declare import Elementwise, unary
 from .elementwise import exp
 
@@ -219,12 +219,12 @@ def _grown(k: Any, x: Any, scaled: Any) -> Any:
 
 def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
-    is_near = less(abs_(x), _NEAR)
+    is_near = abs_(x) < _NEAR
     near = where(is_near, x, 0.0)
-    total = polynomial(_RATIO, multiply(near, near))
+    total = polynomial(_RATIO, near * near)
     if scaled:
-        total = multiply(total, exp(negative(abs_(near))))
-    return where(is_near, total, divide(y, where(is_near, 1.0, x)))
+        total = total * exp(-abs_(near))
+    return where(is_near, total, y / where(is_near, 1.0, x))
 
 
 i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
@@ -234,7 +234,7 @@ i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), par
     f64[2] [1.         1.26606588]
     """)
 i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
-    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
+    partials=lambda y, x: (i0(x) - _over(y, x, scaled=False),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> ad.special.i1([0.0, 1.0])
@@ -245,10 +245,10 @@ i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
 #: A function of its own, so that its slope at 0 is that of both sides.
 i0e_turned: Elementwise = unary("i0e_turned",
     program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
-    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
+    partials=lambda y, x: (abs_(i1e(x)) - i0e(x),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
+i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.
@@ -257,7 +257,7 @@ i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1
     f64[2] [1.         0.01261724]
     """)
 i1e: Elementwise = unary("i1e", program=_i1e,
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
+    partials=lambda y, x: (i0e(x) - (sign(x) * y + _over(y, x, scaled=True)),),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
     >>> ad.special.i1e([0.0, 1000.0])

@@ -12,7 +12,7 @@ from codegen.records import NamedTuple
 
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, multiply, negative, real_aval, real_part
+from ..arithmetic import conjugated, imaginary_part, real_aval, real_part
 from ..batching import along
 from ..conversion import cast_to
 from ..joining import joined
@@ -34,12 +34,12 @@ def _number_aval(name: str, a: Aval) -> Aval:
 
 def _beside(number: Tensor, matrix: Tensor) -> Tensor:
     """Each matrix times its number."""
-    return multiply(reshaped(number, (*number.shape, 1, 1)), matrix)
+    return reshaped(number, (*number.shape, 1, 1)) * matrix
 
 
 def _pairing(a: Tensor, b: Tensor) -> Tensor:
     """The sum over each matrix of products of elements."""
-    return summed(multiply(a, b), (a.ndim - 2, a.ndim - 1))
+    return summed(a * b, (a.ndim - 2, a.ndim - 1))
 
 
 # ---------------------------------------------------------------- the adjugate
@@ -68,7 +68,7 @@ def _change(a: Tensor, e: Tensor) -> Tensor:
     n, axis = a.shape[-1], a.ndim - 2
     shape = (*a.shape[:-2], n, n, n)
     columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
-    rows = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
+    rows = spread_to(reshaped(-identity(a), (n, 1, n)), (*shape[:-2], 1, n))
     corner = zeros_of(a.aval.with_shape((*shape[:-2], 1, 1)))
     above = joined((spread_to(expand_dims(a, axis), shape), columns), axis + 2)
     found = record(_adjugate, (joined((above, joined((rows, corner), axis + 2)), axis + 1),))
@@ -85,7 +85,6 @@ _adjugate = of_matrices(
     lower=Dense("adjugate"),
 )
 
-# ---------------------------------------------------------------- determinants
 
 _det = of_matrices(
     "det",
@@ -142,15 +141,15 @@ def _trace_of_change(da: Tensor, a: Tensor, factors: Sequence[Tensor]) -> Tensor
 
 def _direction_vjp(y_bar, y, a, *factors):
     """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
-    along_turn = imaginary_part(multiply(y_bar, conjugated(y)))
-    return _against_inverse(multiply(cast_to(along_turn, y.dtype), 1j), a, factors)
+    along_turn = imaginary_part(y_bar * conjugated(y))
+    return _against_inverse(cast_to(along_turn, y.dtype) * 1j, a, factors)
 
 
 def _direction_jvp(dxs, y, a, *factors):
     if dxs[0] is None:
         return None
     turn = imaginary_part(_trace_of_change(dxs[0], a, factors))
-    return multiply(multiply(cast_to(turn, y.dtype), y), 1j)
+    return cast_to(turn, y.dtype) * y * 1j
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.

@@ -21,8 +21,7 @@ from codegen.lowering import Call, Decompose, Dense
 from ...errors import DispatchError, GradientError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import add, multiply, real_part, subtract
-from ..contraction import matmul
+from ..arithmetic import real_part
 from ..conversion import cast_to
 from ..diagonals import halved_lower, upper_part
 from ..forms import further
@@ -30,23 +29,10 @@ from ..joining import joined
 from ..primitive import expect, zeros_of
 from ..slicing import part
 from ..template import public
-from .matrices import (
-    adjoint,
-    hermitian_part,
-    identity,
-    matrices,
-    of_finite,
-    of_matrices,
-    refusing,
-    square,
-    square_aval,
-)
+from .matrices import adjoint, hermitian_part, identity, matrices, of_finite, of_matrices, refusing, square, square_aval
 from .solving import solved_triangular
 
 __all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
-
-
-# ---------------------------------------------------------------- Cholesky
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
@@ -59,7 +45,7 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
 def _cholesky_jvp(dxs, y, a):
     left = solved_triangular(y, dxs[0], True)
     both = adjoint(solved_triangular(y, adjoint(left), True))
-    return matmul(y, halved_lower(both))
+    return y @ halved_lower(both)
 
 
 #: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
@@ -70,7 +56,7 @@ _cholesky = of_matrices(
         "a small multiple of the identity, added, makes a matrix that is nearly so definite",
     ),
     infer=lambda a: square_aval("cholesky", a),
-    vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
+    vjp=lambda y_bar, y, a: (_divided(halved_lower(adjoint(y) @ y_bar), y),),
     jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
 )
@@ -106,9 +92,6 @@ def _cholesky_of_numpy(a, *, upper=False):
     return adjoint(cholesky(a)) if upper else cholesky(a)
 
 
-# ---------------------------------------------------------------- columns that complete orthonormal ones
-
-
 def _complement_aval(q: Aval) -> Aval:
     expect("complement", (q,), "fc")
     *batch, m, k = q.shape
@@ -138,9 +121,6 @@ def completed(q: Tensor) -> Tensor:
     return q if k == m else joined((q, record(_complement, (q,))), q.ndim - 1)
 
 
-# ---------------------------------------------------------------- QR
-
-
 def _qr_aval(a: Aval) -> Aval:
     expect("qr", (a,), "fc")
     *batch, m, n = a.shape
@@ -155,11 +135,11 @@ def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _qr_vjp(y_bar, y, a):
     (q_bar, r_bar), (q, r) = _apart(y_bar), _apart(y)
-    inside = subtract(matmul(r_bar, adjoint(r)), matmul(adjoint(q), q_bar))
+    inside = r_bar @ adjoint(r) - adjoint(q) @ q_bar
     above = upper_part(inside, 1)
-    diagonal = multiply(cast_to(real_part(inside), a.dtype), identity(inside))
-    symmetric = add(add(above, adjoint(above)), diagonal)
-    moved = add(q_bar, matmul(q, symmetric))
+    diagonal = cast_to(real_part(inside), a.dtype) * identity(inside)
+    symmetric = above + adjoint(above) + diagonal
+    moved = q_bar + q @ symmetric
     return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
 
 
@@ -205,7 +185,7 @@ def qr(a, mode="reduced"):
         q, r = _apart(record(_qr, (a,)))
     else:
         q, first = _apart(record(_qr, (part(a, a.ndim - 1, 0, m),)))
-        r = joined((first, matmul(adjoint(q), part(a, a.ndim - 1, m, n))), a.ndim - 1)
+        r = joined((first, adjoint(q) @ part(a, a.ndim - 1, m, n)), a.ndim - 1)
     if mode == "complete" and m > n:
         q, r = completed(q), joined((r, zeros_of(r.aval.with_shape((*r.shape[:-2], m - n, n)))), a.ndim - 2)
     return r if mode == "r" else QRResult(q, r)

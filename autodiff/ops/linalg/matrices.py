@@ -148,8 +148,6 @@ def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray
     return np.where(is_finite, found, found.dtype.type(np.nan))
 
 
-# ---------------------------------------------------------------- substitution
-
 #: Rows that are solved at once.  Of 16, 32, 64, 128, 256 the fastest or close to it for n = 200 to 2,000 with
 #: one to n columns, where it takes a half to a tenth of the time of an LU solution (NumPy 2.4, OpenBLAS, Zen 4).
 BLOCK = 64

@@ -18,9 +18,7 @@ from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
-from ..contraction import matmul
 from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, added, expect, primitive
 from ..shaping import reshaped, transposed
@@ -53,11 +51,11 @@ def _solution(
     def vjp(x_bar, x, a, *rest, **given):
         *factors, _ = rest
         b_bar = again(a, *factors, x_bar, True, **given)
-        return (lambda: counts(negative(matmul(b_bar, adjoint(x))), **given), *[None for _ in factors], b_bar)
+        return (lambda: counts(-(b_bar @ adjoint(x)), **given), *[None for _ in factors], b_bar)
 
     def jvp(dxs, x, a, *rest, **given):
         da, db, factors = dxs[0], dxs[-1], rest[:-1]
-        moved = None if da is None else negative(matmul(counts(da, **given), x))
+        moved = None if da is None else -(counts(da, **given) @ x)
         side = added(db, moved)
         return None if side is None else again(a, *factors, side, False, **given)
 
@@ -83,9 +81,6 @@ def _batch(op, size, xs, mapped, **params):
     sides = transposed(b, (*range(1, rank - 1), 0, rank - 1))
     x = record(op, (*matrices, reshaped(sides, (*shape[:-2], size * b.shape[-1]))), tuple(params.values()))
     return to_front(reshaped(x, shape), rank - 2)
-
-
-# ---------------------------------------------------------------- general matrices
 
 
 _solve_reference = refusing("solve", np.linalg.solve, "singular", _MEND, test=np.linalg.inv)
@@ -217,9 +212,6 @@ def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
     return record(_solve_lu, (a, factors, identities(a)), (False, False))
 
 
-# ---------------------------------------------------------------- triangular matrices
-
-
 def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses: bool) -> np.ndarray:
     def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return substituted(a, b, lower=lower)
@@ -262,9 +254,6 @@ def solve_triangular(a, b, *, lower=False):
     return restored(solved_triangular(a, b, bool(lower)))
 
 
-# ---------------------------------------------------------------- a factor that is known
-
-
 def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     half = substituted(factor, b, lower=True)
     return substituted(factor.swapaxes(-1, -2).conj(), half, lower=False)
@@ -281,15 +270,12 @@ def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
     return record(_solve_factored, (a, factor, b))
 
 
-# ---------------------------------------------------------------- inverses
-
-
 _refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse")
 
 
 def _inv_vjp(y_bar, y, a, *, refuses):
     turned = adjoint(y)
-    return (negative(matmul(matmul(turned, y_bar), turned)),)
+    return (-(turned @ y_bar @ turned),)
 
 
 #: The result for a singular matrix, which `refuses` says is an error, is nan without it.
@@ -298,7 +284,7 @@ _inv = of_matrices(
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
-    jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
+    jvp=lambda dxs, y, a, *, refuses: -(y @ dxs[0] @ y),
     lower=Dense("inverse"),
 )
 
