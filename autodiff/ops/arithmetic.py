@@ -233,15 +233,10 @@ def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
     return where(is_zero, 0, cosine(a, b, length) / where(is_zero, 1, length))
 
 
-def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
-    is_zero = length == 0.0
-    return k.select(is_zero, 0.0, a / k.select(is_zero, 1.0, length))
-
-
 #: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.
 _cosine = elementwise(
     "cosine",
-    program=_cosine_scalar,
+    program=lambda k, a, b, length: k.select(length == 0.0, 0.0, a / k.select(length == 0.0, 1.0, length)),
     partials=lambda y, a, b, length: (
         lambda: (cosine(b, a, length), _over_length(b, a, length)),
         lambda: (-y, _over_length(b, a, length)),

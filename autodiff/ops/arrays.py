@@ -23,8 +23,6 @@ from codegen.ir import DTYPES, dtype_name
 from codegen.kernel.instructions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
 
-__all__ = ["on_arrays", "on_elements", "where_of_arrays", "with_loop"]
-
 
 def with_loop(name: str) -> Callable[[Any], Any]:
     """A decorator of a reference that has a loop of this name (`codegen.runtime.recording_interpret`)."""

@@ -33,8 +33,6 @@ from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import added, dtype_name_of, named, spread_to, times, zeros_of
 
-__all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "seen_by", "split"]
-
 #: Operations between a cotangent and the size, at most.
 DEPTH = 12
 #: The most nodes of a cotangent's that a key names.

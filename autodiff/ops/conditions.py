@@ -194,12 +194,10 @@ where = published(
 )
 
 
-def _share_scalar(k: Any, a: Any, b: Any) -> Any:
-    return k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
-
-
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
-_share = elementwise("share", program=_share_scalar, partials=None)
+_share = elementwise(
+    "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a))), partials=None
+)
 maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
     masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]

@@ -24,8 +24,6 @@ from .arguments import common
 from .primitive import BOOL, OwnPrimitive, elementwise
 from .template import public
 
-__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
-
 
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""

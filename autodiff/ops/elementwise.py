@@ -222,11 +222,6 @@ arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="ata
     """)
 
 
-def _logaddexp_scalar(k, a, b):
-    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
-    return k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b))))
-
-
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """a - b, and 0 of two equal infinities, which share evenly."""
     return where((a == b) & isinf(a), zero_of(a.dtype), a - b)
@@ -234,7 +229,9 @@ def _distance(a: Tensor, b: Tensor) -> Tensor:
 
 logaddexp = binary("logaddexp",
     partials=lambda y, a, b: (lambda: sigmoid(_distance(a, b)), lambda: sigmoid(_distance(b, a))),
-    lower=_logaddexp_scalar, traits=("commutative",),
+    # inf - inf is nan, so equal numbers are a case of their own, as in NumPy.
+    lower=lambda k, a, b: k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b)))),
+    traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.

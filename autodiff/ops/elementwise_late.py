@@ -22,11 +22,6 @@ from .special_series import polynomial
 from .statistics import floating
 from .template import public
 
-__all__ = [
-    "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "mish", "nan_to_num",
-    "rad2deg", "radians", "relu6", "selu", "silu", "sinc",
-]  # fmt: skip
-
 
 def _sinc(k: Any, x: Any) -> Any:
     angle = math.pi * k.select(x == 0.0, 1.0, x)

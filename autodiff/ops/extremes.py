@@ -54,12 +54,9 @@ def _number(value: float, like: Aval) -> Node:
     return Node(CONSTANT, (), (value, dtype_name(like.dtype)), Aval((), like.dtype))
 
 
-def _spread(y: Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> Node:
-    return _op("broadcast_to", _op("reshape", y, shape=kept(shape, axes)), shape=shape)
-
-
 def _is_extreme(name: str, x: Node, axes: tuple[int, ...]) -> Node:
-    return _op("equal", x, _spread(_op(name, x, axis=axes), axes, x.aval.shape))
+    y = _op("reshape", _op(name, x, axis=axes), shape=kept(x.aval.shape, axes))
+    return _op("equal", x, _op("broadcast_to", y, shape=x.aval.shape))
 
 
 def _decision(

@@ -26,12 +26,6 @@ from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
 from .template import public
 
-__all__ = [
-    "angle", "copysign", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "fmod", "frexp", "iscomplex",
-    "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------- signs and neighbours
 
 copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),

@@ -35,12 +35,6 @@ from .shaping import moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import public
 
-__all__ = [
-    "median", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
-]  # fmt: skip
-
-
 _DOC = """{told}, as `{of}` otherwise.
 
     x: {shapes}
@@ -209,7 +203,9 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     low, high, weight = _PLACES[method](place)
     weight = cast_to(weight, rows.dtype)
     ordered = sort(rows, axis=-1)
-    first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
+    # Places that are nan may be any.
+    places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
+    first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
     # Two infinities of one sign have no difference; nor does what is not looked at.
     between = choose(first == second, first, first + weight * (second - first))
     return _or_nan(choose(weight == 0.0, first, between), shares, is_nan, skips)
@@ -247,11 +243,6 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     return _or_nan(found, shares, is_nan, skips)
-
-
-def _numbers(place: Tensor, n: int) -> Tensor:
-    """Places as integers; those that are nan may be any."""
-    return clip(cast_to(choose(isnan(place), 0.0, place), I64), 0, n - 1)
 
 
 #: By method: the elements before and behind a place, and the share of the second.

@@ -16,8 +16,6 @@ from ..custom.function import Function
 from ..tensor import AbstractTensor
 from ..tracebacks import shorten
 
-__all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach"]
-
 #: Functions by the name of the operator.
 BINARY: dict[str, Function] = {}
 PREFIX: dict[str, Function] = {}
@@ -68,7 +66,7 @@ def attach(functions: Mapping[str, Any]) -> None:
         "transpose": (functions["transpose"], _gathering(is_needed=False)),
         "__getitem__": (functions["getitem"], None),
         "__iter__": (_rows, None),
-        "__contains__": (_holds, None),
+        "__contains__": (lambda x, element: bool(COMPARISONS["eq"](x, element).any()), None),
     })
     for name, (function, canonical) in METHODS.items():
         setattr(AbstractTensor, name, _method(name, function, canonical))
@@ -158,11 +156,6 @@ def _rows(self: Any) -> Iterator:
     if not self.shape:
         raise TypeError("iteration over a 0-d tensor")
     return (self[i] for i in range(self.shape[0]))
-
-
-def _holds(self: Any, element: Any) -> bool:
-    """True if an element equals this: evaluates the array."""
-    return bool(COMPARISONS["eq"](self, element).any())
 
 
 def copy(self: Any) -> Any:

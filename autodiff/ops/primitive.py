@@ -25,12 +25,6 @@ from ..tensor import Tensor
 from .arrays import on_arrays, on_elements
 from .batching import elements
 
-__all__ = [
-    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "OwnPrimitive", "added", "adjoint_of", "broadcast_avals",
-    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "number_of", "primitive",
-    "spread_to", "sum_to", "times", "zero_of", "zeros_of",
-]  # fmt: skip
-
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 
 

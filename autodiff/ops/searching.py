@@ -34,11 +34,6 @@ from .rows import argsort, segment_sum, sort
 from .shaping import expand_dims, flip, reshaped
 from .template import public
 
-__all__ = [
-    "allclose", "argwhere", "array_equal", "digitize", "flatnonzero", "histogram", "interp", "isclose", "isin",
-    "nonzero", "searchsorted",
-]  # fmt: skip
-
 
 def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
     expect("searchsorted", (a, v), "fib")

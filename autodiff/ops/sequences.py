@@ -39,12 +39,6 @@ from .shaping import flip, reshaped
 from .slicing import part
 from .template import public
 
-__all__ = [
-    "convolve", "correlate", "ediff1d", "gradient", "polyval", "slant", "trapezoid", "unslant", "unwrap", "vander",
-    "windows",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------- windows of a row
 
 

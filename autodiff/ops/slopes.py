@@ -15,11 +15,6 @@ from ..custom.function import Function
 from .declare import binary, unary
 from .primitive import named
 
-__all__ = [
-    "arc_slope", "arccosh_slope", "arcsinh_slope", "arctanh_slope", "inverse_root", "sigmoid_slope",
-    "tanh_slope", "turn",
-]
-
 
 def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
     """1 / sqrt(a), rounded as if once: a step of Newton's makes good what the root and the quotient were rounded by.

@@ -175,16 +175,13 @@ xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y
     """)
 
 
-def _entr(k: Any, x: Any) -> Any:
-    return k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x)))
-
-
 def _entr_slope(x: Tensor) -> Tensor:
     is_below = x < 0.0
     return where(is_below, 0.0, -1.0 - log(where(is_below, 1.0, x)))
 
 
-entr = unary("entr", program=_entr, partials=lambda y, x: (lambda: _entr_slope(x),),
+entr = unary("entr", partials=lambda y, x: (lambda: _entr_slope(x),),
+    program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
     >>> ad.special.entr([0.5, 0.0, -1.0])
@@ -226,15 +223,6 @@ def _slope_of_entropy(k: Any, x: Any, y: Any, inside: Any, at_zero: float) -> An
     return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, 0.0))
 
 
-def _entropy_by_x(k: Any, x: Any, y: Any, *, more: float) -> Any:
-    return _slope_of_entropy(k, x, y, _log_ratio(k, x, y) + more, more - 1.0)
-
-
-def _entropy_by_y(k: Any, x: Any, y: Any, *, more: float) -> Any:
-    # more - 1 - x / y, of which the lack has all digits near 0.
-    return _slope_of_entropy(k, x, y, -(x / y) if more else (y - x) / y, 1.0 - more)
-
-
 def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """A derivative of second order: the limit at the edges of the domain, 0 outside of it."""
     is_there = (x >= 0.0) & (y >= 0.0)
@@ -249,13 +237,14 @@ def _by_both(x: Tensor, y: Tensor) -> Tensor:
 #: though it is -inf: what does not occur counts for nothing.  Its own derivatives are the limits there: inf by x.
 entropy_by_x = elementwise(
     "entropy_by_x",
-    program=_entropy_by_x,
+    program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, _log_ratio(k, x, y) + more, more - 1.0),
     partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: 1.0 / x), lambda: _by_both(x, y)),
     params=("more",),
 )
 entropy_by_y = elementwise(
     "entropy_by_y",
-    program=_entropy_by_y,
+    # more - 1 - x / y, of which the lack has all digits near 0.
+    program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, -(x / y) if more else (y - x) / y, 1.0 - more),
     partials=lambda z, x, y, *, more: (
         lambda: _by_both(x, y),
         lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: 1.0 / y)),

@@ -24,8 +24,6 @@ from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
 
-__all__ = ["digamma", "gamma", "gammaln", "polygamma"]
-
 #: Bernoulli numbers of even index, from the second.
 _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330, 854513 / 138,

@@ -18,8 +18,6 @@ from .declare import unary
 from .elementwise import exp
 from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, series
 
-__all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]
-
 #: The density of the normal distribution at 0.
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 

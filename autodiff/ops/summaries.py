@@ -25,11 +25,6 @@ from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
 from .template import public
 
-__all__ = [
-    "average", "bincount", "corrcoef", "count_nonzero", "cov", "cross", "kron", "matvec", "ptp", "vdot", "vecdot",
-    "vecmat",
-]  # fmt: skip
-
 
 @public()
 def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> Any:

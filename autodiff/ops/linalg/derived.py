@@ -24,11 +24,6 @@ from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
 
-__all__ = [
-    "LstsqResult", "cond", "diagonal", "lstsq", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "trace", "vector_norm",
-]  # fmt: skip
-
 
 @public()
 def diagonal(x, *, offset=0):

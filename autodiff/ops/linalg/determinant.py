@@ -24,8 +24,6 @@ from ..template import public
 from .matrices import adjoint, identities, identity, of_finite, of_matrices, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
-__all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
-
 
 def _number_aval(name: str, a: Aval) -> Aval:
     square_aval(name, a)
@@ -45,18 +43,12 @@ def _pairing(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------- the adjugate
 
 
-def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """uᴴ, the singular values, v, and det(u vᴴ)."""
-    u, s, vt = np.linalg.svd(a)
-    sign = np.linalg.det(u) * np.linalg.det(vt)
-    return u.swapaxes(-1, -2).conj(), s, vt.swapaxes(-1, -2).conj(), sign[..., None, None]
-
-
 def _adjugate_reference(a: np.ndarray) -> np.ndarray:
     """By singular values, each left out in turn: right for singular matrices too."""
-    uh, s, v, sign = _decomposed(a)
+    u, s, vt = np.linalg.svd(a)
+    sign = (np.linalg.det(u) * np.linalg.det(vt))[..., None, None]
     others = np.prod(np.where(np.eye(a.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
-    return sign * (v * others[..., None, :]) @ uh
+    return sign * (vt.swapaxes(-1, -2).conj() * others[..., None, :]) @ u.swapaxes(-1, -2).conj()
 
 
 def _change(a: Tensor, e: Tensor) -> Tensor:

@@ -49,13 +49,6 @@ from ..statistics import in_range
 from ..template import public
 from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, square, square_aval
 
-__all__ = [
-    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
-    "moved_by_eigenvalues", "moved_by_singular_values", "of_all", "of_columns", "of_values", "outside", "scaled_by",
-    "unknown", "with_rule",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
 

@@ -32,8 +32,6 @@ from ..template import public
 from .matrices import adjoint, hermitian_part, identity, matrices, of_finite, of_matrices, refusing, square, square_aval
 from .solving import solved_triangular
 
-__all__ = ["QRResult", "cholesky", "completed", "factored", "qr"]
-
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
     """y⁻ᴴ x y⁻¹ for a lower triangle y."""

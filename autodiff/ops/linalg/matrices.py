@@ -24,11 +24,6 @@ from ..creation import eye
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
 from ..shaping import flipped_axes, reshaped
 
-__all__ = [
-    "adjoint", "columns_of", "given_hermitian", "hermitian_part", "identities", "identity", "matrices", "of_finite",
-    "of_matrices", "refusing", "right_side", "square", "square_aval", "substituted", "symmetric_part",
-]  # fmt: skip
-
 
 def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
     """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""

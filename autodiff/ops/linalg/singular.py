@@ -52,10 +52,6 @@ from .eigen import (
 from .factorization import completed
 from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices
 
-__all__ = [
-    "SVDResult", "pinv", "spectral_norm", "svd", "svdvals", "tolerance",
-]  # fmt: skip
-
 
 def _stacked(a: np.ndarray) -> np.ndarray:
     u, s, vh = np.linalg.svd(a, full_matrices=False)

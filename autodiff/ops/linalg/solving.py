@@ -25,11 +25,6 @@ from ..shaping import reshaped, transposed
 from ..template import public
 from .matrices import adjoint, identities, of_matrices, refusing, right_side, square, square_aval, substituted
 
-__all__ = [
-    "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
-    "solved_triangular",
-]  # fmt: skip
-
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
 
@@ -193,14 +188,14 @@ def _solve_lu_reference(
     return _solve_reference(a, b) if refuses else _or_nan(np.linalg.solve, a, b)
 
 
-def _solve_lu_again(a: Tensor, factors: Tensor, b: Tensor, turns: bool, *, turned: bool, refuses: bool) -> Tensor:
-    return record(_solve_lu, (a, factors, b), (turned is not turns, refuses))
-
-
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
 _solve_lu = _solution(
-    "solve_lu", _solve_lu_reference, _solve_lu_again, "solve_lu", ("turned", "refuses"),
+    "solve_lu",
+    _solve_lu_reference,
+    lambda a, factors, b, turns, *, turned, refuses: record(_solve_lu, (a, factors, b), (turned is not turns, refuses)),
+    "solve_lu",
+    ("turned", "refuses"),
     counts=lambda da, *, turned, refuses: adjoint(da) if turned else da,
 )  # fmt: skip
 
@@ -219,14 +214,12 @@ def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses:
     return run(a, b) if refuses else _or_nan(run, a, b)
 
 
-def _triangular_again(a: Tensor, b: Tensor, turns: bool, *, lower: bool, refuses: bool) -> Tensor:
-    return solved_triangular(adjoint(a) if turns else a, b, lower is not turns, refuses)
-
-
 _solve_triangular = _solution(
     "solve_triangular",
     _triangular_reference,
-    _triangular_again,
+    lambda a, b, turns, *, lower, refuses: solved_triangular(
+        adjoint(a) if turns else a, b, lower is not turns, refuses
+    ),
     "triangular",
     ("lower", "refuses"),
     counts=lambda da, *, lower, refuses: lower_part(da) if lower else upper_part(da),
@@ -273,17 +266,12 @@ def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
 _refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse")
 
 
-def _inv_vjp(y_bar, y, a, *, refuses):
-    turned = adjoint(y)
-    return (-(turned @ y_bar @ turned),)
-
-
 #: The result for a singular matrix, which `refuses` says is an error, is nan without it.
 _inv = of_matrices(
     "inv",
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
-    vjp=_inv_vjp,
+    vjp=lambda y_bar, y, a, *, refuses: (-(adjoint(y) @ y_bar @ adjoint(y)),),
     jvp=lambda dxs, y, a, *, refuses: -(y @ dxs[0] @ y),
     lower=Dense("inverse"),
 )
