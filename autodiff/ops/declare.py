@@ -62,16 +62,10 @@ def is_simple(tensor: type, number: type) -> bool:
     return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
 
 
-class Elementwise(Function):
-    """A function of each element."""
-
-    takes_watched = True
-
-
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, **declared: Any,
-) -> Elementwise:
+) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
@@ -91,7 +85,7 @@ def unary(
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
-) -> Elementwise:
+) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
 
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
@@ -111,8 +105,9 @@ def binary(
 
 def published(
     name: str, body: Any, doc: str, operation: OwnPrimitive, natively: Callable[..., Any] | None = None
-) -> Elementwise:
+) -> Function:
     """The generic function of a body made here: named, documented, and knowing its operation."""
     body.__module__, body.natively = "autodiff", natively or OneNode(operation)
-    made: Elementwise = public(records=operation, cls=Elementwise, name=name, doc=doc)(body)
+    made: Function = public(records=operation, name=name, doc=doc)(body)
+    made.takes_watched = True
     return made

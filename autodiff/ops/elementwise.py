@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from .arguments import common, integer
 from .conditions import isinf, where
 from .conversion import cast_to
-from .declare import Elementwise, binary, unary
+from .declare import binary, unary
 from .primitive import zero_of
 from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
 from .template import public
@@ -253,7 +253,7 @@ def _share2(k: Any, x: Any) -> Any:
     return k.select(x < 0.0, small, 1.0) / (1.0 + small)
 
 
-share2: Elementwise = unary("share2", program=_share2,
+share2: Function = unary("share2", program=_share2,
     partials=lambda y, x: (lambda: y * share2(-x) * math.log(2),),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
 from .conversion import as_tensor
-from .declare import Elementwise, binary, unary
+from .declare import binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import weighted
@@ -39,7 +40,7 @@ def _sinc_slope(x: Tensor) -> Tensor:
     return where(is_near, near, (cos(angle) - sin(angle) / angle) / far)
 
 
-exp2: Elementwise = unary(
+exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
     partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),

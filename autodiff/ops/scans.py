@@ -18,13 +18,13 @@ from codegen.lowering import Scan
 
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of
+from .arguments import axes_of
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
 from .primitive import OwnPrimitive, added, expect, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
-from .shaping import reshaped, spread, transposed
+from .shaping import on_axis, reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -146,11 +146,8 @@ _cumprod = primitive(
 def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    elif not x.ndim:
-        x = reshaped(x, (1,))  # as NumPy has it
-    return record(operation, (x,), (axis_of(operation.name, axis, x.aval), *others))
+    x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
+    return record(operation, (x,), (axis, *others))
 
 
 @public(1, _cumsum)

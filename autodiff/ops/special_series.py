@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, sign
 from .conditions import where
-from .declare import Elementwise, unary
+from .declare import unary
 from .elementwise import exp
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -219,13 +220,13 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, y / where(is_near, 1.0, x))
 
 
-i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
+i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
+i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     partials=lambda y, x: (i0(x) - _over(y, x, scaled=False),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
@@ -235,12 +236,12 @@ i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
 
 
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary("i0e_turned",
+i0e_turned: Function = unary("i0e_turned",
     program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
     partials=lambda y, x: (abs_(i1e(x)) - i0e(x),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
+i0e: Function = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.
@@ -248,7 +249,7 @@ i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
     """)
-i1e: Elementwise = unary("i1e", program=_i1e,
+i1e: Function = unary("i1e", program=_i1e,
     partials=lambda y, x: (i0e(x) - (sign(x) * y + _over(y, x, scaled=True)),),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 

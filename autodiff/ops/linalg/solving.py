@@ -190,7 +190,7 @@ def _solve_lu_reference(
 
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
-_solve_lu = _solution(
+_solve_lu: OwnPrimitive = _solution(
     "solve_lu",
     _solve_lu_reference,
     lambda a, factors, b, turns, *, turned, refuses: record(_solve_lu, (a, factors, b), (turned is not turns, refuses)),
