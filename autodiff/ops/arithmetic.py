@@ -99,8 +99,6 @@ divide = binary(
 
     >>> ad.divide([1, 2], 4)
     f64[2] [0.25 0.5 ]
-    >>> ad.divide(1.0, 0.0)
-    f64[] inf
     """,
 )
 negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
@@ -173,8 +171,6 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
 
     >>> ad.mod([7, -7, 7], [3, 3, 0])
     i64[3] [1 2 0]
-    >>> ad.mod(-0.5, 2.0)
-    f64[] 1.5
     """)
 
 # ---------------------------------------------------------------- size and sign
@@ -357,8 +353,6 @@ imag = _public("imag", _imag, lambda x: zeros_of(x.aval),
 
     >>> ad.imag([1 + 2j, 3.0])
     f64[2] [2. 0.]
-    >>> ad.imag(3.0)
-    f64[] 0.0
     """)
 conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
 

@@ -37,8 +37,6 @@ bitwise_and: Function = binary("bitwise_and", accepts="ib", partials=None, lower
 
     >>> ad.bitwise_and(0b1100, 0b1010)
     i64[] 8
-    >>> ad.bitwise_and([True, True], [True, False])
-    bool[2] [ True False]
     """)
 bitwise_or: Function = binary("bitwise_or", accepts="ib", partials=None, lower="bit_or", traits=("commutative",),
     doc="""x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]
@@ -57,8 +55,6 @@ bitwise_invert: Function = unary("bitwise_not", called="bitwise_invert", accepts
 
     >>> ad.bitwise_invert([0, 5])
     i64[2] [-1 -6]
-    >>> ad.bitwise_invert(True)
-    bool[] False
     """)
 bitwise_left_shift = binary("left_shift", called="bitwise_left_shift", accepts="i", partials=None, lower="shift_left",
     doc="""x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)
@@ -110,8 +106,6 @@ isinf: Function = unary("isinf", result="bool", partials=None, of_complex=lambda
 
     >>> ad.isinf([1.0, -ad.inf, ad.nan])
     bool[3] [False  True False]
-    >>> ad.isinf(complex(0, ad.inf))
-    bool[] True
     """)
 isfinite: Function = unary("isfinite", result="bool", partials=None,
     of_complex=lambda x: isfinite(x.real) & isfinite(x.imag),
@@ -217,8 +211,6 @@ minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
 
     >>> ad.minimum([1.0, ad.nan], 2.0)
     f64[2] [ 1. nan]
-    >>> ad.grad(ad.minimum)(ad.tensor(2.0), 2.0)
-    f64[] 0.5
     """)
 relu = unary(
     "relu",

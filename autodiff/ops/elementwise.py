@@ -31,8 +31,6 @@ exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the pow
 
     >>> ad.exp([0.0, -ad.inf])
     f64[2] [1. 0.]
-    >>> ad.grad(ad.grad(ad.exp))(ad.tensor(0.0))
-    f64[] 1.0
     """)
 expm1 = unary("expm1", partials=lambda y, x: (exp(x),), doc="""exp(x) - 1, accurate near 0.   f[...]  →  f[...]
 
@@ -81,8 +79,6 @@ sqrt = unary(
     f64[2] [ 2. nan]
     >>> ad.grad(ad.sqrt)(ad.tensor(0.0))
     f64[] inf
-    >>> ad.sqrt(-1 + 0j)
-    c128[] 1j
     """,
 )
 
@@ -115,8 +111,6 @@ sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y,
 
     >>> ad.sigmoid([0.0, 1000.0])
     f64[2] [0.5 1. ]
-    >>> ad.grad(ad.sigmoid)(ad.tensor(0.0))
-    f64[] 0.25
     """)
 
 
@@ -126,8 +120,6 @@ softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
 
     >>> ad.softplus([0.0, 50.0])
     f64[2] [ 0.69314718 50.        ]
-    >>> ad.grad(ad.softplus)(ad.tensor(0.0))
-    f64[] 0.5
     """)
 
 # ---------------------------------------------------------------- circular functions
@@ -154,8 +146,6 @@ arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
 
     >>> ad.arcsin([1.0, 2.0])
     f64[2] [1.57079633        nan]
-    >>> ad.grad(ad.arcsin)(ad.tensor(0.0))
-    f64[] 1.0
     """)
 arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
     doc="""The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]
@@ -191,16 +181,12 @@ cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
 
     >>> ad.cosh(0.0)
     f64[] 1.0
-    >>> ad.grad(ad.grad(ad.cosh))(ad.tensor(0.0))
-    f64[] 1.0
     """)
 tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
     doc="""The hyperbolic tangent.   f[...]  →  f[...]
 
     >>> ad.tanh([0.0, 1000.0])
     f64[2] [0. 1.]
-    >>> ad.grad(ad.tanh)(ad.tensor(0.0))
-    f64[] 1.0
     """)
 arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
     doc="""The inverse hyperbolic sine.   f[...]  →  f[...]
@@ -276,8 +262,6 @@ floor = unary("floor", accepts="fib", partials=None,
 
     >>> ad.floor([1.7, -1.2])
     f64[2] [ 1. -2.]
-    >>> ad.floor(3)
-    i64[] 3
     """)
 ceil = unary("ceil", accepts="fib", partials=None,
     doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows

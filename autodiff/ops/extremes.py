@@ -33,9 +33,9 @@ from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, expect, number_of, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
-from .scans import recurrence, running_aval
+from .scans import recurrence
 from .shaping import on_axis, spread
 from .slicing import part
 from .template import public
@@ -80,10 +80,6 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     def values(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
         return (x == reference(x, axis, keepdims=True)) | (x != x)
 
-    def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
-        expect(name, (x,), "fic")
-        return x.with_dtype(BOOL)
-
     def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
         if x.aval.dtype.kind != "c":
             wins = _is_extreme(name, x, axes)
@@ -95,7 +91,7 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
         im = _op("where", is_first, im, _number(-math.inf if name == "max" else math.inf, im.aval))
         return _op("bitwise_or", _op("bitwise_and", is_first, _is_extreme(name, im, axes)), is_nan)
 
-    return _decision(f"{name}_winners", values, infer, written)
+    return _decision(f"{name}_winners", values, elementwise_aval(name, "fic", "bool"), written)
 
 
 def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
@@ -112,10 +108,6 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
         found[..., :-1] += 2 * (y[..., 1:] == y[..., :-1])
         return np.moveaxis(found, -1, axis)
 
-    def infer(x: Aval, *, axis: int) -> Aval:
-        expect(name, (x,), "f")
-        return x
-
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
             shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
@@ -129,7 +121,7 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
         goes_on = _op("concatenate", same, last, axis=axis)
         return _op("add", attained, _op("mul", goes_on, _number(2.0, aval)))
 
-    return _decision(f"{name}_runs", values, infer, written)
+    return _decision(f"{name}_runs", values, elementwise_aval(name, "f"), written)
 
 
 def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
@@ -261,7 +253,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
     operation = primitive(
-        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=running_aval(name, "fi"), pull=pull,
+        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), pull=pull,
         lower=Scan(monoid), params=("axis",), heavy=True, batch=along("axis"),
     )  # fmt: skip
 

@@ -7,13 +7,11 @@ elements are zero; nothing is divided.  Those of a recurrence are recurrences, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.ir import Aval
 from codegen.lowering import Scan
 
 from ..tape import another, record
@@ -22,7 +20,7 @@ from .arguments import axes_of
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, added, expect, linear, number_of, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, added, elementwise_aval, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
 from .shaping import on_axis, reshaped, spread, transposed
 from .slicing import part
@@ -34,17 +32,6 @@ __all__ = ["cumprod", "cumsum", "prod"]
 # ---------------------------------------------------------------- running sums and products
 
 
-def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
-    """The shape rule of what runs along the parameter `axis`, perhaps from the end."""
-
-    def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
-        expect(name, (x,), accepts)
-        assert 0 <= axis < x.ndim, f"{name}: axis {axis} of {x}"
-        return x
-
-    return infer
-
-
 def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
     return np.flip(y, axis) if reverse else y
@@ -54,18 +41,13 @@ def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
 _cumsum: OwnPrimitive = linear(
     "cumsum",
     _added_up,
-    infer=running_aval("cumsum", "fic"),
+    infer=elementwise_aval("cumsum", "fic"),
+    params=("axis", "reverse"),
     transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
     lower=Scan("add"),
     heavy=True,
     batch=along("axis"),
 )
-
-
-def _recurrence_aval(b: Aval, a: Aval, *, axis: int, reverse: bool) -> Aval:
-    expect("recurrence", (b, a), "f")
-    assert b == a and 0 <= axis < b.ndim, f"recurrence: {b} and {a} along axis {axis}"
-    return b
 
 
 def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -97,7 +79,8 @@ def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
 _recurrence = primitive(
     "recurrence",
     _step_by_step,
-    infer=_recurrence_aval,
+    infer=elementwise_aval("recurrence", "f"),
+    params=("axis", "reverse"),
     pull=_recurrence_pull,
     jvp=_recurrence_jvp,
     lower=Scan("affine"),
@@ -134,7 +117,7 @@ def _cumprod_pull(y_bar, y, xs, params, masked):
 _cumprod = primitive(
     "cumprod",
     lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-    infer=running_aval("cumprod", "fi"),
+    infer=elementwise_aval("cumprod", "fi"),
     pull=_cumprod_pull,
     lower=Scan("mul"),
     params=("axis",),
@@ -162,8 +145,6 @@ def cumsum(x, axis=None, *, dtype=None):
     i64[2,2]
     [[1 2]
      [4 6]]
-    >>> ad.cumsum([True, True])
-    i64[2] [1 2]
     """
     return _running(_cumsum, x, axis, dtype, False)
 

@@ -116,8 +116,6 @@ def digitize(x, bins, right=False):
 
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
-    >>> ad.digitize(1.0, [1.0, 2.0], right=True)
-    i64[] 0
     """
     x, bins = common("digitize", (("x", x), ("bins", bins)), "fib")
     _row("digitize", "bins", bins)

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
@@ -47,7 +46,7 @@ from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, square, square_aval
+from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, shaped, square
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
@@ -221,11 +220,6 @@ def _reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate([w[..., None, :].astype(a.dtype), v], axis=-2)
 
 
-def _infer(a: Aval) -> Aval:
-    *batch, n, _ = square_aval("eigh", a).shape
-    return a.with_shape((*batch, n + 1, n))
-
-
 def _apart(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
     """The vectors, the row of eigenvalues, and the vectors again, which stand on both sides."""
     n = y.shape[-1]
@@ -262,7 +256,7 @@ _eigh = of_matrices(
         "eigh", _reference, "one whose eigenvalues do not converge",
         "look for very large and very small elements side by side, and scale the matrix",
     ),
-    infer=_infer,
+    infer=shaped("eigh", lambda n, _: (n + 1, n), is_square=True),
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("eigh"),

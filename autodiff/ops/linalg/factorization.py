@@ -11,7 +11,7 @@ real one.  Source: Walter and Lehmann, "Algorithmic differentiation of linear al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..conversion import cast_to
 from ..diagonals import halved_lower, upper_part
 from ..forms import further
 from ..joining import joined
-from ..primitive import expect, primitive, spread_to, zeros_of
+from ..primitive import primitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
@@ -43,6 +43,7 @@ from .matrices import (
     of_finite,
     of_matrices,
     refusing,
+    shaped,
     square,
     square_aval,
 )
@@ -106,12 +107,6 @@ def _cholesky_of_numpy(a, *, upper=False):
     return adjoint(cholesky(a)) if upper else cholesky(a)
 
 
-def _complement_aval(q: Aval) -> Aval:
-    expect("complement", (q,), "fc")
-    *batch, m, k = q.shape
-    return q.with_shape((*batch, m, m - k))
-
-
 def _refused(*_: object) -> NoReturn:
     raise GradientError(located(
         "the vectors that complete an orthonormal basis are any, and have no derivative",
@@ -122,7 +117,7 @@ def _refused(*_: object) -> NoReturn:
 _complement = of_matrices(
     "complement",
     lambda q: of_finite(lambda q: np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :], q),
-    infer=_complement_aval,
+    infer=shaped("complement", lambda m, k: (m, m - k)),
     vjp=_refused,
     jvp=_refused,
     lower=Call(),
@@ -133,12 +128,6 @@ def completed(q: Tensor) -> Tensor:
     """Orthonormal columns with others beside them, as many as there are rows."""
     m, k = q.shape[-2:]
     return q if k == m else joined((q, record(_complement, (q,))), q.ndim - 1)
-
-
-def _qr_aval(a: Aval) -> Aval:
-    expect("qr", (a,), "fc")
-    *batch, m, n = a.shape
-    return a.with_shape((*batch, m + n, n))
 
 
 def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,7 +149,7 @@ def _qr_vjp(y_bar, y, a):
 _qr = of_matrices(
     "qr",
     lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
-    infer=_qr_aval,
+    infer=shaped("qr", lambda m, n: (m + n, n)),
     vjp=_qr_vjp,
     lower=Decompose("qr"),
 )
@@ -208,9 +197,8 @@ def qr(a, mode="reduced"):
 # ---------------------------------------------------------------- determinants
 
 
-def _number_aval(name: str, a: Aval) -> Aval:
-    square_aval(name, a)
-    return a.with_shape(a.shape[:-2])
+def _number(name: str) -> Callable[..., Aval]:
+    return shaped(name, lambda m, n: (), is_square=True)
 
 
 def _beside(number: Tensor, matrix: Tensor) -> Tensor:
@@ -264,7 +252,7 @@ _adjugate = of_matrices(
 _det = of_matrices(
     "det",
     np.linalg.det,
-    infer=lambda a: _number_aval("det", a),
+    infer=_number("det"),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
@@ -296,7 +284,7 @@ class SlogdetResult(NamedTuple):
 _sign = primitive(
     "det_sign",
     lambda a, *_: np.linalg.slogdet(a)[0],
-    infer=lambda a, *_: _number_aval("slogdet", a),
+    infer=_number("slogdet"),
     lower=Dense("sign"),
     batch=along(),
     heavy=True,
@@ -331,7 +319,7 @@ def _direction_jvp(dxs, y, a, *factors):
 _direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
-    infer=lambda a, *_: _number_aval("slogdet", a),
+    infer=_number("slogdet"),
     vjp=_direction_vjp,
     jvp=_direction_jvp,
     lower=Dense("sign"),
@@ -342,7 +330,7 @@ _direction = of_matrices(
 _log_abs_det = of_matrices(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
-    infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
+    infer=lambda a, *_: real_aval(_number("slogdet")(a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
     jvp=lambda dxs, y, a, *factors: None if dxs[0] is None else real_part(_trace_of_change(dxs[0], a, factors)),
     lower=Dense("log_abs"),
@@ -361,7 +349,7 @@ def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
 _log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
-    infer=lambda a, factor: _number_aval("log_det_factored", a),
+    infer=_number("log_det_factored"),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
     jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
     lower=Dense("log_of_factor"),

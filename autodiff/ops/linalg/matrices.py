@@ -39,6 +39,19 @@ def square_aval(name: str, a: Aval) -> Aval:
     return a
 
 
+def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> Callable[..., Aval]:
+    """The shape rule of an operation on matrices, of `shape(rows, columns)` for each; what else it reads fits them."""
+
+    def infer(a: Aval, *_: Aval, **__: Any) -> Aval:
+        if is_square:
+            square_aval(name, a)
+        expect(name, (a,), "fc")
+        *batch, m, n = a.shape
+        return a.with_shape((*batch, *shape(m, n)))
+
+    return infer
+
+
 def matrices(name: str, a: Any) -> Tensor:
     """An argument as matrices of floats or complex numbers; integers and bool become float64.  Raises ShapeError."""
     (a,) = common(name, (("a", a),), "fc")

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
 from ...errors import ShapeError, located
@@ -31,7 +30,7 @@ from ..arithmetic import conjugated, mul0, real_part
 from ..conditions import where
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import added, expect, number_of, spread_to, zero_of
+from ..primitive import added, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -50,18 +49,12 @@ from .eigen import (
     with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices
+from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices, shaped
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     return np.concatenate([u, s[..., None, :].astype(a.dtype), vh.swapaxes(-1, -2).conj()], axis=-2)
-
-
-def _infer(a: Aval) -> Aval:
-    expect("svd", (a,), "fc")
-    *batch, m, n = a.shape
-    return a.with_shape((*batch, m + 1 + n, min(m, n)))
 
 
 def apart(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,7 +125,7 @@ _pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradi
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
-    infer=_infer,
+    infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("svd"),
@@ -201,12 +194,6 @@ def svdvals(a):
     return _decomposed("svdvals", a)[1]
 
 
-def _pinv_infer(a: Aval, *, tolerance: float) -> Aval:
-    expect("pinv", (a,), "fc")
-    *batch, m, n = a.shape
-    return a.with_shape((*batch, n, m))
-
-
 def _pinv_vjp(y_bar, y, a, *, tolerance):
     turned, adj = adjoint(y), adjoint(y_bar)
     a_bar = -(turned @ y_bar @ turned)
@@ -219,7 +206,8 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
 _pinv = of_matrices(
     "pinv",
     lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
-    infer=_pinv_infer,
+    infer=shaped("pinv", lambda m, n: (n, m)),
+    params=("tolerance",),
     vjp=_pinv_vjp,
     lower=Call(),
 )

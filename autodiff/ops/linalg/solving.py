@@ -23,7 +23,7 @@ from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, added, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, identities, of_matrices, refusing, right_side, square, square_aval, substituted
+from .matrices import adjoint, identities, of_matrices, refusing, right_side, shaped, square, square_aval, substituted
 
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
@@ -148,17 +148,12 @@ def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: i
     return sign
 
 
-def _lu_aval(a: Aval) -> Aval:
-    *batch, n, _ = square_aval("lu", a).shape
-    return a.with_shape((*batch, n + 1, apart_in_cache(n)))
-
-
 #: l below the diagonal and u, of rows in the order of their pivots; then a row that says of which row each is, counted
 #: from 1, with the sign of the permutation.  Gradients flow to a itself: see `solve_lu`.
 _lu = primitive(
     "lu",
     _lu_reference,
-    infer=_lu_aval,
+    infer=shaped("lu", lambda n, _: (n + 1, apart_in_cache(n)), is_square=True),
     lower=Dense("lu"),
     batch=along(),
     heavy=True,
