@@ -16,6 +16,7 @@ nan and infinity are NumPy's: a real factor takes part as a complex number whose
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,9 @@ from codegen.lowering import Call, Map
 from ..custom.function import Function
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arrays import on_arrays
+from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
-from .conditions import bitwise_and, bitwise_or, equal, isfinite, isinf, isnan, logical_and, logical_or, where
+from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .primitive import (
@@ -63,7 +64,7 @@ __all__ = [
 # ---------------------------------------------------------------- sums and products
 
 add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("commutative",),
-    on_bool=lambda a, b: bitwise_or(a, b),
+    on_bool=operator.or_,
     doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
 
     >>> ad.add([[1.0], [2.0]], [10.0, 20.0])
@@ -80,7 +81,7 @@ subtract = binary("sub", called="subtract", accepts="fic", partials=lambda y, a,
      [1. 0.]]
     """)
 multiply = binary("mul", called="multiply", accepts="fic", partials=lambda y, a, b: (b, a), traits=("commutative",),
-    on_bool=lambda a, b: bitwise_and(a, b),
+    on_bool=operator.and_,
     doc="""x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy
 
     >>> ad.multiply([[1.0], [2.0]], [3.0, 4.0])
@@ -98,8 +99,6 @@ divide = binary(
 
     >>> ad.divide([1, 2], 4)
     f64[2] [0.25 0.5 ]
-    >>> ad.divide(1.0, 0.0)
-    f64[] inf
     """,
 )
 negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
@@ -119,12 +118,8 @@ def positive(x):
     return another(as_tensor(x, "positive", "x"))
 
 
-# ---------------------------------------------------------------- the strong product
-
-
 def _mul0_scalar(k, g, p):
-    zero = k.constant(0, like=g)
-    return k.select(k.eq(g, zero), zero, k.mul(g, p))
+    return k.select(g == 0.0, 0.0, g * p)
 
 
 def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
@@ -146,14 +141,12 @@ mul0 = primitive(
     "mul0",
     on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
-    lower=Map(_mul0_scalar),
+    lower=Map(on_elements(_mul0_scalar)),
     pull=_mul0_pull,
     jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),
 )
-
-# ---------------------------------------------------------------- quotients of integers
 
 
 def _as_int64(quotient):
@@ -178,13 +171,12 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
 
     >>> ad.mod([7, -7, 7], [3, 3, 0])
     i64[3] [1 2 0]
-    >>> ad.mod(-0.5, 2.0)
-    f64[] 1.5
     """)
 
 # ---------------------------------------------------------------- size and sign
 
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
+    of_complex=lambda x: record(_size, (x,)),
     doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
 
     >>> ad.grad(ad.abs)(ad.tensor(0.0))
@@ -199,7 +191,7 @@ sign: Function = unary("sign", accepts="fi", partials=None,
     f64[3] [-1.  0. nan]
     """)
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
-    lower=lambda k, x: k.div(k.constant(1, like=x), x),
+    lower=lambda k, x: 1.0 / x,
     doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
 
     >>> ad.reciprocal([4, 0])
@@ -208,13 +200,11 @@ reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
 
 
 def _hypot_scalar(k, a, b):
-    a, b = k.abs(a), k.abs(b)
+    a, b = abs(a), abs(b)
     large, small = k.maximum(a, b), k.minimum(a, b)
-    one, inf = k.constant(1, like=a), k.constant(np.inf, like=a)
-    ratio = k.div(small, k.select(k.eq(large, k.constant(0, like=a)), one, large))
-    length = k.mul(large, k.sqrt(k.add(one, k.mul(ratio, ratio))))
+    ratio = small / k.select(large == 0.0, 1.0, large)
     # An infinite side decides, even beside nan.
-    return k.select(k.logical_or(k.eq(a, inf), k.eq(b, inf)), inf, length)
+    return k.select((a == np.inf) | (b == np.inf), np.inf, large * k.sqrt(1.0 + ratio * ratio))
 
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
@@ -235,20 +225,14 @@ def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
 
 def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
     """The cosine over the length."""
-    is_zero = equal(length, 0)
+    is_zero = length == 0
     return where(is_zero, 0, cosine(a, b, length) / where(is_zero, 1, length))
-
-
-def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
-    zero, one = k.constant(0, like=a), k.constant(1, like=a)
-    is_zero = k.eq(length, zero)
-    return k.select(is_zero, zero, k.div(a, k.select(is_zero, one, length)))
 
 
 #: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.
 _cosine = elementwise(
     "cosine",
-    program=_cosine_scalar,
+    program=lambda k, a, b, length: k.select(length == 0.0, 0.0, a / k.select(length == 0.0, 1.0, length)),
     partials=lambda y, a, b, length: (
         lambda: (cosine(b, a, length), _over_length(b, a, length)),
         lambda: (-y, _over_length(b, a, length)),
@@ -272,7 +256,7 @@ def _complex_aval(name: str, gives_real: bool = True) -> Callable[[Aval], Aval]:
 
 def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     """i times a real x, in the dtype of `like`."""
-    return multiply(cast_to(x, like.dtype), constant(1j, dtype_name_of(like)))
+    return cast_to(x, like.dtype) * constant(1j, dtype_name_of(like))
 
 
 _real: OwnPrimitive = linear(
@@ -305,19 +289,19 @@ def _direction(x: Tensor) -> Tensor:
     """x / |x|, and 0 at 0; where a part is infinite, of the signs of infinite parts."""
     size = record(_size, (x,))
     zero, parts = zero_of(size.dtype), [real_part(x), imaginary_part(x)]
-    is_end, infinite = logical_or(isinf(size), equal(size, zero)), [isinf(p) for p in parts]
+    is_end, infinite = isinf(size) | (size == zero), [isinf(p) for p in parts]
     parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
-    length = where(is_end, where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0)), size)
+    length = where(is_end, where(logical_and(*infinite), math.sqrt(2), zero + 1.0), size)
     # By parts: a quotient of complex numbers loses those near the ends of the range.
     re, im = parts
     along, across = cosine(re, im, length), cosine(im, re, length)
-    return add(cast_to(along, x.dtype), _imaginary(across, x))
+    return cast_to(along, x.dtype) + _imaginary(across, x)
 
 
 def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
     multiple, rest = divided(y_bar, y)
-    along = None if multiple is None else multiply(cast_to(multiple, x.dtype), x)
-    return (added(along, None if rest is None else multiply(cast_to(rest, x.dtype), _direction(x))),)
+    along = None if multiple is None else cast_to(multiple, x.dtype) * x
+    return (added(along, None if rest is None else cast_to(rest, x.dtype) * _direction(x)),)
 
 
 _size: OwnPrimitive = primitive(
@@ -325,18 +309,10 @@ _size: OwnPrimitive = primitive(
     np.absolute,
     infer=_complex_aval("abs"),
     vjp=_size_vjp,
-    jvp=lambda dxs, y, x: real_part(multiply(conjugated(_direction(x)), dxs[0])),
+    jvp=lambda dxs, y, x: real_part(conjugated(_direction(x)) * dxs[0]),
     lower=Call(),
     traits=("elementwise", "cancels"),
 )
-
-
-abs_.on_complex(lambda x: record(_size, (x,)))
-
-
-isnan.on_complex(lambda x: logical_or(isnan(real_part(x)), isnan(imaginary_part(x))))
-isinf.on_complex(lambda x: logical_or(isinf(real_part(x)), isinf(imaginary_part(x))))
-isfinite.on_complex(lambda x: logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x))))
 
 
 def real_part(x: Tensor) -> Tensor:
@@ -359,13 +335,12 @@ def conjugated(x: Tensor) -> Tensor:
     return record(_conj, (x,)) if x.dtype.kind == "c" else x
 
 
-def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tensor], doc: str) -> Function:
+def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tensor], doc: str) -> Any:
     def body(x):
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    made: Function = public(records=operation, name=name, doc=doc)(body)
-    return made
+    return public(records=operation, name=name, doc=doc)(body)
 
 
 real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
@@ -378,8 +353,6 @@ imag = _public("imag", _imag, lambda x: zeros_of(x.aval),
 
     >>> ad.imag([1 + 2j, 3.0])
     f64[2] [2. 0.]
-    >>> ad.imag(3.0)
-    f64[] 0.0
     """)
 conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
 

@@ -1,14 +1,19 @@
-"""Programs for elements, written with the scalar builder's methods, on arrays: the reference of such an operation.
+"""Programs for elements: written once, they are an operation's lowering and, on arrays, its reference.
 
-    reference = on_arrays(program)        program(k, *elements, **params), as a `Map` takes it
+    program(k, *elements, **params)       with Python's operators, and functions that are methods of k
+    reference = on_arrays(program)        elements are arrays
+    lower = Map(on_elements(program))     k is the scalar builder, and elements are its values
 
-So an operation that NumPy has no function for is written once.  Only what such programs use is here.
+    lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x)))
+
+A number beside an element is of its dtype; the last element among several operands says it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +22,6 @@ from codegen.garbage import ignoring
 from codegen.ir import DTYPES, dtype_name
 from codegen.kernel.instructions import OF_ONE
 from codegen.runtime.ufunc_loops import loops_of
-
-__all__ = ["on_arrays", "where_of_arrays", "with_loop"]
 
 
 def with_loop(name: str) -> Callable[[Any], Any]:
@@ -69,7 +72,7 @@ class _Arrays:
         """x y + z, rounded nearly once: with what the product and the sum are rounded by."""
         product = x * y
         total = product + z
-        (a, b), (c, d) = _halves(x), _halves(y)
+        (a, b), (c, d) = [_halves(np.asarray(one, product.dtype)) for one in (x, y)]
         rest = ((a * c - product) + a * d + b * c) + b * d
         moved = total - product
         rest = rest + ((product - (total - moved)) + (z - moved))
@@ -99,8 +102,69 @@ def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[.
             return np.asarray(program(_ARRAYS, *xs, **params))
 
     if not casts:
-        reference.in_ufuncs = _InUfuncs(program).__getitem__  # type: ignore[attr-defined]  # a mark on a function
+        reference.in_ufuncs = cache(partial(_in_ufuncs, program))  # type: ignore[attr-defined]  # a mark on a function
     return reference
+
+
+class _Element:
+    """An element of a program, with Python's operators."""
+
+    __slots__ = ("builder", "value")
+
+    def __init__(self, builder: _Builder, value: Any) -> None:
+        self.builder = builder
+        self.value = value
+
+
+class _Builder:
+    """A builder whose methods take elements, and numbers beside them."""
+
+    def __init__(self, k: Any) -> None:
+        self._k = k
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._k, name)
+
+        def call(*operands: Any) -> Any:
+            like = [x.value for x in operands if isinstance(x, _Element)][-1]
+            found = method(*[
+                x.value if isinstance(x, _Element) else x if isinstance(x, str) else self._k.constant(x, like=like)
+                for x in operands
+            ])
+            return found if isinstance(found, str) else _Element(self, found)
+
+        return call
+
+    def constant(self, value: float, *, like: _Element) -> _Element:
+        return _Element(self, self._k.constant(value, like=like.value))
+
+
+def _operator(method: str, is_mirrored: bool) -> Callable[..., Any]:
+    def operator(self: _Element, *other: Any) -> Any:
+        return getattr(self.builder, method)(*((*other, self) if is_mirrored else (self, *other)))
+
+    return operator
+
+
+for _name, _method in {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "neg": "neg", "abs": "abs", "lt": "lt", "le": "le",
+    "gt": "gt", "ge": "ge", "eq": "eq", "and": "logical_and", "or": "logical_or", "invert": "logical_not",
+    "radd": "add", "rsub": "sub", "rmul": "mul", "rtruediv": "div",
+}.items():  # fmt: skip
+    setattr(_Element, f"__{_name}__", _operator(_method, is_mirrored=_name.startswith("r")))
+
+
+def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
+    """The program of a builder whose values have no operators, as a `Map` takes it."""
+
+    def lower(k: Any, *xs: Any, **params: Any) -> Any:
+        builder = _Builder(k)
+        return program(builder, *[_Element(builder, x) for x in xs], **params).value
+
+    return lower
+
+
+# ---------------------------------------------------------------- ufuncs
 
 
 class _NoUFunc(Exception):
@@ -141,18 +205,6 @@ class _UfuncLines:
 _HELD: list[np.ndarray] = []
 
 
-class _InUfuncs(dict[np.dtype, Any]):
-    """A program in ufuncs, by dtype."""
-
-    def __init__(self, program: Callable[..., Any]) -> None:
-        super().__init__()
-        self._program = program
-
-    def __missing__(self, dtype: np.dtype) -> Any:
-        found = self[dtype] = _in_ufuncs(self._program, dtype)
-        return found
-
-
 def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
     """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
 
@@ -161,7 +213,7 @@ def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
     count = len(inspect.signature(program).parameters) - 1
     k = _UfuncLines(dtype, count)
     try:
-        found = program(k, *range(count))
+        found = on_elements(program)(k, *range(count))
     except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters
         return None
     if found != count + len(k.lines) - 1:

@@ -23,8 +23,6 @@ from codegen.ir import OPS
 from ..tape import Primitive, record
 from ..tensor import Tensor
 
-__all__ = ["BatchedParts", "along", "elements", "to_front", "up", "with_examples"]
-
 
 class BatchedParts:
     """Several results of one operation that has them in one vector: those of every example, along axis 0 of each.

@@ -19,6 +19,7 @@ that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +32,6 @@ from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import added, dtype_name_of, named, spread_to, times, zeros_of
-
-__all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "seen_by", "split"]
 
 #: Operations between a cotangent and the size, at most.
 DEPTH = 12
@@ -227,11 +226,13 @@ def _each(f: Callable[[Tensor], Tensor], split: _Split) -> _Split:
 
 
 def _sum(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
-    left, right = (split(i) for i in node.inputs)
-    if node.kind.op.name == "sub":
-        right = _each(named("neg"), right)
-    c = added(left[0], right[0])
-    return (None, t) if c is None else (c, added(left[1], right[1]))
+    parts = [split(i) for i in node.inputs]
+    if all([c is None for c, _ in parts]):
+        return None, t
+    if node.kind.op.name != "add":
+        parts[-1] = _each(named("neg"), parts[-1])
+    c, rest = [functools.reduce(added, terms) for terms in zip(*parts, strict=True)]
+    return c, rest
 
 
 def _product(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
@@ -285,11 +286,6 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
-def _negative(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
-    found = split(node.inputs[0])
-    return (None, t) if found[0] is None else _each(named("neg"), found)
-
-
 #: By an operation on cotangents, the move whose transpose it is.
 _MOVES = {"cast": "cast", "reshape": "reshape", "transpose": "transpose", "flip": "flip", "embed": "slice"}
 
@@ -314,9 +310,8 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> 
 
 
 _RULES: dict[str, Callable[..., _Split]] = {
-    **dict.fromkeys(("add", "sub"), _sum),
+    **dict.fromkeys(("add", "sub", "neg"), _sum),
     **dict.fromkeys(("mul", "mul0", "div"), _product),
-    "neg": _negative,
     **dict.fromkeys(("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "i1"), _odd),
     "power_static": _power,
     "where": _choice,

@@ -24,8 +24,6 @@ from .arguments import common
 from .primitive import BOOL, OwnPrimitive, elementwise
 from .template import public
 
-__all__ = ["Elementwise", "OneNode", "binary", "is_simple", "published", "unary"]
-
 
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
@@ -64,42 +62,30 @@ def is_simple(tensor: type, number: type) -> bool:
     return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
 
 
-class Elementwise(Function):
-    """A function of each element, which may mean something else for a complex argument."""
-
-    takes_watched = True
-    of_complex: Callable[[Tensor], Tensor] | None = None
-
-    def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:
-        """Set the meaning for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
-        self.of_complex = compute
-
-
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    **declared: Any,
-) -> Elementwise:
+    of_complex: Callable[[Tensor], Tensor] | None = None, **declared: Any,
+) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
-    reference   None: NumPy's function of the same name
-    called      the function's name where it is not that of the operation
+    reference    None: NumPy's function of the same name
+    called       the function's name where it is not that of the operation
+    of_complex   what it means for a complex argument, where the operation itself does not take one
     """
     called = called or name
     operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
-        admitted = accepts if made.of_complex is None else accepts + "c"
-        (t,) = common(called, (("x", x),), admitted)
-        return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
+        (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
+        return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    made = published(called, body, doc, operation)
-    return made
+    return published(called, body, doc, operation)
 
 
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
-) -> Elementwise:
+) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
 
     on_bool   what it means for two bool arguments, where the operation itself does not take bool
@@ -119,8 +105,9 @@ def binary(
 
 def published(
     name: str, body: Any, doc: str, operation: OwnPrimitive, natively: Callable[..., Any] | None = None
-) -> Elementwise:
+) -> Function:
     """The generic function of a body made here: named, documented, and knowing its operation."""
     body.__module__, body.natively = "autodiff", natively or OneNode(operation)
-    made: Elementwise = public(records=operation, cls=Elementwise, name=name, doc=doc)(body)
+    made: Function = public(records=operation, name=name, doc=doc)(body)
+    made.takes_watched = True
     return made

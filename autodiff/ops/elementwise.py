@@ -11,10 +11,9 @@ from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
 from .arguments import common, integer
-from .arithmetic import divide, multiply, negative, subtract
-from .conditions import equal, isinf, logical_and, where
+from .conditions import isinf, where
 from .conversion import cast_to
-from .declare import Elementwise, binary, unary
+from .declare import binary, unary
 from .primitive import zero_of
 from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
 from .template import public
@@ -32,8 +31,6 @@ exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the pow
 
     >>> ad.exp([0.0, -ad.inf])
     f64[2] [1. 0.]
-    >>> ad.grad(ad.grad(ad.exp))(ad.tensor(0.0))
-    f64[] 1.0
     """)
 expm1 = unary("expm1", partials=lambda y, x: (exp(x),), doc="""exp(x) - 1, accurate near 0.   f[...]  →  f[...]
 
@@ -82,8 +79,6 @@ sqrt = unary(
     f64[2] [ 2. nan]
     >>> ad.grad(ad.sqrt)(ad.tensor(0.0))
     f64[] inf
-    >>> ad.sqrt(-1 + 0j)
-    c128[] 1j
     """,
 )
 
@@ -104,13 +99,11 @@ erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi)
 
 
 def _sigmoid_scalar(k, x):
-    one = k.constant(1, like=x)
-    small = k.exp(k.neg(k.abs(x)))
+    small = k.exp(-abs(x))
     # 1 / (1 + small) is 1 less a share, small / (1 + small) is small less one of it: what the sum and the quotient
     # are rounded by counts as little as the share does.
-    share = k.div(small, k.add(one, small))
-    whole = k.select(k.lt(x, k.constant(0, like=x)), small, one)
-    return k.sub(whole, k.mul(whole, share))
+    whole = k.select(x < 0.0, small, 1.0)
+    return whole - whole * (small / (1.0 + small))
 
 
 sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
@@ -118,19 +111,15 @@ sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y,
 
     >>> ad.sigmoid([0.0, 1000.0])
     f64[2] [0.5 1. ]
-    >>> ad.grad(ad.sigmoid)(ad.tensor(0.0))
-    f64[] 0.25
     """)
 
 
 softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
-    program=lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x))))),
+    program=lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x))),
     doc="""log(1 + exp(x)), without overflow.   f[...]  →  f[...]
 
     >>> ad.softplus([0.0, 50.0])
     f64[2] [ 0.69314718 50.        ]
-    >>> ad.grad(ad.softplus)(ad.tensor(0.0))
-    f64[] 0.5
     """)
 
 # ---------------------------------------------------------------- circular functions
@@ -157,8 +146,6 @@ arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
 
     >>> ad.arcsin([1.0, 2.0])
     f64[2] [1.57079633        nan]
-    >>> ad.grad(ad.arcsin)(ad.tensor(0.0))
-    f64[] 1.0
     """)
 arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
     doc="""The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]
@@ -194,16 +181,12 @@ cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
 
     >>> ad.cosh(0.0)
     f64[] 1.0
-    >>> ad.grad(ad.grad(ad.cosh))(ad.tensor(0.0))
-    f64[] 1.0
     """)
 tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
     doc="""The hyperbolic tangent.   f[...]  →  f[...]
 
     >>> ad.tanh([0.0, 1000.0])
     f64[2] [0. 1.]
-    >>> ad.grad(ad.tanh)(ad.tensor(0.0))
-    f64[] 1.0
     """)
 arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
     doc="""The inverse hyperbolic sine.   f[...]  →  f[...]
@@ -225,23 +208,16 @@ arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="ata
     """)
 
 
-# ---------------------------------------------------------------- sums of exponentials
-
-
-def _logaddexp_scalar(k, a, b):
-    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
-    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
-    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
-
-
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """a - b, and 0 of two equal infinities, which share evenly."""
-    return where(logical_and(equal(a, b), isinf(a)), zero_of(a.dtype), subtract(a, b))
+    return where((a == b) & isinf(a), zero_of(a.dtype), a - b)
 
 
 logaddexp = binary("logaddexp",
     partials=lambda y, a, b: (lambda: sigmoid(_distance(a, b)), lambda: sigmoid(_distance(b, a))),
-    lower=_logaddexp_scalar, traits=("commutative",),
+    # inf - inf is nan, so equal numbers are a case of their own, as in NumPy.
+    lower=lambda k, a, b: k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b)))),
+    traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
@@ -252,21 +228,19 @@ logaddexp = binary("logaddexp",
 
 
 def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
-    is_less = k.lt(x, y)
+    is_less = x < y
     large, small = k.select(is_less, y, x), k.select(is_less, x, y)
-    more = k.mul(k.log1p(k.exp2(k.sub(small, large))), k.constant(1 / math.log(2), like=x))
-    more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
-    return k.select(k.isnan(x), x, k.add(large, more))
+    more = k.log1p(k.exp2(small - large)) * (1 / math.log(2))
+    return k.select(k.isnan(x), x, large + k.select(x == y, 1.0, more))
 
 
 def _share2(k: Any, x: Any) -> Any:
-    one = k.constant(1.0, like=x)
-    small = k.exp2(k.neg(k.abs(x)))
-    return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
+    small = k.exp2(-abs(x))
+    return k.select(x < 0.0, small, 1.0) / (1.0 + small)
 
 
-share2: Elementwise = unary("share2", program=_share2,
-    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),),
+share2: Function = unary("share2", program=_share2,
+    partials=lambda y, x: (lambda: y * share2(-x) * math.log(2),),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )
 
@@ -288,8 +262,6 @@ floor = unary("floor", accepts="fib", partials=None,
 
     >>> ad.floor([1.7, -1.2])
     f64[2] [ 1. -2.]
-    >>> ad.floor(3)
-    i64[] 3
     """)
 ceil = unary("ceil", accepts="fib", partials=None,
     doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
@@ -333,5 +305,5 @@ def round_(x, decimals=0):
         return rint(x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        return divide(rint(multiply(x, scale)), scale)
-    return cast_to(multiply(rint(divide(x, scale)), scale), x.dtype)
+        return rint(x * scale) / scale
+    return cast_to(rint(x / scale) * scale, x.dtype)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..custom.function import Function
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, imaginary_part, multiply, negative, real_part, subtract
-from .conditions import clip, equal, greater, isnan, less, where
+from .arithmetic import abs_, imaginary_part, multiply, real_part
+from .conditions import clip, isnan, where
 from .conversion import as_tensor
-from .declare import Elementwise, binary, unary
+from .declare import binary, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import weighted
@@ -22,43 +23,34 @@ from .special_series import polynomial
 from .statistics import floating
 from .template import public
 
-__all__ = [
-    "cbrt", "deg2rad", "degrees", "elu", "exp2", "gelu", "heaviside", "leaky_relu", "log_sigmoid", "mish", "nan_to_num",
-    "rad2deg", "radians", "relu6", "selu", "silu", "sinc",
-]  # fmt: skip
-
-
-# ---------------------------------------------------------------- roots, powers, steps
-
 
 def _sinc(k: Any, x: Any) -> Any:
-    one, zero = k.constant(1.0, like=x), k.constant(0.0, like=x)
-    angle = k.mul(k.constant(math.pi, like=x), k.select(k.eq(x, zero), one, x))
-    return k.select(k.eq(x, zero), one, k.div(k.sin(angle), angle))
+    angle = math.pi * k.select(x == 0.0, 1.0, x)
+    return k.select(x == 0.0, 1.0, k.sin(angle) / angle)
 
 
 def _sinc_slope(x: Tensor) -> Tensor:
     """(cos πx - sinc x) / x; by its series near 0, where that is a difference of equals."""
-    is_near = less(abs_(x), 0.02)
+    is_near = abs_(x) < 0.02
     far = where(is_near, 1.0, x)
-    angle = multiply(far, math.pi)
-    square = multiply(multiply(x, x), math.pi**2)
+    angle = far * math.pi
+    square = x * x * math.pi**2
     terms = [(-1) ** j * 2 * j / math.factorial(2 * j + 1) for j in range(1, 6)]
-    near = multiply(multiply(polynomial(terms, square), x), math.pi**2)
-    return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
+    near = polynomial(terms, square) * x * math.pi**2
+    return where(is_near, near, (cos(angle) - sin(angle) / angle) / far)
 
 
-exp2: Elementwise = unary(
+exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
-    partials=lambda y, x: (multiply(exp2(subtract(x, 1.0)), 2 * math.log(2)),),
+    partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
     doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
 
     >>> ad.exp2([3, -1])
     f64[2] [8.  0.5]
     """,
 )
-cbrt = unary("cbrt", partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
+cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
     doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
 
     >>> ad.cbrt([-8.0, 27.0])
@@ -72,13 +64,8 @@ sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sin
     """)
 
 
-def _heaviside(k: Any, x: Any, y: Any) -> Any:
-    zero, one = k.constant(0.0, like=x), k.constant(1.0, like=x)
-    step = k.select(k.lt(x, zero), zero, k.select(k.gt(x, zero), one, y))
-    return k.select(k.isnan(x), x, step)
-
-
-heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: equal(x, 0.0)), lower=_heaviside,
+heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: x == 0.0),
+    lower=lambda k, x, y: k.select(k.isnan(x), x, k.select(x < 0.0, 0.0, k.select(x > 0.0, 1.0, y))),
     doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
 
     >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
@@ -121,14 +108,14 @@ def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     x = as_tensor(x, "nan_to_num", "x")
     if x.dtype.kind == "c":
         parts = [_finite(f(x), nan, posinf, neginf) for f in (real_part, imaginary_part)]
-        return add(parts[0], multiply(parts[1], 1j))
+        return parts[0] + parts[1] * 1j
     return _finite(x, nan, posinf, neginf) if x.dtype.kind == "f" else x
 
 
 def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     most = float(np.finfo(x.dtype).max)
-    x = where(equal(x, math.inf), most if posinf is None else posinf, x)
-    return where(equal(x, -math.inf), -most if neginf is None else neginf, where(isnan(x), nan, x))
+    x = where(x == math.inf, most if posinf is None else posinf, x)
+    return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
 # ---------------------------------------------------------------- activation functions of networks
@@ -142,11 +129,9 @@ def silu(x):
 
     >>> ad.silu([0.0, 1.0])
     f64[2] [0.         0.73105858]
-    >>> ad.grad(ad.silu)(ad.tensor(0.0))
-    f64[] 0.5
     """
     x = floating(x, "silu")
-    return multiply(x, sigmoid(x))
+    return x * sigmoid(x)
 
 
 @public()
@@ -165,7 +150,7 @@ def gelu(x, approximate=False):
         # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
         # the derivative is a sum of three terms, and not of five.
         slope = 2 * math.sqrt(2 / math.pi)
-        return multiply(x, sigmoid(multiply(x, add(slope, multiply(0.044715 * slope, power_to(x, 2))))))
+        return x * sigmoid(x * (slope + 0.044715 * slope * power_to(x, 2)))
     return weighted(x)
 
 
@@ -180,8 +165,8 @@ def elu(x, alpha=1.0):
     f64[3] [-0.5  0.   2. ]
     """
     x = floating(x, "elu")
-    above = greater(x, 0.0)
-    return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
+    above = x > 0.0
+    return where(above, x, alpha * expm1(where(above, 0.0, x)))
 
 
 @public()
@@ -193,7 +178,7 @@ def selu(x):
     >>> ad.selu([-1.0, 0.0, 1.0])
     f64[3] [-1.11133074  0.          1.05070099]
     """
-    return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 @public()
@@ -204,7 +189,7 @@ def leaky_relu(x, negative_slope=0.01):
     f64[2] [-0.01  2.  ]
     """
     x = floating(x, "leaky_relu")
-    return where(greater(x, 0.0), x, multiply(x, negative_slope))
+    return where(x > 0.0, x, x * negative_slope)
 
 
 @public()
@@ -214,25 +199,23 @@ def log_sigmoid(x):
     >>> ad.log_sigmoid([0.0, -50.0])
     f64[2] [ -0.69314718 -50.        ]
     """
-    return negative(softplus(negative(floating(x, "log_sigmoid"))))
+    return -softplus(-floating(x, "log_sigmoid"))
 
 
 def _tanh_softplus(k, x):
     # (p² - 1) / (p² + 1) for p = 1 + e^x: where that is 1, e^x is cut off, so that nothing overflows.
-    two, most = k.constant(2.0, like=x), k.constant(20.0, like=x)
-    power = k.exp(k.select(k.gt(x, most), most, x))
-    less = k.add(k.mul(power, power), k.add(power, power))
-    return k.div(less, k.add(less, two))
+    power = k.exp(k.select(x > 20.0, 20.0, x))
+    less = power * power + (power + power)
+    return less / (less + 2.0)
 
 
 def _tanh_softplus_slope(k, x, y):
     # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
     # The 4 is there from the start: at the end it would multiply what a tiny share is rounded by.
-    one, four = k.constant(1.0, like=x), k.constant(4.0, like=x)
-    small, is_above = k.exp(k.neg(k.abs(x))), k.gt(x, k.constant(0.0, like=x))
-    p, q = k.add(one, small), k.select(is_above, small, one)
-    share = k.div(k.mul(q, k.mul(four, small)), k.add(k.mul(p, p), k.mul(q, q)))
-    return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
+    small = k.exp(-abs(x))
+    p, q = 1.0 + small, k.select(x > 0.0, small, 1.0)
+    length = p * p + q * q
+    return p * (q * (4.0 * small) / length) / length
 
 
 tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope,
@@ -254,7 +237,7 @@ def mish(x):
     f64[2] [0.         0.86509839]
     """
     x = floating(x, "mish")
-    return multiply(x, tanh_softplus(x))
+    return x * tanh_softplus(x)
 
 
 @public()

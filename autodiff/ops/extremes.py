@@ -25,18 +25,17 @@ import numpy as np
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 from codegen.lowering import Call, Scan
 
-from ..custom.function import Function
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept
-from .arithmetic import add, divide, imaginary_part, mul0, multiply, real_part, subtract
+from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
-from .conditions import bitwise_and, greater_equal, isfinite, maximum, where
+from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, expect, number_of, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
-from .scans import recurrence, running_aval
+from .scans import recurrence
 from .shaping import on_axis, spread
 from .slicing import part
 from .template import public
@@ -55,12 +54,9 @@ def _number(value: float, like: Aval) -> Node:
     return Node(CONSTANT, (), (value, dtype_name(like.dtype)), Aval((), like.dtype))
 
 
-def _spread(y: Node, axes: tuple[int, ...], shape: tuple[int, ...]) -> Node:
-    return _op("broadcast_to", _op("reshape", y, shape=kept(shape, axes)), shape=shape)
-
-
 def _is_extreme(name: str, x: Node, axes: tuple[int, ...]) -> Node:
-    return _op("equal", x, _spread(_op(name, x, axis=axes), axes, x.aval.shape))
+    y = _op("reshape", _op(name, x, axis=axes), shape=kept(x.aval.shape, axes))
+    return _op("equal", x, _op("broadcast_to", y, shape=x.aval.shape))
 
 
 def _decision(
@@ -84,10 +80,6 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     def values(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
         return (x == reference(x, axis, keepdims=True)) | (x != x)
 
-    def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
-        expect(name, (x,), "fic")
-        return x.with_dtype(BOOL)
-
     def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
         if x.aval.dtype.kind != "c":
             wins = _is_extreme(name, x, axes)
@@ -99,7 +91,7 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
         im = _op("where", is_first, im, _number(-math.inf if name == "max" else math.inf, im.aval))
         return _op("bitwise_or", _op("bitwise_and", is_first, _is_extreme(name, im, axes)), is_nan)
 
-    return _decision(f"{name}_winners", values, infer, written)
+    return _decision(f"{name}_winners", values, elementwise_aval(name, "fic", "bool"), written)
 
 
 def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
@@ -116,10 +108,6 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
         found[..., :-1] += 2 * (y[..., 1:] == y[..., :-1])
         return np.moveaxis(found, -1, axis)
 
-    def infer(x: Aval, *, axis: int) -> Aval:
-        expect(name, (x,), "f")
-        return x
-
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
             shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
@@ -133,35 +121,32 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
         goes_on = _op("concatenate", same, last, axis=axis)
         return _op("add", attained, _op("mul", goes_on, _number(2.0, aval)))
 
-    return _decision(f"{name}_runs", values, infer, written)
-
-
-# ---------------------------------------------------------------- max, min
+    return _decision(f"{name}_runs", values, elementwise_aval(name, "f"), written)
 
 
 def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
+    def counted(y, x, axis):
+        """The elements that attain y, and their number."""
+        wins = record(_winners[name], (x,), (axis,))
+        return wins, summed(cast_to(wins, y.dtype), axis)
+
     def vjp(y_bar, y, x, *, axis):
         def x_bar():
-            wins = record(_winners[name], (x,), (axis,))
-            share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
-            return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
+            wins, count = counted(y, x, axis)
+            return where(wins, spread(y_bar / count, axis, x.shape), zero_of(y.dtype))
 
         return (x_bar,)
 
     def jvp(dxs, y, x, *, axis):
         if dxs[0] is None:
             return None
-        wins = record(_winners[name], (x,), (axis,))
-        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
-        return divide(moved, summed(cast_to(wins, y.dtype), axis))
+        wins, count = counted(y, x, axis)
+        return summed(where(wins, dxs[0], zero_of(y.dtype)), axis) / count
 
-    return reduction(
-        name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True
-    )
+    return reduction(name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True)
 
 
-_max = _extreme("max", np.max)
-_min = _extreme("min", np.min)
+_max, _min = _extreme("max", np.max), _extreme("min", np.min)
 _winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
 
 
@@ -171,12 +156,12 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), number_of(1j, x.dtype)))
-    moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
-    return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
+    value = cast_to(best, x.dtype) + cast_to(second, x.dtype) * number_of(1j, x.dtype)
+    moved = where(wins & isfinite(still), x - still, zero_of(x.dtype))  # by nothing
+    return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
 
-def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Function:
+def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Any:
     """The function of extreme elements; those of bool are what `any` and `all` say."""
 
     def extreme(x, axis=None, *, keepdims=False):
@@ -201,8 +186,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
 
     {example}
     """
-    made: Function = public(1, operation, name=operation.name, doc=doc)(extreme)
-    return made
+    return public(1, operation, name=operation.name, doc=doc)(extreme)
 
 
 max_ = _public_extreme(_max, "largest", any_.primitive, """>>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
@@ -212,30 +196,25 @@ min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], 
     [[2]
      [1]]""")
 
-# ---------------------------------------------------------------- argmax, argmin
 
+def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
+    """The function of the places of an extreme."""
 
-def _place_reduction(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
         rest = [i for i in range(x.ndim) if i not in axis]
         rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
         return reference(rows, -1)
 
-    return reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
+    operation = reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
 
-
-_argmax = _place_reduction("argmax", np.argmax)
-_argmin = _place_reduction("argmin", np.argmin)
-
-
-def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
     def place(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, operation.name, "x")
-        axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
-        if x.dtype.kind == "c":
-            wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
-            return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
-        return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
+        x = as_tensor(x, name, "x")
+        axes = axes_of(name, axis if axis is None else integer(axis, name, "an axis"), x.aval)
+        if x.dtype.kind != "c":
+            found = record(operation, (x,), (axes,))
+        else:
+            found = record(argmax.primitive, (record(_winners[extreme], (x,), (axes,)),), (axes,))
+        return unreduced(found, x, axes, keepdims)
 
     doc = f"""Index of the first {word} element along an axis (None: in x flattened).
 
@@ -245,19 +224,19 @@ def _public_place(operation: OwnPrimitive, word: str, example: str) -> Function:
 
     {example}
     """
-    made: Function = public(1, operation, name=operation.name, doc=doc)(place)
-    return made
+    return public(1, operation, name=name, doc=doc)(place)
 
 
-argmax = _public_place(_argmax, "largest", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+argmax = _place("argmax", "largest", np.argmax, "max", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
     i64[2] [1 0]""")
-argmin = _public_place(_argmin, "smallest", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+argmin = _place("argmin", "smallest", np.argmin, "min", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
     i64[2] [0 2]""")
 
 # ---------------------------------------------------------------- running extremes
 
 
-def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
+def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
+    """The function of running extremes."""
     plateaus = runs(name, numpy)
 
     def pull(y_bar, y, xs, params, masked):
@@ -265,29 +244,21 @@ def _running(name: str, numpy: np.ufunc, monoid: str) -> OwnPrimitive:
         if not x.size:
             return (y_bar,)
         found = record(plateaus, (x,), (axis,))
-        goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
-        attained = subtract(found, multiply(goes_on, 2.0))
+        goes_on = cast_to(found >= 2.0, x.dtype)
+        attained = found - goes_on * 2.0
         n = x.shape[axis]
         follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
         so_far = recurrence(attained, follows, axis, reverse=False)  # from the beginning of its plateau to each
-        share = divide(1.0, maximum(so_far, 1.0))
+        share = 1.0 / maximum(so_far, 1.0)
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
-    return primitive(
-        name,
-        lambda x, *, axis: numpy.accumulate(x, axis),
-        infer=running_aval(name, "fi"),
-        pull=pull,
-        lower=Scan(monoid),
-        params=("axis",),
-        heavy=True,
-        batch=along("axis"),
-    )
+    operation = primitive(
+        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), pull=pull,
+        lower=Scan(monoid), params=("axis",), heavy=True, batch=along("axis"),
+    )  # fmt: skip
 
-
-def _public_running(operation: OwnPrimitive, word: str, example: str) -> Function:
     def running(x, axis=None):
-        x, along = on_axis(operation.name, as_tensor(x, operation.name, "x"), axis)
+        x, along = on_axis(name, as_tensor(x, name, "x"), axis)
         return record(operation, (x,), (along,))
 
     doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
@@ -299,17 +270,12 @@ nan from the first nan on.
 
     {example}
     """
-    made: Function = public(1, operation, name=operation.name, doc=doc)(running)
-    return made
+    return public(1, operation, name=name, doc=doc)(running)
 
 
-cummax = _public_running(
-    _running("cummax", np.maximum, "max"), "largest", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
-    f64[5] [ 1.  3.  3. nan nan]""",
-)
-cummin = _public_running(
-    _running("cummin", np.minimum, "min"), "smallest", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
+cummax = _running("cummax", "largest", np.maximum, "max", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
+    f64[5] [ 1.  3.  3. nan nan]""")
+cummin = _running("cummin", "smallest", np.minimum, "min", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
     f64[2,2]
     [[3. 1.]
-     [2. 1.]]""",
-)
+     [2. 1.]]""")

@@ -16,8 +16,8 @@ from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
 from .arguments import common
-from .arithmetic import abs_, divide, floor_divide, imaginary_part, mod, multiply, negative, real_part, sign, subtract
-from .conditions import isinf, isnan, logical_and, logical_not, maximum, minimum, not_equal, where
+from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
+from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
 from .elementwise import arctan2, rint, trunc
@@ -26,15 +26,9 @@ from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
 from .template import public
 
-__all__ = [
-    "angle", "copysign", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "fmod", "frexp", "iscomplex",
-    "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------- signs and neighbours
 
-copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multiply(sign(a), sign(y)), None),
+copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
@@ -43,7 +37,7 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: multip
     f64[2] [-1. -2.]
     """)
 signbit = unary("signbit", result="bool", partials=None,
-    lower=lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x)),
+    lower=lambda k, x: k.copysign(1.0, x) < 0.0,
     doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
     >>> ad.signbit([0.0, -0.0])
@@ -53,14 +47,10 @@ signbit = unary("signbit", result="bool", partials=None,
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
     """Floats of one sign are in the order of their bits: the next one away from 0 has one more."""
-    zero = k.constant(0.0, like=x)
     bits = k.bits(x)
-    one = k.constant(1, like=bits)
-    is_away = k.eq(k.gt(y, x), k.gt(x, zero))
-    moved = k.from_bits(k.select(is_away, k.add(bits, one), k.sub(bits, one)))
-    moved = k.select(k.eq(x, zero), k.copysign(k.from_bits(one), y), moved)
-    moved = k.select(k.eq(x, y), y, moved)
-    return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
+    moved = k.from_bits(k.select((y > x) == (x > 0.0), bits + 1, bits - 1))
+    moved = k.select(x == 0.0, k.copysign(k.from_bits(k.constant(1, like=bits)), y), moved)
+    return k.select(k.isnan(x) | k.isnan(y), x + y, k.select(x == y, y, moved))
 
 
 nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
@@ -77,43 +67,18 @@ nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nexta
 _LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
 
 
-def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
-    """The parts of x: its bits, its exponent as it stands in them, and True if it is 0, infinite or nan.
-
-    A subnormal x is taken times a power of two, the second of the four.
-    """
-    fraction, _, most, power = _LAYOUT[k.dtype(x)]
-    tiny = k.constant(float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny), like=x)
-    is_small = k.lt(k.abs(x), tiny)
-    bits = k.bits(k.select(is_small, k.mul(x, k.constant(2.0**power, like=x)), x))
-    added = k.select(is_small, k.constant(power, like=bits), k.constant(0, like=bits))
-    biased = k.bit_and(k.shift_right(bits, k.constant(fraction, like=bits)), k.constant(most, like=bits))
-    is_special = k.logical_or(k.eq(x, k.constant(0.0, like=x)), k.eq(biased, k.constant(most, like=bits)))
-    return bits, added, biased, is_special
-
-
-def _mantissa(k: Any, x: Any) -> Any:
-    fraction, bias, most, _ = _LAYOUT[k.dtype(x)]
-    bits, _, _, is_special = _scaled(k, x)
-    others = k.bit_not(k.constant(most << fraction, like=bits))
-    half = k.constant((bias - 1) << fraction, like=bits)
-    return k.select(is_special, x, k.from_bits(k.bit_or(k.bit_and(bits, others), half)))
-
-
 def _exponent(k: Any, x: Any) -> Any:
-    _, bias, _, _ = _LAYOUT[k.dtype(x)]
-    bits, added, biased, is_special = _scaled(k, x)
-    found = k.sub(k.sub(biased, k.constant(bias - 1, like=bits)), added)
-    return k.cast(k.select(is_special, k.constant(0, like=bits), found), "i32")
+    fraction, bias, most, power = _LAYOUT[k.dtype(x)]
+    is_small = abs(x) < float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny)
+    bits = k.bits(k.select(is_small, x * 2.0**power, x))
+    biased = k.bit_and(k.shift_right(bits, fraction), most)
+    found = biased - (bias - 1) - k.select(is_small, power, k.constant(0, like=bits))
+    return k.cast(k.select((x == 0.0) | (biased == most), 0, found), "i32")
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
     result="i32", partials=None, lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
-)
-_mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),), lower=_mantissa,
-    doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
 
@@ -126,8 +91,9 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     >>> ad.frexp(6.0)
     (f64[] 0.75, i32[] 3)
     """
-    x = floating(x, "frexp")
-    return _mantissa_of(x), _exponent_of(x)
+    (x,) = common("frexp", (("x", x),), "f")
+    exponent = _exponent_of(x)
+    return _ldexp(x, cast_to(-exponent, x.dtype)), exponent
 
 
 def _times_power(k: Any, x: Any, n: Any) -> Any:
@@ -137,19 +103,18 @@ def _times_power(k: Any, x: Any, n: Any) -> Any:
     next to nothing.
     """
     fraction, bias, _, _ = _LAYOUT[k.dtype(x)]
-    least, most = k.constant(float(1 - bias), like=x), k.constant(float(bias), like=x)
-    step_down = k.constant(float(fraction + 2 - bias), like=x)
+    least, most = float(1 - bias), float(bias)
     for _ in range(2):
-        step = k.select(k.lt(n, least), step_down, k.minimum(n, most))
-        x, n = k.mul(x, _power_of_two(k, step)), k.sub(n, step)
-    return k.mul(x, _power_of_two(k, k.maximum(k.minimum(n, most), least)))
+        step = k.select(n < least, float(fraction + 2 - bias), k.minimum(n, most))
+        x, n = x * _power_of_two(k, step), n - step
+    return x * _power_of_two(k, k.maximum(k.minimum(n, most), least))
 
 
 def _power_of_two(k: Any, n: Any) -> Any:
     """2ⁿ for a whole n whose power is a normal float."""
     fraction, bias, _, _ = _LAYOUT[k.dtype(n)]
     whole = k.cast(n, "i64" if fraction == 52 else "i32")
-    return k.from_bits(k.shift_left(k.add(whole, k.constant(bias, like=whole)), k.constant(fraction, like=whole)))
+    return k.from_bits(k.shift_left(whole + bias, fraction))
 
 
 _ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
@@ -188,14 +153,12 @@ def modf(x) -> tuple[Tensor, Tensor]:
     (x,) = common("modf", (("x", x),), "f")
     whole = trunc(x)
     # A difference of equals is 0.0: -0.0 is one that was turned round.
-    below = negative(subtract(negative(x), negative(whole)))
-    fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, subtract(x, whole)))
+    below = -(-x - -whole)
+    fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, x - whole))
     return fraction, whole
 
 
-# ---------------------------------------------------------------- arithmetic as in C
-
-fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
+fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambda: rint((y - a) / b)),
     on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
@@ -243,7 +206,7 @@ def fabs(x):
 fix = trunc
 
 
-def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Function:
+def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
     """An extreme of two; `shown`: what its example prints."""
     doc = f"""The {word} of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
@@ -258,8 +221,7 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Functio
         found = extreme(x1, x2)
         return found if x1.dtype.kind != "f" else where(isnan(x1), x2, where(isnan(x2), x1, found))
 
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
@@ -283,23 +245,22 @@ def angle(z, deg=False):
         found = arctan2(imaginary_part(z), real_part(z))
     else:
         found = where(isnan(z), z, where(signbit(z), math.pi, zero_of(z.dtype)))
-    return multiply(found, 180 / math.pi) if deg else found
+    return found * (180 / math.pi) if deg else found
 
 
-def _infinite(name: str, sign: str, shown: str) -> Function:
+def _infinite(name: str, sign: str, shown: str) -> Any:
     """A test for one infinity; `shown`: what its example prints."""
 
     def body(x):
         (x,) = common(name, (("x", x),), "f")
-        return logical_and(isinf(x), signbit(x) if sign == "-" else logical_not(signbit(x)))
+        return isinf(x) & (signbit(x) if sign == "-" else ~signbit(x))
 
     doc = f"""True for elements that are {sign}inf.   f[...]  →  bool[...]
 
     >>> ad.{name}([ad.inf, -ad.inf])
     bool[2] {shown}
     """
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=doc)(body)
 
 
 isposinf = _infinite("isposinf", "+", "[ True False]")
@@ -314,7 +275,7 @@ def iscomplex(x):
     bool[2] [ True False]
     """
     x = as_tensor(x, "iscomplex", "x")
-    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
+    return imaginary_part(x) != 0.0 if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
 @public()
@@ -324,4 +285,4 @@ def isreal(x):
     >>> ad.isreal([1j, 2.0])
     bool[2] [False  True]
     """
-    return logical_not(iscomplex(x))
+    return ~iscomplex(x)

@@ -20,94 +20,95 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import another
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, kept
-from .arithmetic import add, divide, multiply, subtract
-from .conditions import clip, equal, isnan, less
+from .arithmetic import add, multiply
+from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
-from .primitive import F64, I64, spread_to, zero_of
+from .primitive import F64, I64, spread_to
 from .reductions import all_, any_, sum_, summed
 from .rows import argsort, sort, take_along_axis
 from .scans import cumprod, cumsum, prod
 from .shaping import moveaxis, reshaped, rows_along
-from .statistics import root_of_squares
+from .statistics import root_of_squares, std, var
 from .template import public
 
-__all__ = [
-    "median", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
-]  # fmt: skip
+_DOC = """{told}, as `{of}` otherwise.
 
+    x: {shapes}
 
-# ---------------------------------------------------------------- without nan
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis{needs}.
 
-
-def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
-    """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
-    x = as_tensor(x, name, "x")
-    axes_of(name, axis, x.aval)
-    return choose(isnan(x), value, x) if x.dtype.kind in "fc" else x
-
-
-def _nan_total(reduce: Function, word: str, neutral: float, join: Function, example: str) -> Function:
-    """A reduction of the elements that are not nan, which may begin with a number."""
-    of, name = reduce.__name__, f"nan{reduce.__name__}"
-    doc = f"""The {word} of the elements that are not nan, as `{of}` otherwise.   T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
-
-    initial   a number to begin with
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
+    {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0
 
     {example}
     """
 
-    def body(x, axis=None, *, dtype=None, keepdims=False):
-        return reduce(_filled(name, x, axis, neutral), axis, dtype=dtype, keepdims=keepdims)
 
-    def without_dtype(x, axis=None, *, keepdims=False):
-        return body(x, axis, keepdims=keepdims)
+def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
+    """A function of the elements that are not nan: nan is taken for a number that makes no difference.
 
-    # Methods of nanprod take no dtype.
-    made: Function = public(1, name=name, doc=doc)(body if reduce is sum_ else without_dtype)
-    of_masked(made, int(neutral), join, body)
+    of   the function of all elements, which has the same parameters
+    """
+    name = f"nan{of.__name__}"
+    is_place, is_running, is_extreme = of in (argmax, argmin), of in (cumsum, cumprod), of in (max_, min_)
+    kinds = "f" if is_extreme or is_place else "fc"  # parts order complex numbers
+    shapes = "T[..., n, ...]  →  T[..., n, ...]" if is_running else "T[..., n, ...]  →  T[..., ...]"
+    if is_place:
+        shapes = "T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: it looks at values"
+    parameters = [*of.declaration.keywords, *([] if is_place or is_running else ["initial", "where"])]
+
+    def body(x, axis=None, **keywords):
+        x = as_tensor(x, name, "x")
+        axis = axis_of(name, axis, x.aval) if is_place and axis is not None else axis
+        axes = axes_of(name, axis, x.aval)
+        if x.dtype.kind not in kinds:
+            return of(x, axis, **keywords)
+        is_nan = isnan(x)
+        y = of(choose(is_nan, fill, x), axis, **keywords)
+        return choose(all_(is_nan, axes, **keywords), np.nan, y) if is_extreme else y
+
+    body.__signature__ = of.declaration.signature  # type: ignore[attr-defined]  # the parameters of calls
+    made: Function = public(1, name=name, doc=_DOC.format(
+        told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
+        parameters=", ".join(parameters), example=example,
+    ))(body)
+    if is_extreme:
+        of_masked_extreme(made, 1 if of is max_ else -1)
+    elif not (is_place or is_running):
+        of_masked(made, int(fill), multiply if fill else add)
     return made
 
 
-nansum = _nan_total(sum_, "sum", 0.0, add, """>>> ad.nansum([1.0, ad.nan])
+nansum = _skipping(sum_, "The sum of the elements that are not nan", 0.0, """>>> ad.nansum([1.0, ad.nan])
     f64[] 1.0
     >>> ad.nansum([ad.nan])
     f64[] 0.0""")
-nanprod = _nan_total(prod, "product", 1.0, multiply, """>>> ad.nanprod([2.0, ad.nan, 3.0])
+nanprod = _skipping(prod, "The product of the elements that are not nan", 1.0, """>>> ad.nanprod([2.0, ad.nan, 3.0])
     f64[] 6.0
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
     f64[3] [3. 0. 2.]""")
-
-
-def _nan_running(reduce: Function, word: str, neutral: float, example: str) -> Function:
-    name = f"nan{reduce.__name__}"
-    doc = f"""{word} up to each element, nan taken for {neutral:g}.   T[..., n, ...]  →  T[..., n, ...]
-
-    Raises ShapeError when x has no such axis.
-
-    dtype   as of `{reduce.__name__}`
-
-    {example}
-    """
-
-    def body(x, axis=None, *, dtype=None):
-        return reduce(_filled(name, x, axis, neutral), axis, dtype=dtype)
-
-    made: Function = public(name=name, doc=doc)(body)
-    return made
-
-
-nancumsum = _nan_running(cumsum, "Sums", 0.0, """>>> ad.nancumsum([2.0, ad.nan, 3.0])
+nancumsum = _skipping(cumsum, "Sums up to each element, nan taken for 0", 0.0, """>>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]""")
-nancumprod = _nan_running(cumprod, "Products", 1.0, """>>> ad.nancumprod([2.0, ad.nan, 3.0])
+nancumprod = _skipping(
+    cumprod, "Products up to each element, nan taken for 1", 1.0, """>>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]""")
+nanmax = _skipping(max_, "The largest element that is not nan, and nan where all are", -np.inf,
+    """>>> ad.nanmax([1.0, ad.nan, 3.0])
+    f64[] 3.0
+    >>> ad.nanmax([ad.nan])
+    f64[] nan""")
+nanmin = _skipping(min_, "The smallest element that is not nan, and nan where all are", np.inf,
+    """>>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
+    f64[2] [ 1. nan]""")
+nanargmax = _skipping(argmax, "Index of the first largest element, nan taken for -inf", -np.inf,
+    """>>> ad.nanargmax([1.0, ad.nan, 2.0])
+    i64[] 2""")
+nanargmin = _skipping(argmin, "Index of the first smallest element, nan taken for inf", np.inf,
+    """>>> ad.nanargmin([ad.nan, 1.0, 2.0])
+    i64[] 1""")
 
 
 @public(1)
@@ -127,101 +128,28 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     axes = axes_of("nanmean", axis, x.aval)
     is_nan = isnan(x)
     counted = cast_to(choose(is_nan, 0.0, 1.0), x.dtype)
-    y = divide(sum_(choose(is_nan, 0.0, x), axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
+    y = sum_(choose(is_nan, 0.0, x), axes, keepdims=keepdims) / sum_(counted, axes, keepdims=keepdims)
     return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
-def _nan_extreme(name: str, word: str, extreme: Function, start: float, sign: int, example: str) -> Function:
-    doc = f"""The {word} element that is not nan, as `{extreme.__name__}` otherwise; nan where all are nan.
-
-    x: T[..., n, ...]  →  T[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
-
-    initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    {example}
-    """
-
-    def body(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
-        if x.dtype.kind != "f":
-            return extreme(x, axis, keepdims=keepdims)
-        axes = axes_of(name, axis, x.aval)
-        is_nan = isnan(x)
-        y = extreme(choose(is_nan, start, x), axes, keepdims=keepdims)
-        return choose(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
-
-    made: Function = public(1, name=name, doc=doc)(body)
-    of_masked_extreme(made, sign)
-    return made
-
-
-nanmax = _nan_extreme("nanmax", "largest", max_, -np.inf, 1, """>>> ad.nanmax([1.0, ad.nan, 3.0])
-    f64[] 3.0
-    >>> ad.nanmax([ad.nan])
-    f64[] nan""")
-nanmin = _nan_extreme(
-    "nanmin", "smallest", min_, np.inf, -1, """>>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
-    f64[2] [ 1. nan]""",
-)
-
-
-def _nan_spread(name: str, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Function:
-    doc = f"""{told}
-
-    x: f[..., n, ...]  →  f[..., ...]
-
-    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
-
-    dtype, ddof, correction, keepdims, where, mean   as of `var`
-
-    {example}
-    """
+def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
+    name = f"nan{of.__name__}"
 
     def body(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
         return finish(spread_of(name, x, axis, dtype, ddof, correction, keepdims, where, mean))
 
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    return public(name=name, doc=_DOC.format(
+        told=told, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
+        parameters="dtype, ddof, correction, keepdims, where, mean", example=example,
+    ))(body)
 
 
-nanvar = _nan_spread(
-    "nanvar", "The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.", another,
+nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
     """>>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
-    f64[] 2.0""",
-)
-nanstd = _nan_spread(
-    "nanstd", "The standard deviation without nan elements: the square root of `nanvar`.", root_of_squares,
+    f64[] 2.0""")
+nanstd = _spread(std, "The standard deviation of the elements that are not nan, and nan where all are", root_of_squares,
     """>>> ad.nanstd([1.0, ad.nan, 3.0])
-    f64[] 1.0""",
-)
-
-
-def _nan_place(name: str, word: str, place: Function, fill: float, example: str) -> Function:
-    doc = f"""Index of the first {word} element along an axis (None: in x flattened), nan taken for {fill}.
-
-    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
-
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    {example}
-    """
-
-    def body(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
-        axis = None if axis is None else axis_of(name, axis, x.aval)
-        return place(choose(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
-
-    made: Function = public(name=name, doc=doc)(body)
-    return made
-
-
-nanargmax = _nan_place("nanargmax", "largest", argmax, -np.inf, """>>> ad.nanargmax([1.0, ad.nan, 2.0])
-    i64[] 2""")
-nanargmin = _nan_place("nanargmin", "smallest", argmin, np.inf, """>>> ad.nanargmin([ad.nan, 1.0, 2.0])
-    i64[] 1""")
+    f64[] 1.0""")
 
 
 # ---------------------------------------------------------------- quantiles
@@ -242,7 +170,7 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
     rows = rows_along(x, axes)
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
     shares = reshaped(cast_to(given, F64), (q.size,))
-    shares = divide(shares, per) if per != 1.0 else shares
+    shares = shares / per if per != 1.0 else shares
     if weights is None:
         y = _at_shares(rows, shares, method, skips=skips)
     else:
@@ -269,18 +197,18 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     last: Tensor | float = as_float(n - 1)
     if skips:
         nans = summed(cast_to(is_nan, F64), (rows.ndim - 1,))
-        last = clip(subtract(last, reshaped(nans, (*nans.shape, 1))), 0.0, None)
-    if method == "inverted_cdf":
-        place = clip(subtract(multiply(shares, add(last, 1.0)), 1.0), 0.0, last)
-    else:
-        place = clip(multiply(shares, last), 0.0, last)
+        last = clip(last - reshaped(nans, (*nans.shape, 1)), 0.0, None)
+    place = shares * (last + 1.0) - 1.0 if method == "inverted_cdf" else shares * last
+    place = clip(place, 0.0, last)
     low, high, weight = _PLACES[method](place)
     weight = cast_to(weight, rows.dtype)
     ordered = sort(rows, axis=-1)
-    first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
+    # Places that are nan may be any.
+    places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
+    first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
     # Two infinities of one sign have no difference; nor does what is not looked at.
-    between = choose(equal(first, second), first, add(first, multiply(weight, subtract(second, first))))
-    return _or_nan(choose(equal(weight, 0.0), first, between), shares, is_nan, skips)
+    between = choose(first == second, first, first + weight * (second - first))
+    return _or_nan(choose(weight == 0.0, first, between), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
@@ -309,48 +237,40 @@ def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tens
     if skips:
         w = choose(is_nan, 0.0, w)
     sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
-    parts = divide(sums, sums[..., -1:])
-    parts = choose(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
-    is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
+    parts = sums / sums[..., -1:]
+    parts = choose(parts == 0.0, -1.0, parts)  # of those without weight in front none is chosen
+    is_before = reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])) < reshaped(shares, (shares.shape[0], 1))
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     return _or_nan(found, shares, is_nan, skips)
 
 
-def _numbers(place: Tensor, n: int) -> Tensor:
-    """Places as integers; those that are nan may be any."""
-    return clip(cast_to(choose(isnan(place), 0.0, place), I64), 0, n - 1)
-
-
 #: By method: the elements before and behind a place, and the share of the second.
 _PLACES = {
-    "linear": lambda place: (floor(place), ceil(place), subtract(place, floor(place))),
-    "lower": lambda place: (floor(place), floor(place), multiply(place, 0.0)),
-    "inverted_cdf": lambda place: (ceil(place), ceil(place), multiply(place, 0.0)),
-    "higher": lambda place: (ceil(place), ceil(place), multiply(place, 0.0)),
-    "nearest": lambda place: (rint(place), rint(place), multiply(place, 0.0)),
-    "midpoint": lambda place: (floor(place), ceil(place), choose(equal(place, floor(place)), 0.0, 0.5)),
+    "linear": lambda place: (floor(place), ceil(place), place - floor(place)),
+    "lower": lambda place: (floor(place), floor(place), place * 0.0),
+    "inverted_cdf": lambda place: (ceil(place), ceil(place), place * 0.0),
+    "higher": lambda place: (ceil(place), ceil(place), place * 0.0),
+    "nearest": lambda place: (rint(place), rint(place), place * 0.0),
+    "midpoint": lambda place: (floor(place), ceil(place), choose(place == floor(place), 0.0, 0.5)),
 }
 
 
-def _of_shares(name: str, told: str, shapes: str, doc: str, example: str) -> Function:
+def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
     """A function of shares of the way through the elements in order, by its name: see `_found`."""
 
     def body(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
         return _found(name, x, q, axis, method, keepdims, weights)
 
-    made: Function = public(name=name, doc=f"{told}{shapes}\n\n    {doc}\n\n    {example}\n    ")(body)
-    return made
+    shapes = "x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all"
+    return public(name=name, doc=f"{told}\n\n    {shapes}\n\n    {doc}\n\n    {example}\n    ")(body)
 
 
-_SHAPES = "\n\n    x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.
 
     method, keepdims, weights   as of `quantile`"""
 
-quantile = _of_shares(
-    "quantile", "The q-th quantile along an axis, q from 0 to 1.",
-    f"{_SHAPES}     axis: one, several, or None for all; integers give float64",
+quantile = _of_shares("quantile", "The q-th quantile along an axis, q from 0 to 1; integers give float64.",
     """method   of a place between two elements: "linear", "lower", "higher", "nearest", "midpoint"; "inverted_cdf":
              the element with which so many are reached
     weights  how much each element counts, along the axis or all: for "inverted_cdf"
@@ -358,41 +278,37 @@ quantile = _of_shares(
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.""",
     """>>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
-    f64[2] [2. 3.]""",
-)
-percentile = _of_shares(
-    "percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.", _SHAPES,
+    f64[2] [2. 3.]""")
+percentile = _of_shares("percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.",
     _AS_QUANTILE.format(100), """>>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
-    f64[2] [2. 3.]""",
-)
-nanquantile = _of_shares(
-    "nanquantile", "The `quantile` without nan elements; nan where all are.", _SHAPES, _AS_QUANTILE.format(1),
-    """>>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
-    f64[2] [1.  1.5]""",
-)
-nanpercentile = _of_shares(
-    "nanpercentile", "The `percentile` without nan elements; nan where all are.", _SHAPES, _AS_QUANTILE.format(100),
-    """>>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
-    f64[] 2.0""",
-)
+    f64[2] [2. 3.]""")
+nanquantile = _of_shares("nanquantile", "The `quantile` without nan elements; nan where all are.",
+    _AS_QUANTILE.format(1), """>>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
+    f64[2] [1.  1.5]""")
+nanpercentile = _of_shares("nanpercentile", "The `percentile` without nan elements; nan where all are.",
+    _AS_QUANTILE.format(100), """>>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
+    f64[] 2.0""")
 
 
-def _middle(name: str, told: str, example: str) -> Function:
-    def body(x, axis=None, *, keepdims=False):
-        return _found(name, x, 0.5, axis, "linear", keepdims)
+@public()
+def median(x, axis=None, *, keepdims=False):
+    """The median: the middle element, or the mean of the two in the middle; nan if there is one.
 
-    raises = "Raises ShapeError when x has no such axis."
-    doc = f"{told}\n\n    f[..., n, ...]  →  f[..., ...]\n\n    {raises}\n\n    {example}\n    "
-    made: Function = public(name=name, doc=doc)(body)
-    return made
+    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis.
+
+    >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
+    f64[2] [2.5 3. ]
+    """
+    return _found("median", x, 0.5, axis, "linear", keepdims)
 
 
-median = _middle(
-    "median", "The median: the middle element, or the mean of the two in the middle; nan if there is one.",
-    """>>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
-    f64[2] [2.5 3. ]""",
-)
-nanmedian = _middle(
-    "nanmedian", "The `median` without nan elements; nan where all are.", """>>> ad.nanmedian([1.0, ad.nan, 3.0])
-    f64[] 2.0""",
-)
+@public()
+def nanmedian(x, axis=None, *, keepdims=False):
+    """The `median` without nan elements; nan where all are.
+
+    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis.
+
+    >>> ad.nanmedian([1.0, ad.nan, 3.0])
+    f64[] 2.0
+    """
+    return _found("nanmedian", x, 0.5, axis, "linear", keepdims)

@@ -17,8 +17,6 @@ from ..dispatch.reliance import OBSERVING
 from ..tensor import AbstractTensor
 from ..tracebacks import shorten
 
-__all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach"]
-
 #: Functions by the name of the operator.
 BINARY: dict[str, Function] = {}
 PREFIX: dict[str, Function] = {}
@@ -58,12 +56,10 @@ def attach(functions: Mapping[str, Any]) -> None:
     """Give tensors all operators and methods, of the public functions by name."""
     for name, of in _BINARY.items():
         _attach_one(f"__r{name}__", _operator(functions[of], is_mirrored=True))
-    for table, names, made in (
-        (BINARY, _BINARY, _operator), (COMPARISONS, _COMPARISONS, _operator), (PREFIX, _PREFIX, _prefix),
-    ):  # fmt: skip
+    for table, names in ((BINARY, _BINARY), (COMPARISONS, _COMPARISONS), (PREFIX, _PREFIX)):
         for name, of in names.items():
             table[name] = functions[of]
-            _attach_one(f"__{name}__", made(functions[of]))
+            _attach_one(f"__{name}__", _method(name, functions[of]) if table is PREFIX else _operator(functions[of]))
     METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
     METHODS.update({
         "flatten": (functions["ravel"], None),
@@ -71,7 +67,7 @@ def attach(functions: Mapping[str, Any]) -> None:
         "transpose": (functions["transpose"], _gathering(is_needed=False)),
         "__getitem__": (functions["getitem"], None),
         "__iter__": (_rows, None),
-        "__contains__": (_holds, None),
+        "__contains__": (lambda x, element: bool(COMPARISONS["eq"](x, element).any()), None),
     })
     for name, (function, canonical) in METHODS.items():
         setattr(AbstractTensor, name, _method(name, function, canonical))
@@ -86,8 +82,6 @@ def _attach_one(name: str, operator: Callable) -> None:
     operator.__name__ = operator.__qualname__ = name
     setattr(AbstractTensor, name, operator)
 
-
-# ---------------------------------------------------------------- operators
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -121,20 +115,6 @@ def _operator(function: Function, is_mirrored: bool = False) -> Callable:
                 run = None if OBSERVING else function._cache.get((type(left), type(right)))
                 return call(function, left, right) if run is None else run(left, right)
             return NotImplemented
-        except Exception as error:
-            shorten(error)
-            raise
-
-    return operator
-
-
-def _prefix(function: Function) -> Callable:
-    call = type(function).__call__
-
-    def operator(self):
-        try:
-            run = None if OBSERVING else function._cache.get(type(self))
-            return call(function, self) if run is None else run(self)
         except Exception as error:
             shorten(error)
             raise
@@ -177,11 +157,6 @@ def _rows(self: Any) -> Iterator:
     if not self.shape:
         raise TypeError("iteration over a 0-d tensor")
     return (self[i] for i in range(self.shape[0]))
-
-
-def _holds(self: Any, element: Any) -> bool:
-    """True if an element equals this: evaluates the array."""
-    return bool(COMPARISONS["eq"](self, element).any())
 
 
 def copy(self: Any) -> Any:

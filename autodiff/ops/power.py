@@ -19,7 +19,7 @@ from ..tape import another, record
 from ..tensor import Tensor
 from .arguments import common
 from .arithmetic import mul0, real_part
-from .conditions import bitwise_and, equal, greater, where
+from .conditions import equal, where
 from .conversion import cast_to
 from .declare import OneNode, is_simple, published
 from .elementwise import log, sqrt
@@ -53,23 +53,21 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
 
 
 def _static_scalar(k, x, *, exponent):
-    one = k.constant(1, like=x)
     if exponent == 0.5:
         return k.sqrt(x)
     if exponent == -0.5:
-        size, zero, inf = k.abs(x), k.constant(0, like=x), k.constant(np.inf, like=x)
-        is_root = k.logical_or(k.ge(x, zero), k.eq(size, inf))  # of -inf, too
-        return k.select(is_root, inverse_root(k, size), k.constant(np.nan, like=x))
+        size = abs(x)
+        return k.select((x >= 0.0) | (size == np.inf), inverse_root(k, size), np.nan)  # of -inf, too
     # (1 / x)ⁿ rather than 1 / xⁿ, which would overflow where the result is still a number.
-    factor = k.div(one, x) if exponent < 0 else x
+    factor = 1 / x if exponent < 0 else x
     product, n = None, abs(int(exponent))
     while n:
         if n & 1:
-            product = factor if product is None else k.mul(product, factor)
+            product = factor if product is None else product * factor
         n >>= 1
         if n:
-            factor = k.mul(factor, factor)
-    return one if product is None else product
+            factor = factor * factor
+    return k.constant(1, like=x) if product is None else product
 
 
 _power_static = elementwise(
@@ -100,17 +98,17 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     def by_exponent():
         # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken, that of the root of 0, whose slope
         # is infinite as that of log x.  Up to p = 1 log x is seen by the derivative by x, which is infinite there.
-        is_zero = equal(x, 0)
-        jumps = bitwise_and(is_zero, equal(p, 0))
+        is_zero = x == 0
+        jumps = is_zero & (p == 0)
         logarithm = where(jumps, sqrt(x), log(x))
-        return mul0(y, where(bitwise_and(is_zero, greater(real_part(p), 1)), 0, logarithm))
+        return mul0(y, where(is_zero & (real_part(p) > 1), 0, logarithm))
 
     return by_base, by_exponent
 
 
 def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     # As of `power`, but for 0⁰: this one is the derivative of 0¹, whose own derivative by the exponent is infinite.
-    is_flat = bitwise_and(equal(x, 0), greater(real_part(p), 0))
+    is_flat = equal(x, 0) & (real_part(p) > 0)
     return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
 
 

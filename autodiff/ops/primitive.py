@@ -22,14 +22,8 @@ from codegen.lowering import Lowering, Map
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
-from .arrays import on_arrays
+from .arrays import on_arrays, on_elements
 from .batching import elements
-
-__all__ = [
-    "BOOL", "C64", "C128", "F32", "F64", "I32", "I64", "OwnPrimitive", "added", "adjoint_of", "broadcast_avals",
-    "dtype_name_of", "elementwise", "elementwise_aval", "expect", "linear", "named", "number_of", "primitive",
-    "spread_to", "sum_to", "times", "zero_of", "zeros_of",
-]  # fmt: skip
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 
@@ -112,11 +106,13 @@ def elementwise(
 
     reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
     assert reference is not None, name
+    if not isinstance(lower, Lowering):
+        lower = Map(_by_name(lower) if isinstance(lower, str) else on_elements(lower))
     operation = primitive(
         name,
         reference,
         infer=elementwise_aval(name, accepts, result, first),
-        lower=lower if isinstance(lower, Lowering) else Map(_by_name(lower) if isinstance(lower, str) else lower),
+        lower=lower,
         params=params,
         traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
         pull=pull,

@@ -26,8 +26,6 @@ from .conversion import as_tensor
 from .forms import Refusal, takes_as
 from .operators import PREFIX
 
-__all__ = ["FUNCTIONS", "UFUNCS", "counterparts", "reductions"]
-
 #: Our function for each universal function of NumPy, found by name: see `counterparts`.
 UFUNCS: dict[np.ufunc, Callable] = {}
 

@@ -15,7 +15,6 @@ from codegen.ir import Aval
 from codegen.lowering import Reduce
 
 from .. import tree
-from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
@@ -67,8 +66,6 @@ def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Te
     return reshaped(y, kept(x.shape, axes)) if keepdims else y
 
 
-# ---------------------------------------------------------------- sum
-
 _sum = linear(
     "sum",
     lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
@@ -109,10 +106,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
-# ---------------------------------------------------------------- any, all
-
-
-def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Function:
+def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Any:
     operation = reduction(name, lambda x, *, axis: reference(x, axis), "b", discrete=True)
     doc = f"""True if {word} over an axis, several, or (None) all of them {"are" if of_nothing else "is"} True.
 
@@ -131,8 +125,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
         x = truth(x, name, "x")
         return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
-    made: Function = public(1, operation, name=name, doc=doc)(body)
-    return made
+    return public(1, operation, name=name, doc=doc)(body)
 
 
 any_ = _quantifier("any", np.any, "any element", False, """>>> ad.any([[0, 0], [0, 3]], axis=0)

@@ -7,25 +7,22 @@ elements are zero; nothing is divided.  Those of a recurrence are recurrences, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from codegen.garbage import ignoring
-from codegen.ir import Aval
 from codegen.lowering import Scan
 
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of
-from .arithmetic import multiply
+from .arguments import axes_of
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
-from .primitive import OwnPrimitive, added, expect, linear, number_of, primitive, spread_to, times, zeros_of
+from .primitive import OwnPrimitive, added, elementwise_aval, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened
-from .shaping import reshaped, spread, transposed
+from .shaping import on_axis, reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -33,17 +30,6 @@ __all__ = ["cumprod", "cumsum", "prod"]
 
 
 # ---------------------------------------------------------------- running sums and products
-
-
-def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
-    """The shape rule of what runs along the parameter `axis`, perhaps from the end."""
-
-    def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
-        expect(name, (x,), accepts)
-        assert 0 <= axis < x.ndim, f"{name}: axis {axis} of {x}"
-        return x
-
-    return infer
 
 
 def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -55,18 +41,13 @@ def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
 _cumsum: OwnPrimitive = linear(
     "cumsum",
     _added_up,
-    infer=running_aval("cumsum", "fic"),
+    infer=elementwise_aval("cumsum", "fic"),
+    params=("axis", "reverse"),
     transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
     lower=Scan("add"),
     heavy=True,
     batch=along("axis"),
 )
-
-
-def _recurrence_aval(b: Aval, a: Aval, *, axis: int, reverse: bool) -> Aval:
-    expect("recurrence", (b, a), "f")
-    assert b == a and 0 <= axis < b.ndim, f"recurrence: {b} and {a} along axis {axis}"
-    return b
 
 
 def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -91,14 +72,15 @@ def _recurrence_pull(y_bar, y, xs, params, masked):
 
 def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
     db, da = dxs
-    db = added(db, None if da is None else multiply(da, _shifted(y, axis, reverse)))
+    db = added(db, None if da is None else da * _shifted(y, axis, reverse))
     return None if db is None else recurrence(db, a, axis, reverse=reverse)
 
 
 _recurrence = primitive(
     "recurrence",
     _step_by_step,
-    infer=_recurrence_aval,
+    infer=elementwise_aval("recurrence", "f"),
+    params=("axis", "reverse"),
     pull=_recurrence_pull,
     jvp=_recurrence_jvp,
     lower=Scan("affine"),
@@ -135,7 +117,7 @@ def _cumprod_pull(y_bar, y, xs, params, masked):
 _cumprod = primitive(
     "cumprod",
     lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-    infer=running_aval("cumprod", "fi"),
+    infer=elementwise_aval("cumprod", "fi"),
     pull=_cumprod_pull,
     lower=Scan("mul"),
     params=("axis",),
@@ -147,11 +129,8 @@ _cumprod = primitive(
 def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    elif not x.ndim:
-        x = reshaped(x, (1,))  # as NumPy has it
-    return record(operation, (x,), (axis_of(operation.name, axis, x.aval), *others))
+    x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
+    return record(operation, (x,), (axis, *others))
 
 
 @public(1, _cumsum)
@@ -166,8 +145,6 @@ def cumsum(x, axis=None, *, dtype=None):
     i64[2,2]
     [[1 2]
      [4 6]]
-    >>> ad.cumsum([True, True])
-    i64[2] [1 2]
     """
     return _running(_cumsum, x, axis, dtype, False)
 
@@ -187,9 +164,6 @@ def cumprod(x, axis=None, *, dtype=None):
     return _running(_cumprod, x, axis, dtype)
 
 
-# ---------------------------------------------------------------- the product over axes
-
-
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """For each element the product of all others along `axes`, exact also where some are zero.
 
@@ -205,7 +179,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     for left, right in reversed(pairs):
         half = left.shape[0]
         above = part(others, 0, 0, half)
-        others = _with_odd(joined((multiply(above, right), multiply(above, left)), 0), others, half)
+        others = _with_odd(joined((above * right, above * left), 0), others, half)
     back = tuple(sorted(range(x.ndim), key=order.__getitem__))
     return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
 
@@ -220,7 +194,7 @@ def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]]
         half = extent // 2
         left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
         pairs.append((left, right))
-        level = _with_odd(multiply(left, right), level, 2 * half)
+        level = _with_odd(left * right, level, 2 * half)
     return pairs, level
 
 

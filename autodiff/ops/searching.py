@@ -19,22 +19,9 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arguments import common, listed, number
-from .arithmetic import abs_, add, divide, multiply, subtract
+from .arithmetic import abs_
 from .batching import along
-from .conditions import (
-    clip,
-    equal,
-    greater_equal,
-    isfinite,
-    isnan,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    minimum,
-    where,
-)
+from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
 from .extremes import max_, min_
@@ -46,11 +33,6 @@ from .reductions import all_, any_, sum_
 from .rows import argsort, segment_sum, sort
 from .shaping import expand_dims, flip, reshaped
 from .template import public
-
-__all__ = [
-    "allclose", "argwhere", "array_equal", "digitize", "flatnonzero", "histogram", "interp", "isclose", "isin",
-    "nonzero", "searchsorted",
-]  # fmt: skip
 
 
 def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
@@ -134,16 +116,14 @@ def digitize(x, bins, right=False):
 
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
-    >>> ad.digitize(1.0, [1.0, 2.0], right=True)
-    i64[] 0
     """
     x, bins = common("digitize", (("x", x), ("bins", bins)), "fib")
     _row("digitize", "bins", bins)
     rising = _places(bins, x, right=not right)
     if bins.size < 2:
         return rising
-    falling = subtract(bins.size, _places(flip(bins), x, right=not right))
-    return where(greater_equal(bins[-1], bins[0]), rising, falling)
+    falling = bins.size - _places(flip(bins), x, right=not right)
+    return where(bins[-1] >= bins[0], rising, falling)
 
 
 @public()
@@ -168,13 +148,13 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
     edges = _edges(x, bins, range)
     n = edges.shape[0] - 1
-    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), I64))
+    place = _places(edges, x, right=True) - cast_to(x == edges[-1], I64)
     # Below all is bin 0, above all and nan the last: neither is asked for.
     counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
     if not density:
         return counts, edges
     counts = cast_to(counts, edges.dtype)
-    return divide(divide(counts, diff(edges)), sum_(counts)), edges
+    return counts / diff(edges) / sum_(counts), edges
 
 
 def _edges(x: Tensor, bins, limits) -> Tensor:
@@ -194,11 +174,11 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
         _rises("the ends of range", ends)
         low, high = map(as_tensor, ends)
     low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
-    is_point = equal(low, high)
-    low, high = where(is_point, subtract(low, 0.5), low), where(is_point, add(high, 0.5), high)
+    is_point = low == high
+    low, high = where(is_point, low - 0.5, low), where(is_point, high + 0.5, high)
     numbers = cast_to(linspace(0, bins, bins + 1), x.dtype)
-    inner = add(low, multiply(numbers, divide(subtract(high, low), float(bins))))
-    return where(equal(numbers, float(bins)), high, inner)
+    inner = low + numbers * ((high - low) / float(bins))
+    return where(numbers == float(bins), high, inner)
 
 
 def _rises(what: str, known: Any) -> None:
@@ -225,20 +205,20 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         x, xp, fp = _wrapped(x, xp, fp, period)
         left = right = None
     found = spread_to(fp[0], x.shape) if xp.size == 1 else _between(x, xp, fp)
-    found = where(less(x, xp[0]), fp[0] if left is None else left, found)
-    found = where(less(xp[-1], x), fp[-1] if right is None else right, found)
-    return where(equal(x, xp[-1]), fp[-1], found)
+    found = where(x < xp[0], fp[0] if left is None else left, found)
+    found = where(xp[-1] < x, fp[-1] if right is None else right, found)
+    return where(x == xp[-1], fp[-1], found)
 
 
 def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
     """On the lines through the points before and behind."""
     behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
-    low, high = take(xp, subtract(behind, 1)), take(xp, behind)
-    first, second = take(fp, subtract(behind, 1)), take(fp, behind)
-    width = subtract(high, low)
-    is_step = equal(width, 0.0)
-    share = divide(subtract(x, low), where(is_step, 1.0, width))
-    return where(isnan(x), np.nan, where(is_step, second, add(first, multiply(share, subtract(second, first)))))
+    low, high = take(xp, behind - 1), take(xp, behind)
+    first, second = take(fp, behind - 1), take(fp, behind)
+    width = high - low
+    is_step = width == 0.0
+    share = (x - low) / where(is_step, 1.0, width)
+    return where(isnan(x), np.nan, where(is_step, second, first + share * (second - first)))
 
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
@@ -249,11 +229,8 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     x, xp = x % period, xp % period
     order = argsort(xp)
     xp, fp = take(xp, order), take(fp, order)
-    xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
+    xp = concatenate((xp[-1:] - period, xp, xp[:1] + period))
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
-
-
-# ---------------------------------------------------------------- membership
 
 
 @public()
@@ -271,10 +248,10 @@ def isin(element, test_elements, *, invert=False):
         found = zeros_of(x.aval.with_dtype(BOOL))
     elif x.dtype.kind in "fi":
         ordered = sort(tested)
-        found = equal(take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)), x)
+        found = take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)) == x
     else:
-        found = any_(equal(expand_dims(x, -1), tested), -1)
-    return logical_not(found) if invert else found
+        found = any_(expand_dims(x, -1) == tested, -1)
+    return ~found if invert else found
 
 
 # ---------------------------------------------------------------- what has to be known
@@ -345,11 +322,8 @@ def array_equal(a, b, equal_nan=False):
     a, b = as_tensor(a, "array_equal", "a"), as_tensor(b, "array_equal", "b")
     if a.shape != b.shape:
         return spread_to(as_tensor(False), ())
-    found = equal(a, b)
-    return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
-
-
-# ---------------------------------------------------------------- nearness
+    found = a == b
+    return all_(found | (isnan(a) & isnan(b)) if equal_nan else found)
 
 
 @public()
@@ -364,9 +338,9 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     bool[3] [ True  True False]
     """
     a, b = common("isclose", (("a", a), ("b", b)), "fc")
-    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
-    found = where(isfinite(b), is_near, equal(a, b))
-    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
+    is_near = abs_(a - b) <= atol + rtol * abs_(b)
+    found = where(isfinite(b), is_near, a == b)
+    return found | (isnan(a) & isnan(b)) if equal_nan else found
 
 
 @public()

@@ -24,9 +24,9 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, common, integer, number
-from .arithmetic import add, conj, divide, floor_divide, multiply, real_aval, subtract
+from .arithmetic import add, conj, floor_divide, real_aval
 from .batching import along
-from .conditions import equal, less, logical_and, where
+from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, stack
@@ -38,12 +38,6 @@ from .scans import cumsum
 from .shaping import flip, reshaped
 from .slicing import part
 from .template import public
-
-__all__ = [
-    "convolve", "correlate", "ediff1d", "gradient", "polyval", "slant", "trapezoid", "unslant", "unwrap", "vander",
-    "windows",
-]  # fmt: skip
-
 
 # ---------------------------------------------------------------- windows of a row
 
@@ -124,14 +118,14 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     n = y.shape[along]
     if n < 2:
         return zeros_of(y.aval.with_shape(y.shape[:along] + y.shape[along + 1 :]))
-    pairs = add(part(y, along, 1, n), part(y, along, 0, n - 1))
+    pairs = part(y, along, 1, n) + part(y, along, 0, n - 1)
     if x is None:
-        return multiply(multiply(summed(pairs, (along,)), 0.5), dx)
+        return summed(pairs, (along,)) * 0.5 * dx
     x = as_tensor(x, "trapezoid", "x")
     widths = diff(x) if x.ndim == 1 else diff(x, axis=along)
     if x.ndim == 1:
         widths = reshaped(widths, (n - 1, *(1,) * (y.ndim - 1 - along)))
-    return multiply(summed(multiply(pairs, widths), (along,)), 0.5)
+    return summed(pairs * widths, (along,)) * 0.5
 
 
 @public()
@@ -191,23 +185,20 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
         raise ShapeError(located(f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}"))
     steps = diff(h) if h.ndim else spread_to(h, (n - 1,))
     steps = reshaped(steps, (n - 1, *(1,) * (f.ndim - 1 - axis)))
-    slopes = divide(subtract(part(f, axis, 1, n), part(f, axis, 0, n - 1)), steps)
+    slopes = (part(f, axis, 1, n) - part(f, axis, 0, n - 1)) / steps
     first, last = part(slopes, axis, 0, 1), part(slopes, axis, n - 2, n - 1)
     if n == 2:
         return joined((first, last), axis)
     before, behind = part(steps, 0, 0, n - 2), part(steps, 0, 1, n - 1)
-    both = add(before, behind)
+    both = before + behind
     if not h.ndim:  # of even samples the one between counts for nothing, whatever it is
-        middle = divide(subtract(part(f, axis, 2, n), part(f, axis, 0, n - 2)), both)
+        middle = (part(f, axis, 2, n) - part(f, axis, 0, n - 2)) / both
     else:
-        middle = add(
-            multiply(part(slopes, axis, 0, n - 2), divide(behind, both)),
-            multiply(part(slopes, axis, 1, n - 1), divide(before, both)),
-        )
+        middle = part(slopes, axis, 0, n - 2) * (behind / both) + part(slopes, axis, 1, n - 1) * (before / both)
     if edge_order == 2:
         # The slopes of a parabola lie on a line: that between two samples is in the middle of those at them.
-        first = subtract(multiply(first, 2.0), part(middle, axis, 0, 1))
-        last = subtract(multiply(last, 2.0), part(middle, axis, n - 3, n - 2))
+        first = first * 2.0 - part(middle, axis, 0, 1)
+        last = last * 2.0 - part(middle, axis, n - 3, n - 2)
     return joined((first, middle, last), axis)
 
 
@@ -228,13 +219,13 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     if n < 2:
         return p
     step, half = diff(p, axis=along), period / 2
-    moved = subtract(step, multiply(floor_divide(add(step, half), period), period))
-    moved = where(logical_and(equal(moved, -half), less(0.0, step)), half, moved)
-    change = subtract(moved, step)
+    moved = step - floor_divide(step + half, period) * period
+    moved = where((moved == -half) & (step > 0.0), half, moved)
+    change = moved - step
     limit = half if discont is None else max(number(discont, "unwrap", "discont"), half)
-    change = where(less(abs(step), limit), 0.0, change)
+    change = where(abs(step) < limit, 0.0, change)
     change = joined((zeros_like(part(p, along, 0, 1)), cumsum(change, axis=along)), along)
-    return add(p, change)
+    return p + change
 
 
 @public()
@@ -251,7 +242,7 @@ def polyval(p, x):
         raise ShapeError(located(f"polyval: the coefficients are one row, not {p.aval}"))
     total = zeros_like(x)
     for j in range(p.shape[0]):
-        total = add(multiply(total, x), p[j]) if j else add(total, p[j])
+        total = total * x + p[j] if j else total + p[j]
     return total
 
 
@@ -278,9 +269,9 @@ def vander(x, N=None, increasing=False):
     if not count:
         return zeros_of(x.aval.with_shape((x.shape[0], 0)))
     check_parts("vander", count)
-    powers = [add(zeros_like(x), 1)]
+    powers = [zeros_like(x) + 1]
     for _ in range(count - 1):
-        powers.append(multiply(powers[-1], x))
+        powers.append(powers[-1] * x)
     return stack(powers if increasing else powers[::-1], axis=1)
 
 
@@ -310,9 +301,9 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
         a = pad(a, (before, behind))
     count = a.shape[0] - n + 1
     if n <= _WRITTEN:
-        terms = [multiply(part(a, 0, i, i + count), part(v, 0, i, i + 1)) for i in range(n)]
+        terms = [part(a, 0, i, i + count) * part(v, 0, i, i + 1) for i in range(n)]
         return functools.reduce(add, terms)
-    return summed(multiply(windows(a, n), reshaped(v, (n, 1))), (0,))
+    return summed(windows(a, n) * reshaped(v, (n, 1)), (0,))
 
 
 @public()

@@ -17,8 +17,8 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tensor import Tensor
 from .arguments import check_parts, common, integer
-from .arithmetic import add, divide, mul0, multiply, subtract
-from .conditions import equal, greater, greater_equal, less, logical_and, where
+from .arithmetic import divide, mul0
+from .conditions import where
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
@@ -26,7 +26,7 @@ from .protocols import counterparts
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, erfinv, log_ndtr, ndtr
 from .special_normal import mills as mills
-from .special_series import i0, i0e, i1, i1e, polynomial
+from .special_series import horner, i0, i0e, i1, i1e, polynomial
 from .statistics import log_softmax, logsumexp, softmax
 from .template import public
 
@@ -60,7 +60,7 @@ def factorial(x):
     f64[4] [  1. 120.  inf  nan]
     """
     (x,) = _floats("factorial", x=x)
-    return gamma(add(x, 1.0))
+    return gamma(x + 1.0)
 
 
 @public()
@@ -74,25 +74,25 @@ def betaln(a, b):
     f64[1] [-337.98011307]
     """
     a, b = _floats("betaln", a=a, b=b)
-    is_less = less(a, b)  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
+    is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
     small, large = where(is_less, a, b), where(is_less, b, a)
-    is_far = logical_and(greater(small, 0.0), greater_equal(large, _STIRLING))
+    is_far = (small > 0.0) & (large >= _STIRLING)
     far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
     near = where(is_far, 1.0, large)
-    return add(gammaln(small), where(is_far, far, subtract(gammaln(near), gammaln(add(small, near)))))
+    return gammaln(small) + where(is_far, far, gammaln(near) - gammaln(small + near))
 
 
 def _lost(p: Tensor, q: Tensor) -> Tensor:
     """log Γ(q) / Γ(p + q) for q from 10 on, by Stirling's series: what is common to both is not there to cancel."""
-    both = add(p, q)
-    steep = multiply(subtract(both, 0.5), log1p(divide(p, q)))
-    return subtract(add(subtract(p, multiply(p, log(q))), subtract(_beyond(q), _beyond(both))), steep)
+    both = p + q
+    steep = (both - 0.5) * log1p(p / q)
+    return p - p * log(q) + (_beyond(q) - _beyond(both)) - steep
 
 
 def _beyond(x: Tensor) -> Tensor:
     """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
-    inverse = divide(1.0, x)
-    return multiply(polynomial(_TERMS, multiply(inverse, inverse)), inverse)
+    inverse = 1.0 / x
+    return polynomial(_TERMS, inverse * inverse) * inverse
 
 
 @public()
@@ -121,27 +121,25 @@ def multigammaln(a, d):
     check_parts("multigammaln", d)
     total = gammaln(a)
     for j in range(1, d):
-        total = add(total, gammaln(subtract(a, 0.5 * j)))
-    return add(total, 0.25 * d * (d - 1) * math.log(math.pi))
+        total = total + gammaln(a - 0.5 * j)
+    return total + 0.25 * d * (d - 1) * math.log(math.pi)
 
 
 # ---------------------------------------------------------------- of probabilities
 
 
 def _logit(k: Any, x: Any) -> Any:
-    one, eighth = k.constant(1.0, like=x), k.constant(0.125, like=x)
-    beyond, other = k.sub(x, k.constant(0.5, like=x)), k.sub(one, x)
-    odds = k.div(x, other)
+    beyond, other = x - 0.5, 1.0 - x
+    odds = x / other
     # Near 1/2 odds are nearly 1: what they are beyond that is known better than they are themselves.
-    lost = k.sub(k.div(k.add(beyond, beyond), other), k.sub(odds, one))
-    is_near = k.lt(k.abs(beyond), eighth)
-    return k.add(k.log(odds), k.select(is_near, k.div(lost, odds), k.constant(0.0, like=x)))
+    lost = (beyond + beyond) / other - (odds - 1.0)
+    return k.log(odds) + k.select(abs(beyond) < 0.125, lost / odds, 0.0)
 
 
 logit_slope = unary(
     "logit_slope",
-    program=lambda k, x: k.div(k.constant(1.0, like=x), k.mul(x, k.sub(k.constant(1.0, like=x), x))),
-    partials=lambda y, x: (multiply(multiply(subtract(add(x, x), 1.0), y), y),),
+    program=lambda k, x: 1.0 / (x * (1.0 - x)),
+    partials=lambda y, x: ((x + x - 1.0) * y * y,),
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
 logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
@@ -153,14 +151,12 @@ logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
 
 
 def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    is_nothing = k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y)))
-    return k.select(is_nothing, zero, k.mul(x, logarithm))
+    return k.select((x == 0.0) & ~k.isnan(y), 0.0, x * logarithm)
 
 
 def _over(x: Tensor, y: Tensor) -> Tensor:
     """x / y, and 0 where x is 0."""
-    return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
+    return where(x == 0.0, mul0(x, 1.0 / y), x / y)
 
 
 xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
@@ -171,7 +167,7 @@ xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
     f64[2] [0. 0.]
     """)
 xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y)),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, 1.0 + y)),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
     >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
@@ -179,18 +175,13 @@ xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y
     """)
 
 
-def _entr(k: Any, x: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    inside = k.select(k.eq(x, zero), zero, k.mul(k.neg(x), k.log(x)))
-    return k.select(k.lt(x, zero), k.constant(-math.inf, like=x), inside)
-
-
 def _entr_slope(x: Tensor) -> Tensor:
-    is_below = less(x, 0.0)
-    return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
+    is_below = x < 0.0
+    return where(is_below, 0.0, -1.0 - log(where(is_below, 1.0, x)))
 
 
-entr = unary("entr", program=_entr, partials=lambda y, x: (lambda: _entr_slope(x),),
+entr = unary("entr", partials=lambda y, x: (lambda: _entr_slope(x),),
+    program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
     doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
     >>> ad.special.entr([0.5, 0.0, -1.0])
@@ -202,83 +193,61 @@ _PLAIN = {"f64": 1000, "f32": 120}
 
 
 def _log_ratio(k: Any, x: Any, y: Any) -> Any:
-    one, half = (k.constant(c, like=x) for c in (1.0, 0.5))
-    apart, ratio = k.sub(x, y), k.div(x, y)
-    near = k.log1p(k.div(apart, y))
-    low, high = [k.constant(2.0 ** (sign * _PLAIN[k.dtype(x)]), like=x) for sign in (-1, 1)]
-    is_plain = k.logical_and(k.gt(ratio, low), k.lt(ratio, high))
-    far = k.sub(k.log(k.select(is_plain, ratio, x)), k.log(k.select(is_plain, one, y)))
+    ratio, most = x / y, 2.0 ** _PLAIN[k.dtype(x)]
+    is_plain = (ratio > 1.0 / most) & (ratio < most)
+    far = k.log(k.select(is_plain, ratio, x)) - k.log(k.select(is_plain, 1.0, y))
     # Of numbers within a factor of two the difference is exact.
-    return k.select(k.logical_and(k.gt(ratio, half), k.lt(ratio, k.constant(2.0, like=x))), near, far)
-
-
-def _is_inside(k: Any, x: Any, y: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    return k.logical_and(k.gt(x, zero), k.gt(y, zero))
+    return k.select((ratio > 0.5) & (ratio < 2.0), k.log1p((x - y) / y), far)
 
 
 def _at_the_edge(k: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
     """A share of an entropy: `at_zero` where x is 0, inf outside of its domain, nan of nan."""
-    zero, total = k.constant(0.0, like=x), k.add(x, y)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    outside = k.select(k.isnan(total), total, k.constant(math.inf, like=x))
-    return k.select(is_nothing, at_zero, k.select(_is_inside(k, x, y), inside, outside))
+    total = x + y
+    outside = k.select(k.isnan(total), total, math.inf)
+    return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, outside))
 
 
 def _kl_div(k: Any, x: Any, y: Any) -> Any:
-    one, apart = k.constant(1.0, like=x), k.sub(x, y)
+    apart = x - y
     # With s = (x - y) / (x + y), log(x / y) is 2 (s + s³/3 + ...): for s up to 1/5 by that, where the sum cancels.
-    half = k.constant(0.5, like=x)
-    s = k.div(k.mul(apart, half), k.add(k.mul(x, half), k.mul(y, half)))
-    square, rest = k.mul(s, s), k.constant(1 / 25, like=x)
-    for n in range(23, 1, -2):
-        rest = k.add(k.mul(rest, square), k.constant(1 / n, like=x))
-    near = k.add(square, k.mul(k.mul(k.add(one, s), k.mul(square, s)), rest))
-    near = k.mul(k.div(k.add(near, near), k.sub(one, s)), y)
-    far = k.sub(k.mul(x, _log_ratio(k, x, y)), apart)
-    inside = k.select(k.lt(k.abs(s), k.constant(0.2, like=x)), near, far)
+    s = apart * 0.5 / (x * 0.5 + y * 0.5)
+    square = s * s
+    rest = horner(k, [1 / n for n in range(3, 27, 2)], square)
+    near = square + (1.0 + s) * (square * s) * rest
+    near = (near + near) / (1.0 - s) * y
+    inside = k.select(abs(s) < 0.2, near, x * _log_ratio(k, x, y) - apart)
     return _at_the_edge(k, x, y, inside, y)
 
 
-def _entropy_by_x(k: Any, x: Any, y: Any, *, more: float) -> Any:
-    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
-    inside = k.add(_log_ratio(k, x, y), extra)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    return k.select(is_nothing, k.sub(extra, k.constant(1.0, like=x)), k.select(_is_inside(k, x, y), inside, zero))
-
-
-def _entropy_by_y(k: Any, x: Any, y: Any, *, more: float) -> Any:
-    # more - 1 - x / y, of which the lack has all digits near 0.
-    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
-    inside = k.neg(k.div(x, y)) if more else k.div(k.sub(y, x), y)
-    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
-    return k.select(is_nothing, k.sub(k.constant(1.0, like=x), extra), k.select(_is_inside(k, x, y), inside, zero))
+def _slope_of_entropy(k: Any, x: Any, y: Any, inside: Any, at_zero: float) -> Any:
+    return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, 0.0))
 
 
 def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """A derivative of second order: the limit at the edges of the domain, 0 outside of it."""
-    is_there = logical_and(greater_equal(x, 0.0), greater_equal(y, 0.0))
+    is_there = (x >= 0.0) & (y >= 0.0)
     return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
 
 
 def _by_both(x: Tensor, y: Tensor) -> Tensor:
-    return _of_domain(x, y, lambda x, y: divide(-1.0, y))
+    return _of_domain(x, y, lambda x, y: -1.0 / y)
 
 
 #: The derivatives of `kl_div` (more = 0) and `rel_entr` (more = 1).  Where x is 0 that by x is taken for `more` less 1,
 #: though it is -inf: what does not occur counts for nothing.  Its own derivatives are the limits there: inf by x.
 entropy_by_x = elementwise(
     "entropy_by_x",
-    program=_entropy_by_x,
-    partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: divide(1.0, x)), lambda: _by_both(x, y)),
+    program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, _log_ratio(k, x, y) + more, more - 1.0),
+    partials=lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: 1.0 / x), lambda: _by_both(x, y)),
     params=("more",),
 )
 entropy_by_y = elementwise(
     "entropy_by_y",
-    program=_entropy_by_y,
+    # more - 1 - x / y, of which the lack has all digits near 0.
+    program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, -(x / y) if more else (y - x) / y, 1.0 - more),
     partials=lambda z, x, y, *, more: (
         lambda: _by_both(x, y),
-        lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: divide(1.0, y))),
+        lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: 1.0 / y)),
     ),
     params=("more",),
 )
@@ -286,7 +255,7 @@ entropy_by_y = elementwise(
 
 rel_entr = binary(
     "rel_entr",
-    program=lambda k, x, y: _at_the_edge(k, x, y, k.mul(x, _log_ratio(k, x, y)), k.constant(0.0, like=x)),
+    program=lambda k, x, y: _at_the_edge(k, x, y, x * _log_ratio(k, x, y), 0.0),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 

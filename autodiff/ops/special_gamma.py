@@ -10,20 +10,19 @@ Source of the series: NIST Digital Library of Mathematical Functions, 5.11 and 5
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import common, integer
-from .arithmetic import multiply
 from .declare import unary
 from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
-
-__all__ = ["digamma", "gamma", "gammaln", "polygamma"]
 
 #: Bernoulli numbers of even index, from the second.
 _BERNOULLI = (
@@ -37,88 +36,70 @@ _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 
 def _stirling(k: Any, x: Any) -> Any:
     """The rest of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
-    inverse = k.div(k.constant(1.0, like=x), x)
-    square = k.mul(inverse, inverse)
+    inverse = 1.0 / x
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
-    return k.mul(horner(k, terms, square), inverse)
+    return horner(k, terms, inverse * inverse) * inverse
 
 
 def _from_pole(k: Any, x: Any) -> Any:
     """The distance of x from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
-    rest = k.sub(x, k.floor(x))
-    return k.select(k.gt(rest, k.constant(0.5, like=x)), k.sub(rest, k.constant(1.0, like=x)), rest)
+    rest = x - k.floor(x)
+    return k.select(rest > 0.5, rest - 1.0, rest)
 
 
 def _lowered(k: Any, x: Any, steps: int) -> tuple[Any, Any]:
     """A number from 2 to 3 that x is whole steps above, and Γ(x) over its Γ."""
-    one, three = k.constant(1.0, like=x), k.constant(3.0, like=x)
-    product = one
+    product = k.constant(1.0, like=x)
     for _ in range(steps):
-        is_above = k.ge(x, three)
-        below = k.sub(x, one)
-        product = k.select(is_above, k.mul(product, below), product)
+        is_above, below = x >= 3.0, x - 1.0
+        product = k.select(is_above, product * below, product)
         x = k.select(is_above, below, x)
     return x, product
 
 
 def _log_between(k: Any, x: Any) -> Any:
     """log Γ from 2 to 3."""
-    two, five = k.constant(2.0, like=x), k.constant(5.0, like=x)
-    return k.mul(k.sub(x, two), series(k, LGAMMA_23, k.sub(k.add(x, x), five)))
+    return (x - 2.0) * series(k, LGAMMA_23, x + x - 5.0)
 
 
 def _gammaln(k: Any, x: Any) -> Any:
-    zero, half, one, two, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0, 8.0))
-    size = k.abs(x)
+    size = abs(x)
     # Below 2: of size + 1 if it is below 1, and the logarithm of size less.
-    is_least = k.lt(size, one)
-    first = k.select(is_least, size, k.sub(size, one))
-    second = k.sub(first, one)
-    # 0 is added so that it is not -0.0 at 1.
-    low = k.add(k.mul(k.mul(first, second), series(k, LGAMMA_12, k.add(first, second))), zero)
-    low = k.select(is_least, k.sub(low, k.log(size)), low)
+    is_least = size < 1.0
+    first = k.select(is_least, size, size - 1.0)
+    second = first - 1.0
+    low = first * second * series(k, LGAMMA_12, first + second) + 0.0  # so that it is not -0.0 at 1
+    low = k.select(is_least, low - k.log(size), low)
     between, product = _lowered(k, size, 5)
-    middle = k.add(k.log(product), _log_between(k, between))
-    high = k.mul(k.sub(size, half), k.sub(k.log(size), one))
-    high = k.add(high, k.add(k.constant(_HALF_LOG_2PI_LESS_HALF, like=x), _stirling(k, size)))
-    found = k.select(k.lt(size, two), low, k.select(k.lt(size, eight), middle, high))
+    middle = k.log(product) + _log_between(k, between)
+    high = (size - 0.5) * (k.log(size) - 1.0) + (_HALF_LOG_2PI_LESS_HALF + _stirling(k, size))
+    found = k.select(size < 2.0, low, k.select(size < 8.0, middle, high))
     away = _from_pole(k, size)
-    pi, infinity = k.constant(math.pi, like=x), k.constant(math.inf, like=x)
-    reflected = k.sub(k.log(k.div(pi, k.mul(size, k.abs(k.sin(k.mul(pi, away)))))), found)
-    is_pole = k.logical_or(k.eq(away, zero), k.isinf(x))
-    found = k.select(k.lt(x, zero), k.select(is_pole, infinity, reflected), found)
-    return k.select(k.isinf(x), infinity, found)
+    reflected = k.log(math.pi / (size * abs(k.sin(math.pi * away)))) - found
+    is_pole = (away == 0.0) | k.isinf(x)
+    return k.select(k.isinf(x), math.inf, k.select(x < 0.0, k.select(is_pole, math.inf, reflected), found))
 
 
 def _gamma(k: Any, x: Any) -> Any:
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    size = k.abs(x)
+    size = abs(x)
     # Up to 12 by products.  Below 2 the recurrence goes up, by one or two steps.
-    up = k.select(k.lt(size, one), k.mul(size, k.add(size, one)), k.select(k.lt(size, two), size, one))
-    raised = k.select(k.lt(size, one), k.add(size, two), k.select(k.lt(size, two), k.add(size, one), size))
+    up = k.select(size < 1.0, size * (size + 1.0), k.select(size < 2.0, size, 1.0))
+    raised = k.select(size < 1.0, size + 2.0, k.select(size < 2.0, size + 1.0, size))
     between, product = _lowered(k, raised, 10)
-    low = k.div(k.mul(k.exp(_log_between(k, between)), product), up)
+    low = k.exp(_log_between(k, between)) * product / up
     # In two factors, so that only what is too large overflows.
-    root = k.pow(size, k.mul(half, k.sub(size, half)))
-    scale = k.mul(k.constant(_ROOT_2PI, like=x), k.exp(_stirling(k, size)))
-    high = k.mul(k.mul(k.mul(root, k.exp(k.neg(size))), root), scale)
+    root = k.pow(size, 0.5 * (size - 0.5))
+    high = root * k.exp(-size) * root * (_ROOT_2PI * k.exp(_stirling(k, size)))
     high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0 there
-    found = k.select(k.lt(size, k.constant(12.0, like=x)), low, high)
-    found = k.select(k.eq(size, zero), k.constant(math.inf, like=x), found)
-    pi, away = k.constant(math.pi, like=x), _from_pole(k, size)
-    is_odd = k.gt(_from_odd(k, k.sub(size, away)), zero)
-    sine = k.mul(k.sin(k.mul(pi, away)), k.select(is_odd, k.constant(-1.0, like=x), one))
-    reflected = k.div(k.neg(k.div(pi, k.mul(size, sine))), found)
+    found = k.select(size == 0.0, math.inf, k.select(size < 12.0, low, high))
+    away = _from_pole(k, size)
+    half = (size - away) * 0.5
+    is_odd = half - k.floor(half) > 0.0
+    sine = k.sin(math.pi * away) * k.select(is_odd, -1.0, k.constant(1.0, like=x))
+    reflected = -(math.pi / (size * sine)) / found
     # Below -190 there is nothing but zeros, of either sign, and poles.
-    reflected = k.select(k.logical_or(k.eq(away, zero), k.isinf(x)), k.constant(math.nan, like=x), reflected)
-    found = k.select(k.lt(x, zero), reflected, found)
-    return k.select(k.eq(x, zero), k.copysign(found, x), found)
-
-
-def _from_odd(k: Any, whole: Any) -> Any:
-    """1 for odd whole numbers, 0 for even ones."""
-    half = k.mul(whole, k.constant(0.5, like=whole))
-    return k.sub(half, k.floor(half))
+    reflected = k.select((away == 0.0) | k.isinf(x), math.nan, reflected)
+    return k.select(x == 0.0, k.copysign(found, x), k.select(x < 0.0, reflected, found))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
@@ -134,48 +115,36 @@ def _cotangent_derivative(order: int) -> list[float]:
 
 
 def _polygamma(k: Any, x: Any, *, n: int) -> Any:
-    zero, one = k.constant(0.0, like=x), k.constant(1.0, like=x)
-    is_low = k.lt(x, zero)
-    at = k.select(is_low, k.sub(one, x), x)
+    is_low = x < 0.0
+    at = k.select(is_low, 1.0 - x, x)
     limit = 12 + n
-    bound, factorial = k.constant(float(limit), like=x), float(math.factorial(n))
     terms = []
     for _ in range(limit):
-        term = k.div(k.constant(factorial, like=x), _whole_power(k, at, n + 1))
-        is_below = k.lt(at, bound)
-        terms.append(k.select(is_below, term, zero))
-        at = k.select(is_below, k.add(at, one), at)
-    total = _tail(k, at, n)
+        is_below = at < float(limit)
+        terms.append(k.select(is_below, float(math.factorial(n)) / _whole_power(at, n + 1), 0.0))
+        at = k.select(is_below, at + 1.0, at)
     # The first is the largest: it is added last, so that what is left of the others' rounding is little beside it.
-    for term in reversed(terms):
-        total = k.add(total, term)
-    found = k.neg(total) if n % 2 == 0 else total
-    away = k.neg(_from_pole(k, k.neg(x)))
-    angle = k.mul(k.constant(math.pi, like=x), away)
-    cotangent = k.div(k.cos(angle), k.sin(angle))
-    turned = k.mul(k.constant(math.pi ** (n + 1), like=x), horner(k, _cotangent_derivative(n), cotangent))
-    reflected = k.sub(k.neg(found) if n % 2 else found, turned)
-    at_pole = k.constant(math.inf if n % 2 else math.nan, like=x)
-    return k.select(is_low, k.select(k.eq(away, zero), at_pole, reflected), found)
+    total = functools.reduce(operator.add, reversed(terms), _tail(k, at, n))
+    found = -total if n % 2 == 0 else total
+    away = -_from_pole(k, -x)
+    angle = math.pi * away
+    cotangent = k.cos(angle) / k.sin(angle)
+    turned = math.pi ** (n + 1) * horner(k, _cotangent_derivative(n), cotangent)
+    reflected = (-found if n % 2 else found) - turned
+    at_pole = math.inf if n % 2 else math.nan
+    return k.select(is_low, k.select(away == 0.0, at_pole, reflected), found)
 
 
 def _tail(k: Any, x: Any, n: int) -> Any:
     """The sum from x on, n! Σ 1 / (x + j)^(n+1), of large x; of n = 0 what is left of it without its infinite part."""
-    inverse = k.div(k.constant(1.0, like=x), x)
-    square = k.mul(inverse, inverse)
+    inverse = 1.0 / x
     terms = [b * math.factorial(2 * j + n - 1) / math.factorial(2 * j) for j, b in enumerate(_BERNOULLI, 1)]
-    rest = k.add(k.constant(0.5 * math.factorial(n), like=x), k.mul(horner(k, terms, square), inverse))
-    rest = k.mul(rest, inverse)
-    if n == 0:
-        return k.sub(rest, k.log(x))
-    return k.mul(k.add(k.constant(float(math.factorial(n - 1)), like=x), rest), _whole_power(k, inverse, n))
+    rest = (0.5 * math.factorial(n) + horner(k, terms, inverse * inverse) * inverse) * inverse
+    return rest - k.log(x) if n == 0 else (float(math.factorial(n - 1)) + rest) * _whole_power(inverse, n)
 
 
-def _whole_power(k: Any, x: Any, n: int) -> Any:
-    found = x
-    for _ in range(n - 1):
-        found = k.mul(found, x)
-    return found
+def _whole_power(x: Any, n: int) -> Any:
+    return functools.reduce(operator.mul, [x] * n)
 
 
 _polygamma_operation: OwnPrimitive = elementwise(
@@ -195,7 +164,7 @@ gammaln = unary("gammaln", program=_gammaln,
     f64[2] [5905.22042321           inf]
     """)
 gamma = unary("gamma", program=_gamma,
-    partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
+    partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.

@@ -13,13 +13,10 @@ from typing import Any
 from codegen.records import NamedTuple
 
 from ..tensor import Tensor
-from .arithmetic import add, divide, multiply, negative, subtract
-from .conditions import less, where
+from .conditions import where
 from .declare import unary
 from .elementwise import exp
 from .special_series import ERFCX, halves, horner, more_by_erf, polynomial, series
-
-__all__ = ["erfc", "erfinv", "log_ndtr", "mills", "ndtr", "weighted"]
 
 #: The density of the normal distribution at 0.
 _DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -27,37 +24,33 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 
 def _scaled_tail(k: Any, x: Any) -> Any:
     """exp(x²) erfc(x) of a number from 0 on."""
-    three, two, one = (k.constant(c, like=x) for c in (3.0, 2.0, 1.0))
-    t = k.select(k.isinf(x), one, k.div(k.sub(x, three), k.add(x, three)))
-    return k.div(series(k, ERFCX, t), k.add(one, k.mul(two, x)))
+    t = k.select(k.isinf(x), 1.0, (x - 3.0) / (x + 3.0))
+    return series(k, ERFCX, t) / (1.0 + 2.0 * x)
 
 
 def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
     """exp(-scale x²), with what x² is rounded by.   scale: a power of two"""
-    square, factor = k.mul(x, x), k.constant(scale, like=x)
-    rest = k.fma(x, x, k.neg(square))
-    bell = k.exp(k.neg(k.mul(factor, square)))
-    return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, k.mul(factor, rest))))
+    square = x * x
+    bell = k.exp(-(scale * square))
+    return k.select(bell == 0.0, bell, bell - bell * (scale * k.fma(x, x, -square)))
 
 
-bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: multiply(multiply(-2.0, x), y),),
+bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: -2.0 * x * y,),
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
-density = unary("density", program=lambda k, x: k.mul(k.constant(_DENSITY, like=x), _bell(k, x, 0.5)),
-    partials=lambda y, x: (lambda: negative(multiply(x, y)),),
+density = unary("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5),
+    partials=lambda y, x: (lambda: -(x * y),),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
 
 
 def _erfc(k: Any, x: Any) -> Any:
-    size = k.abs(x)
-    tail = k.mul(_bell(k, x), _scaled_tail(k, size))  # of x, whose square the gradient has too
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    near = more_by_erf(k, one, k.neg(x), x)
-    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
+    tail = _bell(k, x) * _scaled_tail(k, abs(x))  # of x, whose square the gradient has too
+    near = more_by_erf(k, 1.0, -x, x)
+    return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
 
 
-erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: multiply(-2 / math.sqrt(math.pi), bell(x)),),
+erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: -2 / math.sqrt(math.pi) * bell(x),),
     doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
 
     >>> ad.special.erfc([10.0])
@@ -70,12 +63,10 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 def _ndtr(k: Any, x: Any) -> Any:
-    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
-    size = k.abs(scaled)
-    zero, half, one = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0))
-    tail = k.mul(half, k.mul(_bell(k, x, 0.5), _scaled_tail(k, size)))
-    near = more_by_erf(k, half, k.mul(half, scaled), scaled)
-    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
+    scaled = x * _ROOT_HALF
+    tail = 0.5 * (_bell(k, x, 0.5) * _scaled_tail(k, abs(scaled)))
+    near = more_by_erf(k, 0.5, 0.5 * scaled, scaled)
+    return k.select(abs(scaled) < 0.5, near, k.select(x < 0.0, tail, 1.0 - tail))
 
 
 ndtr = unary("ndtr", program=_ndtr, partials=lambda y, x: (lambda: density(x),),
@@ -105,44 +96,40 @@ _TAIL_F32 = (
 def _below(k: Any, x: Any) -> tuple[Any, Any]:
     """`ndtr` by fewer operations, within some ulps; and exp(-x² / 2)."""
     (top, bottom), end = (_TAIL_F32, 15.0) if k.dtype(x) == "f32" else (_TAIL_F64, 40.0)
-    size, most = k.abs(x), k.constant(end, like=x)
-    size = k.select(k.lt(size, most), size, most)  # of nan too
-    square, half = k.mul(size, size), k.constant(0.5, like=x)
-    bell = k.exp(k.neg(k.mul(half, square)))
-    # With what the square is rounded by, as in `_bell`.
-    bell = k.sub(bell, k.mul(bell, k.mul(half, k.fma(size, size, k.neg(square)))))
-    tail = k.mul(bell, k.div(halves(k, top, size), halves(k, bottom, size)))
-    return k.select(k.lt(x, k.constant(0.0, like=x)), tail, k.sub(k.constant(1.0, like=x), tail)), bell
+    size = k.select(abs(x) < end, abs(x), end)  # of nan too
+    square = size * size
+    bell = k.exp(-(0.5 * square))
+    bell = bell - bell * (0.5 * k.fma(size, size, -square))  # with what the square is rounded by, as in `_bell`
+    tail = bell * (halves(k, top, size) / halves(k, bottom, size))
+    return k.select(x < 0.0, tail, 1.0 - tail), bell
 
 
 def _weighted_slope(k: Any, x: Any) -> Any:
     below, bell = _below(k, x)
-    return k.add(below, k.mul(x, k.mul(k.constant(_DENSITY, like=x), bell)))
+    return below + x * (_DENSITY * bell)
 
 
 weighted_slope = unary("weighted_slope", program=_weighted_slope,
-    partials=lambda y, x: (lambda: multiply(density(x), subtract(2.0, multiply(x, x))),),
+    partials=lambda y, x: (lambda: density(x) * (2.0 - x * x),),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
 weighted = unary(
-    "weighted", program=lambda k, x: k.mul(x, _below(k, x)[0]), partials=lambda y, x: (lambda: weighted_slope(x),),
+    "weighted", program=lambda k, x: x * _below(k, x)[0], partials=lambda y, x: (lambda: weighted_slope(x),),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
 
 
 def _mills(k: Any, x: Any) -> Any:
     """φ(x) / Φ(x), the normal density over the probability."""
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
-    size = k.abs(scaled)
-    tail, bell = _scaled_tail(k, size), _bell(k, x, 0.5)
+    scaled = x * _ROOT_HALF
+    tail, bell = _scaled_tail(k, abs(scaled)), _bell(k, x, 0.5)
+    is_near = abs(scaled) < 0.5
+    is_low = (x < 0.0) & ~is_near
     # Twice the probability, over the bell where x is low.
-    near = more_by_erf(k, one, scaled, scaled)
-    is_near = k.lt(size, half)
-    is_low = k.logical_and(k.lt(x, zero), k.logical_not(is_near))
-    twice = k.select(is_low, tail, k.select(is_near, near, k.sub(two, k.mul(bell, tail))))
-    found = k.div(k.mul(k.constant(math.sqrt(2 / math.pi), like=x), k.select(is_low, one, bell)), twice)
-    return k.select(k.logical_and(is_low, k.isinf(x)), k.neg(x), found)
+    near = more_by_erf(k, 1.0, scaled, scaled)
+    twice = k.select(is_low, tail, k.select(is_near, near, 2.0 - bell * tail))
+    found = math.sqrt(2 / math.pi) * k.select(is_low, 1.0, bell) / twice
+    return k.select(is_low & k.isinf(x), -x, found)
 
 
 #: 1 - t + 6t² - ..., t = 1/x²: what x + φ/Φ is multiplied by φ/Φ, far below 0 (the product of two series of Laplace's).
@@ -151,10 +138,10 @@ _SLOPE = (1.0, -1.0, 6.0, -50.0, 518.0, -6354.0)
 
 def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
-    is_far = less(x, -12.0 if x.dtype.itemsize == 4 else -60.0)
+    is_far = x < (-12.0 if x.dtype.itemsize == 4 else -60.0)
     distant = where(is_far, x, 1.0)
-    far = polynomial(_SLOPE, divide(1.0, multiply(distant, distant)))
-    return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
+    far = polynomial(_SLOPE, 1.0 / (distant * distant))
+    return -where(is_far, far, y * (where(is_far, 0.0, x) + y))
 
 
 mills = unary("mills", program=_mills, partials=lambda y, x: (_mills_slope(x, y),),
@@ -167,17 +154,14 @@ _ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) f
 
 
 def _log_ndtr(k: Any, x: Any) -> Any:
-    zero, half = k.constant(0.0, like=x), k.constant(0.5, like=x)
-    scaled = k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x))
+    scaled = abs(x) * _ROOT_HALF
     tail = _scaled_tail(k, scaled)
-    low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
+    low = k.log(0.5 * tail) - 0.5 * (x * x)
     # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
-    is_middle = k.lt(scaled, half)
-    inner = horner(k, _ERF, k.mul(scaled, scaled))
-    rest = k.neg(k.mul(half, k.mul(_bell(k, x, 0.5), tail)))
-    high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
-    middle = k.sub(high, k.constant(math.log(2.0), like=x))
-    return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))
+    is_middle = scaled < 0.5
+    rest = -(0.5 * (_bell(k, x, 0.5) * tail))
+    high = k.log1p(k.select(is_middle, x * horner(k, _ERF, scaled * scaled), rest))
+    return k.select(is_middle, high - math.log(2.0), k.select(x < 0.0, k.select(k.isinf(x), x, low), high))
 
 
 log_ndtr = unary("log_ndtr", program=_log_ndtr, partials=lambda y, x: (lambda: mills(x),),
@@ -188,9 +172,6 @@ log_ndtr = unary("log_ndtr", program=_log_ndtr, partials=lambda y, x: (lambda: m
     >>> ad.log(ad.special.ndtr(-50.0))
     f64[] -inf
     """)
-
-
-# ---------------------------------------------------------------- the inverse of the error function
 
 
 class _Interval(NamedTuple):
@@ -238,19 +219,18 @@ _PIECES: dict[str, tuple[tuple[_Interval, float], ...]] = {
 
 
 def _on_piece(k: Any, piece: _Interval, t: Any) -> Any:
-    return horner(k, piece.coefficients, k.sub(t, k.constant(piece.centre, like=t)))
+    return horner(k, piece.coefficients, t - piece.centre)
 
 
 def _erfinv(k: Any, x: Any) -> Any:
-    one = k.constant(1.0, like=x)
-    w = k.neg(k.log(k.mul(k.sub(one, x), k.add(one, x))))
+    w = -k.log((1.0 - x) * (1.0 + x))
     root = k.sqrt(w)
     (near, limit), *far = _PIECES[k.dtype(x)]
     p = _on_piece(k, far[-1][0], root)
     for piece, end in reversed(far[:-1]):
-        p = k.select(k.lt(root, k.constant(end, like=x)), _on_piece(k, piece, root), p)
-    p = k.select(k.lt(w, k.constant(limit, like=x)), _on_piece(k, near, w), p)
-    return k.select(k.eq(k.abs(x), one), k.copysign(k.constant(math.inf, like=x), x), k.mul(x, p))
+        p = k.select(root < end, _on_piece(k, piece, root), p)
+    p = k.select(w < limit, _on_piece(k, near, w), p)
+    return k.select(abs(x) == 1.0, k.copysign(math.inf, x), x * p)
 
 
 erfinv = unary("erfinv", program=_erfinv, partials=lambda y, x: (0.886226925452758 * exp(y * y),),

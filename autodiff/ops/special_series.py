@@ -13,34 +13,29 @@ from typing import Any
 
 import numpy as np
 
+from ..custom.function import Function
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
-from .conditions import less, where
-from .declare import Elementwise, unary
+from .arithmetic import abs_, sign
+from .conditions import where
+from .declare import unary
 from .elementwise import exp
-
-__all__ = [
-    "ERFCX", "LGAMMA_12", "LGAMMA_23", "halves", "horner", "i0", "i0e", "i1", "i1e", "more_by_erf", "polynomial",
-    "series",
-]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
 LGAMMA_12 = (
-    0.49141539302938714, -0.07611416167043585, 0.008432324965932778, -0.001079493726328608,
-    0.00014900748003692963, -2.1512399888556784e-05, 3.1979329860862186e-06, -4.851693012139927e-07,
-    7.47148782116316e-08, -1.1638296700170518e-08, 1.829400437118668e-09, -2.8969180607129607e-10,
-    4.61570140620909e-11, -7.392810230497983e-12, 1.1894280008333085e-12, -1.9212068676522805e-13,
-    3.113975526387164e-14, -5.0628432984486114e-15, 8.254150281631144e-16, -1.3490578987574844e-16,
-    2.209876116782623e-17, -3.6274129549239766e-18, 5.965430068821522e-19,
+    0.49141539302938714, -0.07611416167043585, 0.008432324965932778, -0.001079493726328608, 0.00014900748003692963,
+    -2.1512399888556784e-05, 3.1979329860862186e-06, -4.851693012139927e-07, 7.47148782116316e-08,
+    -1.1638296700170518e-08, 1.829400437118668e-09, -2.8969180607129607e-10, 4.61570140620909e-11,
+    -7.392810230497983e-12, 1.1894280008333085e-12, -1.9212068676522805e-13, 3.113975526387164e-14,
+    -5.0628432984486114e-15, 8.254150281631144e-16, -1.3490578987574844e-16, 2.209876116782623e-17,
+    -3.6274129549239766e-18, 5.965430068821522e-19,
 )
 
 #: log Γ(x) / (x - 2) from 2 to 3: t = 2 x - 5.
 LGAMMA_23 = (
-    0.5636908878138875, 0.1348298607757962, -0.005699828162861541, 0.0003495753602256195,
-    -2.5137189748937367e-05, 1.97244954332866e-06, -1.6338534257776144e-07, 1.40332127576137e-08,
-    -1.2365298424440683e-09, 1.1102184899836294e-10, -1.0111166895700247e-11, 9.31149919352796e-13,
-    -8.651460058580329e-14, 8.096490151727336e-15, -7.622664071896451e-16, 7.212908279780404e-17,
-    -6.854714186514716e-18, 6.53870402015014e-19,
+    0.5636908878138875, 0.1348298607757962, -0.005699828162861541, 0.0003495753602256195, -2.5137189748937367e-05,
+    1.97244954332866e-06, -1.6338534257776144e-07, 1.40332127576137e-08, -1.2365298424440683e-09,
+    1.1102184899836294e-10, -1.0111166895700247e-11, 9.31149919352796e-13, -8.651460058580329e-14,
+    8.096490151727336e-15, -7.622664071896451e-16, 7.212908279780404e-17, -6.854714186514716e-18, 6.53870402015014e-19,
 )
 
 #: (1 + 2 x) exp(x²) erfc(x) from 0 on: t = (x - 3) / (x + 3).
@@ -67,47 +62,45 @@ _FIRST_LOW = 1.040650742831479e-16
 #: exp(-x) I0(x) from 0 to 8: t = x / 4 - 1.
 BESSEL0_NEAR = (
     0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764, 0.04930528423967071,
-    -0.02373741480589947, 0.010546460394594998, -0.004324309995050576, 0.0016394756169413357,
-    -0.0005763755745385824, 0.00018850288509584165, -5.754195010082104e-05, 1.6448448070728896e-05,
-    -4.4167383584587505e-06, 1.1173875391201037e-06, -2.670793853940612e-07, 6.046995022541919e-08,
-    -1.300025009986248e-08, 2.6598237246823866e-09, -5.189795601635263e-10, 9.675809035373237e-11,
-    -1.726826291441556e-11, 2.95505266312964e-12, -4.856446783111929e-13, 7.676185498604936e-14,
-    -1.1685332877993451e-14, 1.715391285555133e-15, -2.431279846547955e-16, 3.3307945188222384e-17,
-    -4.4153416464793395e-18, 5.669178006921496e-19,
+    -0.02373741480589947, 0.010546460394594998, -0.004324309995050576, 0.0016394756169413357, -0.0005763755745385824,
+    0.00018850288509584165, -5.754195010082104e-05, 1.6448448070728896e-05, -4.4167383584587505e-06,
+    1.1173875391201037e-06, -2.670793853940612e-07, 6.046995022541919e-08, -1.300025009986248e-08,
+    2.6598237246823866e-09, -5.189795601635263e-10, 9.675809035373237e-11, -1.726826291441556e-11, 2.95505266312964e-12,
+    -4.856446783111929e-13, 7.676185498604936e-14, -1.1685332877993451e-14, 1.715391285555133e-15,
+    -2.431279846547955e-16, 3.3307945188222384e-17, -4.4153416464793395e-18, 5.669178006921496e-19,
 )
 
 #: √x exp(-x) I0(x) from 8 on: t = 16 / x - 1.
 BESSEL0_FAR = (
-    0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06,
-    2.0489185894690638e-07, 2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10,
-    1.1889147107846439e-11, -3.1499165279632416e-11, -1.3215811840447713e-11, -1.7941785315068062e-12,
-    7.180124451383666e-13, 3.8527783827421426e-13, 1.54008621752141e-14, -4.150569347287222e-14,
-    -9.554846698828307e-15, 3.8116806693526224e-15, 1.7725601330565263e-15, -3.425485619677219e-16,
-    -2.8276239805165836e-16, 3.461222867697461e-17, 4.46562142029676e-17, -4.830504485944182e-18,
-    -7.233180487874754e-18, 9.921475412173699e-19, 1.193650890845982e-18,
+    0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06, 2.0489185894690638e-07,
+    2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10, 1.1889147107846439e-11,
+    -3.1499165279632416e-11, -1.3215811840447713e-11, -1.7941785315068062e-12, 7.180124451383666e-13,
+    3.8527783827421426e-13, 1.54008621752141e-14, -4.150569347287222e-14, -9.554846698828307e-15,
+    3.8116806693526224e-15, 1.7725601330565263e-15, -3.425485619677219e-16, -2.8276239805165836e-16,
+    3.461222867697461e-17, 4.46562142029676e-17, -4.830504485944182e-18, -7.233180487874754e-18, 9.921475412173699e-19,
+    1.193650890845982e-18,
 )
 
 #: exp(-x) I1(x) / x from 0 to 8: t = x / 4 - 1.
 BESSEL1_NEAR = (
     0.12629359322181682, -0.17641651835783406, 0.1026436586898471, -0.05294598120809499, 0.024726449030626516,
-    -0.010564084894626197, 0.004156422944312888, -0.0015135724506312532, 0.0005122859561685758,
-    -0.00016176081582589674, 4.781565107550054e-05, -1.3273163656039436e-05, 3.4702513081376785e-06,
-    -8.568720264695455e-07, 2.0032947535521353e-07, -4.445059128796328e-08, 9.381537386495773e-09,
-    -1.8872497517228294e-09, 3.625590281552117e-10, -6.663489723502027e-11, 1.1736186298890901e-11,
-    -1.9839743977649436e-12, 3.223793365945575e-13, -5.042185504727912e-14, 7.600684294735408e-15,
-    -1.1055969477353862e-15, 1.5536319577362005e-16, -2.111421214358166e-17, 2.7779141127610464e-18,
-    -3.541581772542136e-19,
+    -0.010564084894626197, 0.004156422944312888, -0.0015135724506312532, 0.0005122859561685758, -0.00016176081582589674,
+    4.781565107550054e-05, -1.3273163656039436e-05, 3.4702513081376785e-06, -8.568720264695455e-07,
+    2.0032947535521353e-07, -4.445059128796328e-08, 9.381537386495773e-09, -1.8872497517228294e-09,
+    3.625590281552117e-10, -6.663489723502027e-11, 1.1736186298890901e-11, -1.9839743977649436e-12,
+    3.223793365945575e-13, -5.042185504727912e-14, 7.600684294735408e-15, -1.1055969477353862e-15,
+    1.5536319577362005e-16, -2.111421214358166e-17, 2.7779141127610464e-18, -3.541581772542136e-19,
 )
 
 #: √x exp(-x) I1(x) from 8 on: t = 16 / x - 1.
 BESSEL1_FAR = (
-    0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06,
-    -2.512236237870209e-07, -2.6314688468895196e-08, -3.835380385964237e-09, -5.589743462196584e-10,
-    -1.8974958123505413e-11, 3.2526035830154884e-11, 1.4125807436613782e-11, 2.0356285441470896e-12,
-    -7.198551776245908e-13, -4.0835511110921974e-13, -2.1015418427726643e-14, 4.272440016711951e-14,
-    1.0420276984128802e-14, -3.8144030724370075e-15, -1.8803547755107825e-15, 3.3082023109209285e-16,
-    2.96262899764595e-16, -3.209525921993424e-17, -4.6503053684893586e-17, 4.414348323071708e-18,
-    7.517296310842105e-18, -9.314178867326884e-19, -1.242193275194891e-18,
+    0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06, -2.512236237870209e-07,
+    -2.6314688468895196e-08, -3.835380385964237e-09, -5.589743462196584e-10, -1.8974958123505413e-11,
+    3.2526035830154884e-11, 1.4125807436613782e-11, 2.0356285441470896e-12, -7.198551776245908e-13,
+    -4.0835511110921974e-13, -2.1015418427726643e-14, 4.272440016711951e-14, 1.0420276984128802e-14,
+    -3.8144030724370075e-15, -1.8803547755107825e-15, 3.3082023109209285e-16, 2.96262899764595e-16,
+    -3.209525921993424e-17, -4.6503053684893586e-17, 4.414348323071708e-18, 7.517296310842105e-18,
+    -9.314178867326884e-19, -1.242193275194891e-18,
 )
 
 
@@ -121,36 +114,32 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
 def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
-    square = k.mul(t, t)
+    square = t * t
     if len(powers) < 20:
-        odd, even = (horner(k, powers[first::2], square) for first in (1, 0))
-        return k.add(k.mul(odd, t), even)
-    fourth = k.mul(square, square)
-    parts = [horner(k, powers[first::4], fourth) for first in range(4)]
-    return k.add(k.mul(k.add(k.mul(parts[3], t), parts[2]), square), k.add(k.mul(parts[1], t), parts[0]))
+        return horner(k, powers[1::2], square) * t + horner(k, powers[::2], square)
+    a, b, c, d = [horner(k, powers[first::4], square * square) for first in range(4)]
+    return (d * t + c) * square + (b * t + a)
 
 
 def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:
     """whole + scale erf(x) / x, rounded once where that is from a half of `whole` to twice that; |x| up to 1/2."""
-    t = k.sub(k.mul(k.constant(8.0, like=x), k.mul(x, x)), k.constant(1.0, like=x))
+    t = 8.0 * (x * x) - 1.0
     first, *others = _powers(_told(k, _ERF_NEAR, t))
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
     # The first power is two numbers, and what the sum with it is rounded by is added to the others.
-    rest = k.add(k.mul(halves(k, tuple(others), t), t), k.constant(low, like=t))
-    constant = k.constant(high, like=t)
-    total = k.fma(scale, constant, whole)
-    return k.add(total, k.fma(scale, rest, k.fma(scale, constant, k.sub(whole, total))))
+    rest = halves(k, tuple(others), t) * t + low
+    total = k.fma(scale, high, whole)
+    return total + k.fma(scale, rest, k.fma(scale, high, whole - total))
 
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     """The sum of any series, by Clenshaw's recurrence."""
     terms = _told(k, coefficients, t)
-    twice = k.add(t, t)
-    last, total = k.constant(0.0, like=t), k.constant(terms[-1], like=t)
+    last, total = 0.0, k.constant(terms[-1], like=t)
     for c in reversed(terms[1:-1]):
-        total, last = k.add(k.sub(k.mul(twice, total), last), k.constant(c, like=t)), total
-    return k.add(k.sub(k.mul(t, total), last), k.constant(terms[0], like=t))
+        total, last = (t + t) * total - last + c, total
+    return t * total - last + terms[0]
 
 
 def _told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
@@ -177,7 +166,7 @@ def horner(k: Any, coefficients: Sequence[float], t: Any) -> Any:
     """The polynomial with these coefficients, the lowest first, of an element."""
     total = k.constant(coefficients[-1], like=t)
     for c in coefficients[-2::-1]:
-        total = k.add(k.mul(total, t), k.constant(c, like=t))
+        total = total * t + c
     return total
 
 
@@ -185,7 +174,7 @@ def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
     """The polynomial with these coefficients, the lowest first, of a tensor."""
     total: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
-        total = add(multiply(total, t), c)
+        total = total * t + c
     return total
 
 
@@ -198,15 +187,11 @@ _RATIO = tuple([0.5 / (4**n * math.factorial(n) * math.factorial(n + 1)) for n i
 
 def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
     """|x|, whether it is below 8, and the series for it, in each its own variable; the far one over √|x|."""
-    size, one = k.abs(x), k.constant(1.0, like=x)
-    is_near = k.lt(size, k.constant(8.0, like=x))
-    t = k.select(
-        is_near,
-        k.sub(k.mul(size, k.constant(0.25, like=x)), one),
-        k.sub(k.div(k.constant(16.0, like=x), size), one),
-    )
+    size = abs(x)
+    is_near = size < 8.0
+    t = k.select(is_near, size * 0.25 - 1.0, 16.0 / size - 1.0)
     # Powers of the near ones cancel where the scaled function has become small.
-    return size, is_near, (clenshaw(k, near, t), k.div(series(k, far, t), k.sqrt(size)))
+    return size, is_near, (clenshaw(k, near, t), series(k, far, t) / k.sqrt(size))
 
 
 def _i0e(k: Any, x: Any) -> Any:
@@ -216,33 +201,33 @@ def _i0e(k: Any, x: Any) -> Any:
 
 def _i1e(k: Any, x: Any) -> Any:
     size, is_near, (near, far) = _scaled(k, x, BESSEL1_NEAR, BESSEL1_FAR)
-    return k.copysign(k.select(is_near, k.mul(size, near), far), x)
+    return k.copysign(k.select(is_near, size * near, far), x)
 
 
 def _grown(k: Any, x: Any, scaled: Any) -> Any:
     """Times exp(|x|), in two steps, so that only what is too large overflows."""
-    half = k.exp(k.mul(k.abs(x), k.constant(0.5, like=x)))
-    return k.select(k.isinf(x), k.copysign(k.constant(math.inf, like=x), scaled), k.mul(k.mul(scaled, half), half))
+    half = k.exp(abs(x) * 0.5)
+    return k.select(k.isinf(x), k.copysign(math.inf, scaled), scaled * half * half)
 
 
 def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
-    is_near = less(abs_(x), _NEAR)
+    is_near = abs_(x) < _NEAR
     near = where(is_near, x, 0.0)
-    total = polynomial(_RATIO, multiply(near, near))
+    total = polynomial(_RATIO, near * near)
     if scaled:
-        total = multiply(total, exp(negative(abs_(near))))
-    return where(is_near, total, divide(y, where(is_near, 1.0, x)))
+        total = total * exp(-abs_(near))
+    return where(is_near, total, y / where(is_near, 1.0, x))
 
 
-i0: Elementwise = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
+i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
     doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
 
     >>> ad.special.i0([0.0, 1.0])
     f64[2] [1.         1.26606588]
     """)
-i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
-    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
+i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
+    partials=lambda y, x: (i0(x) - _over(y, x, scaled=False),),
     doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
 
     >>> ad.special.i1([0.0, 1.0])
@@ -250,17 +235,13 @@ i1: Elementwise = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     """)
 
 
-def _turned(k: Any, x: Any) -> Any:
-    zero = k.constant(0.0, like=x)
-    return k.select(k.eq(x, zero), zero, k.copysign(_i0e(k, x), x))
-
-
 #: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Elementwise = unary("i0e_turned", program=_turned,
-    partials=lambda y, x: (subtract(abs_(i1e(x)), i0e(x)),),
+i0e_turned: Function = unary("i0e_turned",
+    program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
+    partials=lambda y, x: (abs_(i1e(x)) - i0e(x),),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1e(x), i0e_turned(x)),),
+i0e: Function = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.
@@ -268,8 +249,8 @@ i0e: Elementwise = unary("i0e", program=_i0e, partials=lambda y, x: (subtract(i1
     >>> ad.special.i0e([0.0, 1000.0])
     f64[2] [1.         0.01261724]
     """)
-i1e: Elementwise = unary("i1e", program=_i1e,
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
+i1e: Function = unary("i1e", program=_i1e,
+    partials=lambda y, x: (i0e(x) - (sign(x) * y + _over(y, x, scaled=True)),),
     doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
 
     >>> ad.special.i1e([0.0, 1000.0])

@@ -10,9 +10,8 @@ import numpy as np
 from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, common, integer
-from .arithmetic import abs_, conj, divide, multiply, subtract
-from .conditions import not_equal, where
-from .contraction import matmul
+from .arithmetic import abs_, conj, multiply
+from .conditions import where
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .diagonals import diagonal
 from .extremes import max_, min_
@@ -25,11 +24,6 @@ from .shaping import expand_dims, matrix_transpose, moveaxis, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
 from .template import public
-
-__all__ = [
-    "average", "bincount", "corrcoef", "count_nonzero", "cov", "cross", "kron", "matvec", "ptp", "vdot", "vecdot",
-    "vecmat",
-]  # fmt: skip
 
 
 @public()
@@ -57,7 +51,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
             if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
                 raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
             w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
-        y = divide(sum_(multiply(x, w), axes, keepdims=keepdims), scale)
+        y = sum_(x * w, axes, keepdims=keepdims) / scale
     return (y, cast_to(sum_(spread_to(w, x.shape), axes, keepdims=keepdims), y.dtype)) if returned else y
 
 
@@ -72,7 +66,7 @@ def ptp(x, axis=None, *, keepdims=False):
     """
     x = as_tensor(x, "ptp", "x")
     axes = axes_of("ptp", axis, x.aval)
-    return subtract(max_(x, axes, keepdims=keepdims), min_(x, axes, keepdims=keepdims))
+    return max_(x, axes, keepdims=keepdims) - min_(x, axes, keepdims=keepdims)
 
 
 @public()
@@ -97,15 +91,15 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     weights = [_weights(w, x) for w in (fweights, aweights) if w is not None]
     if not weights:
         freedom = x.shape[1] - lost
-        x = subtract(x, mean(x, 1, keepdims=True))
-        found = divide(matmul(x, conj(matrix_transpose(x))), float(freedom) if freedom > 0 else math.nan)
+        x = x - mean(x, 1, keepdims=True)
+        found = x @ conj(matrix_transpose(x)) / (float(freedom) if freedom > 0 else math.nan)
     else:
         w = multiply(*weights) if len(weights) == 2 else weights[0]
         total = sum_(w)
-        share = None if aweights is None else divide(sum_(multiply(w, weights[-1])), total)
-        freedom = subtract(total, float(lost) if share is None else multiply(share, float(lost)))
-        x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
-        found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
+        share = None if aweights is None else sum_(w * weights[-1]) / total
+        freedom = total - (float(lost) if share is None else share * float(lost))
+        x = x - expand_dims(sum_(x * w, 1) / total, 1)
+        found = (x * w) @ conj(matrix_transpose(x)) / where(freedom > 0.0, freedom, math.nan)
     return reshaped(found, ()) if found.size == 1 else found
 
 
@@ -142,9 +136,9 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     """
     c = cov(_rows("corrcoef", x, y, rowvar, dtype))
     if not c.ndim:
-        return divide(c, c)
+        return c / c
     spread = root_of_squares(abs_(diagonal(c)))
-    return divide(divide(c, expand_dims(spread, 1)), expand_dims(spread, 0))
+    return c / expand_dims(spread, 1) / expand_dims(spread, 0)
 
 
 @public()
@@ -159,7 +153,7 @@ def vdot(a, b):
     a, b = common("vdot", (("a", a), ("b", b)), "fic")
     if a.size != b.size:
         raise ShapeError(located(f"vdot: {a.aval} and {b.aval} are not of one size"))
-    return matmul(reshaped(conj(a), (a.size,)), reshaped(b, (b.size,)))
+    return reshaped(conj(a), (a.size,)) @ reshaped(b, (b.size,))
 
 
 @public()
@@ -179,7 +173,7 @@ def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
         y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes)
     else:
         a, b = common("vecdot", (("a", a), ("b", b)), "fic")
-        product = multiply(conj(a), b)
+        product = conj(a) * b
         y = summed(product, (axis_of("vecdot", axis, product.aval),))
     return expand_dims(y, axis) if keepdims else y
 
@@ -207,7 +201,7 @@ def matvec(a, b, *, axes=None):
     if axes is not None:
         return along_axes(matvec, (2, 1), (a, b), axes)
     a, b = _matrix_and_vector("matvec", a, "a", b, "b")
-    return matmul(a, expand_dims(b, -1))[..., 0]
+    return (a @ expand_dims(b, -1))[..., 0]
 
 
 @public()
@@ -224,7 +218,7 @@ def vecmat(a, b, *, axes=None):
     if axes is not None:
         return along_axes(vecmat, (1, 2), (a, b), axes)
     b, a = _matrix_and_vector("vecmat", b, "b", a, "a")
-    return matmul(expand_dims(conj(a), -2), b)[..., 0, :]
+    return (expand_dims(conj(a), -2) @ b)[..., 0, :]
 
 
 @public()
@@ -250,7 +244,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         rows.append([x[..., j] for j in range(3)])
     (a0, a1, a2), (b0, b1, b2) = rows
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
-    parts = [subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs]
+    parts = [p * q - r * s for p, q, r, s in pairs]
     return stack(parts, axis=axis_of("cross", axisc, parts[0].aval, parts[0].ndim + 1))
 
 
@@ -266,10 +260,7 @@ def kron(a, b):
     m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
     a = reshaped(a, tuple([n for extent in m for n in (extent, 1)]))
     b = reshaped(b, tuple([n for extent in p for n in (1, extent)]))
-    return reshaped(multiply(a, b), tuple([i * j for i, j in zip(m, p, strict=True)]))
-
-
-# ---------------------------------------------------------------- counts
+    return reshaped(a * b, tuple([i * j for i, j in zip(m, p, strict=True)]))
 
 
 @public()
@@ -283,7 +274,7 @@ def count_nonzero(x, axis=None, *, keepdims=False):
     """
     x = as_tensor(x, "count_nonzero", "x")
     axes = axes_of("count_nonzero", axis, x.aval)
-    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), I64), axes, keepdims=keepdims)
+    return sum_(cast_to(x != zero_of(x.dtype), I64), axes, keepdims=keepdims)
 
 
 @public()

@@ -1,24 +1,21 @@
 """Linear algebra (public as `ad.linalg`): what NumPy has in `np.linalg`, as far as it is served.
 
-    solving         solve, solve_triangular, inv        factorization   cholesky
-    determinant     det, slogdet                        eigen           eigh, eigvalsh
-    orthogonal      qr                                  singular        svd, svdvals, pinv
-    least_squares   lstsq
-    derived         matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
+    solving         solve, solve_triangular, inv        factorization   cholesky, qr, det, slogdet
+    eigen           eigh, eigvalsh                      singular        svd, svdvals, pinv
+    derived         lstsq, matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
     and what stands in `ad` as well
 """
 
 import numpy as np
 
 from ..contraction import matmul, outer, tensordot
-from ..norms import norm
 from ..protocols import counterparts
 from ..shaping import matrix_transpose
+from ..statistics import norm
 from ..summaries import cross, vecdot
 from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
-from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
-from .factorization import cholesky, qr
+from .factorization import cholesky, det, qr, slogdet
 from .singular import pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 

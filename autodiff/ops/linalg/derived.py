@@ -11,26 +11,18 @@ import numpy as np
 from ...errors import ShapeError, located
 from ...tensor import Tensor
 from ..arguments import axes_of, common, integer, listed
-from ..arithmetic import abs_, divide, multiply, subtract
-from ..conditions import greater
-from ..contraction import matmul
+from ..arithmetic import abs_
 from ..conversion import cast_to
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..norms import norm
 from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating
+from ..statistics import floating, norm
 from ..template import public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
-
-__all__ = [
-    "LstsqResult", "cond", "diagonal", "lstsq", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "trace", "vector_norm",
-]  # fmt: skip
 
 
 @public()
@@ -100,10 +92,10 @@ def matrix_power(a, n):
     found = None
     while count:
         if count & 1:
-            found = a if found is None else matmul(found, a)
+            found = a if found is None else found @ a
         count >>= 1
         if count:
-            a = matmul(a, a)
+            a = a @ a
     return identities(a) if found is None else found
 
 
@@ -153,7 +145,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
     if first == last:
         return chain[first]
     k = split[first, last]
-    return matmul(_chained(chain, split, first, k), _chained(chain, split, k + 1, last))
+    return _chained(chain, split, first, k) @ _chained(chain, split, k + 1, last)
 
 
 @public()
@@ -171,10 +163,10 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     s = svdvals(a)
     if tol is None:
         share = float(np.finfo(s.dtype).eps) * max(a.shape[-2:]) if rtol is None else rtol
-        limit = multiply(max_(s, -1, keepdims=True), share) if s.shape[-1] else 0.0
+        limit = max_(s, -1, keepdims=True) * share if s.shape[-1] else 0.0
     else:
         limit = tol if isinstance(tol, (int, float)) else expand_dims(tol, -1)
-    return sum_(cast_to(greater(s, limit), I64), -1)
+    return sum_(cast_to(s > limit, I64), -1)
 
 
 @public()
@@ -189,9 +181,9 @@ def cond(x, p=None):
     if p in (None, 2, -2):
         x = matrices("cond", x)
         largest, smallest = spectral_norm(x, 2), spectral_norm(x, -2)
-        return divide(smallest, largest) if p == -2 else divide(largest, smallest)
+        return smallest / largest if p == -2 else largest / smallest
     x = square("cond", x, "fc")
-    return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
+    return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)
 
 
 class LstsqResult(NamedTuple):
@@ -221,10 +213,10 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     a, b = common("lstsq", (("a", a), ("b", b)), "fc")
     a = matrices("lstsq", a)
     columns, restored = columns_of("lstsq", a, b)
-    x = matmul(pinv(a, rcond), columns)
-    rest = abs_(subtract(columns, matmul(a, x)))
-    residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
+    x = pinv(a, rcond) @ columns
+    rest = abs_(columns - a @ x)
+    residuals = summed(rest * rest, (rest.ndim - 2,))
     s = svdvals(a)
-    bound = multiply(max_(s, axis=-1, keepdims=True), tolerance(a, rcond)) if s.shape[-1] else s
-    rank = summed(cast_to(greater(s, bound), I64), (s.ndim - 1,))
+    bound = max_(s, axis=-1, keepdims=True) * tolerance(a, rcond) if s.shape[-1] else s
+    rank = summed(cast_to(s > bound, I64), (s.ndim - 1,))
     return LstsqResult(restored(x), restored(residuals), rank, s)

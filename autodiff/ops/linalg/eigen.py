@@ -26,17 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 from codegen.records import NamedTuple
 
 from ...errors import located
 from ...tape import DETACH, record
 from ...tensor import Tensor
-from ..arithmetic import abs_, add, divide, mul0, multiply, real_part, subtract
+from ..arithmetic import abs_, mul0, real_part
 from ..batching import along
-from ..conditions import greater, less_equal, logical_and, logical_not, logical_or, not_equal, where
-from ..contraction import matmul
+from ..conditions import where
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
@@ -48,14 +46,7 @@ from ..shaping import reshaped
 from ..slicing import part
 from ..statistics import in_range
 from ..template import public
-from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, square, square_aval
-
-__all__ = [
-    "EighResult", "Gaps", "column", "diagonal_of", "diagonal_row", "eigh", "eigvalsh",
-    "moved_by_eigenvalues", "moved_by_singular_values", "of_all", "of_columns", "of_values", "outside",
-    "unknown", "with_rule",
-]  # fmt: skip
-
+from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, shaped, square
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
@@ -63,23 +54,20 @@ __all__ = [
 def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any]) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
-        name,
-        lambda value, *_: value,
-        infer=lambda value, *_: value,
-        vjp=vjp,
-        jvp=jvp,
-        lower=Call(),
-        batch=along(),
-        keeps_mask=False,
-        written=lambda operands, params, aval: operands[0],
-    )
+        name, lambda value, *_: value, infer=lambda value, *_: value, vjp=vjp, jvp=jvp, lower=Call(), batch=along(),
+        keeps_mask=False, written=lambda operands, params, aval: operands[0],
+    )  # fmt: skip
+
+
+def scaled_by(u: Tensor, row: Tensor, v: Tensor) -> Tensor:
+    """u diag(row) vᴴ."""
+    return (u * row) @ adjoint(v)
 
 
 def of_values(
     pulled_name: str,
     values_name: str,
-    together: Callable[[Tensor, Tensor, Tensor], Tensor],
-    inside: Callable[[Tensor, Tensor, Tensor], Tensor],
+    apart: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]],
     moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
 ) -> tuple[OwnPrimitive, OwnPrimitive]:
     """Of matrices a with a decomposition y, and a function of their values whose slopes are g, a row: two operations.
@@ -87,10 +75,13 @@ def of_values(
     The gradient u diag(g) vᴴ, from it, a, y and g; and the values, from them, a and y: they have their derivatives
     where the vectors have none.
 
-    together   together(a, y, g): the gradient
-    inside     inside(a, y, change): uᴴ change v
-    moved      moved(a, y, g, change, is_fixed): the change of the gradient with a, and `inside`
+    apart   apart(y, a): u, the row of values, v
+    moved   moved(a, y, g, change, is_fixed): the change of the gradient with a, and uᴴ change v
     """
+
+    def together(a, y, row):
+        u, _, v = apart(y, a)
+        return scaled_by(u, row, v)
 
     def pulled_vjp(c, _, value, a, y, g):
         """The change is a symmetric linear map: it is its own transpose."""
@@ -107,7 +98,8 @@ def of_values(
         return (None, record(pulled, (together(a, y, row), a, y, row)), None)
 
     def values_jvp(dxs, values, _, a, y):
-        return reshaped(real_part(diagonal_row(inside(a, y, dxs[1]))), values.shape)
+        u, _, v = apart(y, a)
+        return reshaped(real_part(diagonal_row(adjoint(u) @ dxs[1] @ v)), values.shape)
 
     pulled = with_rule(pulled_name, pulled_vjp, pulled_jvp)
     return pulled, with_rule(values_name, values_vjp, values_jvp)
@@ -120,18 +112,18 @@ def column(row: Tensor) -> Tensor:
 
 def diagonal_of(row: Tensor) -> Tensor:
     """The matrices that have a row on their diagonal."""
-    return multiply(row, identity(row))
+    return row * identity(row)
 
 
 def diagonal_row(x: Tensor) -> Tensor:
     """The real part of each diagonal as a row, in the same dtype."""
-    row = summed(multiply(x, identity(x)), (x.ndim - 2,))
+    row = summed(x * identity(x), (x.ndim - 2,))
     return cast_to(real_part(reshaped(row, (*x.shape[:-2], 1, x.shape[-1]))), x.dtype)
 
 
 def outside(x: Tensor, u: Tensor) -> Tensor:
     """The part of x's columns that the orthonormal columns u do not span."""
-    return subtract(x, matmul(u, matmul(adjoint(u), x)))
+    return x - u @ (adjoint(u) @ x)
 
 
 class Gaps:
@@ -147,12 +139,12 @@ class Gaps:
         still = abs_(record(DETACH, (row,)))
         top = max_(still, -1, keepdims=True) if n else still
         self._scale, _ = in_range(top)
-        self._row = multiply(row, self._scale)
-        self._limit = multiply(multiply(top, self._scale), n * float(np.finfo(dtype).eps))
-        self._differences = subtract(self._row, column(self._row))
-        self._is_near = less_equal(abs_(self._differences), self._limit)
-        self.near = logical_and(self._is_near, logical_not(eye(n, dtype=np.dtype(bool))))
-        self.tiny = less_equal(abs_(self._row), self._limit)
+        self._row = row * self._scale
+        self._limit = top * self._scale * (n * float(np.finfo(dtype).eps))
+        self._differences = self._row - column(self._row)
+        self._is_near = abs_(self._differences) <= self._limit
+        self.near = self._is_near & ~eye(n, dtype=np.dtype(bool))
+        self.tiny = abs_(self._row) <= self._limit
 
     def over_differences(self, x: Tensor) -> Tensor:
         """x[i, j] / (s[j] - s[i]), 0 where they are near."""
@@ -160,15 +152,15 @@ class Gaps:
 
     def over_sums(self, x: Tensor) -> Tensor:
         """x[i, j] / (s[j] + s[i]); where both are tiny nan, and 0 for 0."""
-        sums = add(self._row, column(self._row))
-        return self._over(x, sums, less_equal(sums, self._limit), is_known=False)
+        sums = self._row + column(self._row)
+        return self._over(x, sums, sums <= self._limit, is_known=False)
 
     def over_values(self, x: Tensor) -> Tensor:
         """x[i, j] / s[j]; where it is tiny nan, and 0 for 0."""
         return self._over(x, self._row, self.tiny, is_known=False)
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
-        over = divide(self._scale, where(is_none, 1.0, by))
+        over = self._scale / where(is_none, 1.0, by)
         return mul0(x, cast_to(where(is_none, 0.0 if is_known else number_of(np.nan, by.dtype), over), x.dtype))
 
 
@@ -182,7 +174,7 @@ def of_columns(x: Tensor) -> Tensor:
     """The sizes of all elements in columns i and j, added, at [i, j]: numbers without a gradient."""
     sizes = summed(abs_(record(DETACH, (x,))), (x.ndim - 2,))
     row = reshaped(sizes, (*x.shape[:-2], 1, x.shape[-1]))
-    return add(row, column(row))
+    return row + column(row)
 
 
 def of_all(x: Tensor) -> Tensor:
@@ -194,13 +186,13 @@ def of_all(x: Tensor) -> Tensor:
 def moved_by_eigenvalues(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
     """A * p for Hermitian matrices and the slopes g, a row.  `is_fixed`: they do not change with the values."""
     row = real_part(g)
-    found = mul0(p, cast_to(gaps.over_differences(subtract(row, column(row))), p.dtype))
-    return add(found, unknown(p, _not_known(gaps, row, is_fixed)))
+    found = mul0(p, cast_to(gaps.over_differences(row - column(row)), p.dtype))
+    return found + unknown(p, _not_known(gaps, row, is_fixed))
 
 
 def _not_known(gaps: Gaps, row: Tensor, is_fixed: bool) -> Tensor:
     """The places where A has no limit, or none that is known: of fixed slopes it is 0 where they are the same."""
-    return logical_and(gaps.near, not_equal(row, column(row))) if is_fixed else gaps.near
+    return gaps.near & (row != column(row)) if is_fixed else gaps.near
 
 
 def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
@@ -209,17 +201,15 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
     A value that is 0 has a slope only as |x| has one there: what it meets has no limit.
     """
     row, turned = real_part(g), adjoint(p)
-    even, odd = multiply(add(p, turned), 0.5), multiply(subtract(p, turned), 0.5)
-    found = add(
-        mul0(even, cast_to(gaps.over_differences(subtract(row, column(row))), p.dtype)),
-        mul0(odd, cast_to(gaps.over_sums(add(row, column(row))), p.dtype)),
-    )
+    even, odd = (p + turned) * 0.5, (p - turned) * 0.5
+    found = mul0(even, cast_to(gaps.over_differences(row - column(row)), p.dtype))
+    found = found + mul0(odd, cast_to(gaps.over_sums(row + column(row)), p.dtype))
     sizes = abs_(row)
-    few = multiply(summed(sizes, (row.ndim - 1,)), float(np.finfo(row.dtype).eps) ** 0.5)
-    bent = logical_and(gaps.tiny, greater(sizes, reshaped(few, (*row.shape[:-1], 1))))
-    found = add(found, unknown(p, logical_or(bent, column(bent))))
-    found = add(found, unknown(even, _not_known(gaps, row, is_fixed)))
-    return found if is_fixed else add(found, unknown(odd, logical_and(gaps.tiny, column(gaps.tiny))))
+    few = summed(sizes, (row.ndim - 1,)) * float(np.finfo(row.dtype).eps) ** 0.5
+    bent = gaps.tiny & (sizes > reshaped(few, (*row.shape[:-1], 1)))
+    found = found + unknown(p, bent | column(bent))
+    found = found + unknown(even, _not_known(gaps, row, is_fixed))
+    return found if is_fixed else found + unknown(odd, gaps.tiny & column(gaps.tiny))
 
 
 # ---------------------------------------------------------------- eigenvalues and eigenvectors
@@ -230,51 +220,35 @@ def _reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate([w[..., None, :].astype(a.dtype), v], axis=-2)
 
 
-def _infer(a: Aval) -> Aval:
-    *batch, n, _ = square_aval("eigh", a).shape
-    return a.with_shape((*batch, n + 1, n))
-
-
-def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
-    """The row of eigenvalues, and the vectors."""
+def _apart(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
+    """The vectors, the row of eigenvalues, and the vectors again, which stand on both sides."""
     n = y.shape[-1]
-    return part(y, y.ndim - 2, 0, 1), part(y, y.ndim - 2, 1, n + 1)
+    row, v = part(y, y.ndim - 2, 0, 1), part(y, y.ndim - 2, 1, n + 1)
+    return v, row, v
 
 
 def _vjp(y_bar, y, a):
-    (w_bar, v_bar), (w, v) = _apart(y_bar), _apart(y)
+    (v_bar, w_bar, _), (v, w, _) = _apart(y_bar), _apart(y)
     gaps = Gaps(w)
-    inside = add(gaps.over_differences(matmul(adjoint(v), v_bar)), unknown(of_columns(v_bar), gaps.near))
-    by_vectors = matmul(matmul(v, inside), adjoint(v))
-    return (add(record(_pulled, (_with_values(v, w_bar), a, y, w_bar)), by_vectors),)
-
-
-def _with_values(v: Tensor, row: Tensor) -> Tensor:
-    """v diag(row) vᴴ."""
-    return matmul(multiply(v, row), adjoint(v))
+    inside = gaps.over_differences(adjoint(v) @ v_bar) + unknown(of_columns(v_bar), gaps.near)
+    by_vectors = v @ inside @ adjoint(v)
+    return (record(_pulled, (scaled_by(v, w_bar, v), a, y, w_bar)) + by_vectors,)
 
 
 def _jvp(dxs, y, a):
-    w, v = _apart(y)
-    gaps, inside = Gaps(w), matmul(matmul(adjoint(v), dxs[0]), v)
-    dv = matmul(v, add(gaps.over_differences(inside), unknown(of_all(inside), gaps.near)))
+    v, w, _ = _apart(y)
+    gaps, inside = Gaps(w), adjoint(v) @ dxs[0] @ v
+    dv = v @ (gaps.over_differences(inside) + unknown(of_all(inside), gaps.near))
     return joined((diagonal_row(inside), dv), y.ndim - 2)
 
 
 def _moved(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
-    """The change of v diag(g) vᴴ with a, and vᴴ change v."""
-    (w, v), inside = _apart(y), _inside(a, y, change)
-    return matmul(matmul(v, moved_by_eigenvalues(Gaps(w), g, inside, is_fixed)), adjoint(v)), inside
+    v, w, _ = _apart(y)
+    inside = adjoint(v) @ change @ v
+    return v @ moved_by_eigenvalues(Gaps(w), g, inside, is_fixed) @ adjoint(v), inside
 
 
-def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
-    v = _apart(y)[1]
-    return matmul(matmul(adjoint(v), change), v)
-
-
-_pulled, _values = of_values(
-    "eigh_pulled", "eigh_values", lambda a, y, row: _with_values(_apart(y)[1], row), _inside, _moved
-)
+_pulled, _values = of_values("eigh_pulled", "eigh_values", _apart, _moved)
 
 _eigh = of_matrices(
     "eigh",
@@ -282,7 +256,7 @@ _eigh = of_matrices(
         "eigh", _reference, "one whose eigenvalues do not converge",
         "look for very large and very small elements side by side, and scale the matrix",
     ),
-    infer=_infer,
+    infer=shaped("eigh", lambda n, _: (n + 1, n), is_square=True),
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("eigh"),
@@ -299,7 +273,7 @@ class EighResult(NamedTuple):
 def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]:
     a = hermitian_part(square(name, a, "fc") if UPLO is None else _triangle(name, a, UPLO))
     y = record(_eigh, (a,))
-    w, v = _apart(y)
+    v, w, _ = _apart(y)
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
@@ -346,4 +320,4 @@ def _triangle(name: str, a: object, UPLO: str) -> Tensor:
         raise ValueError(located(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}"))
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
-    return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))
+    return half + adjoint(half) + diagonal_of(cast_to(real_part(a), a.dtype))

@@ -24,11 +24,6 @@ from ..creation import eye
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
 from ..shaping import flipped_axes, reshaped
 
-__all__ = [
-    "adjoint", "columns_of", "given_hermitian", "hermitian_part", "identities", "identity", "matrices", "of_finite",
-    "of_matrices", "refusing", "right_side", "square", "square_aval", "substituted", "symmetric_part",
-]  # fmt: skip
-
 
 def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
     """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
@@ -42,6 +37,19 @@ def square_aval(name: str, a: Aval) -> Aval:
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(located(f"{name}: takes square matrices, not {a}"))
     return a
+
+
+def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> Callable[..., Aval]:
+    """The shape rule of an operation on matrices, of `shape(rows, columns)` for each; what else it reads fits them."""
+
+    def infer(a: Aval, *_: Aval, **__: Any) -> Aval:
+        if is_square:
+            square_aval(name, a)
+        expect(name, (a,), "fc")
+        *batch, m, n = a.shape
+        return a.with_shape((*batch, *shape(m, n)))
+
+    return infer
 
 
 def matrices(name: str, a: Any) -> Tensor:
@@ -147,8 +155,6 @@ def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray
     found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
     return np.where(is_finite, found, found.dtype.type(np.nan))
 
-
-# ---------------------------------------------------------------- substitution
 
 #: Rows that are solved at once.  Of 16, 32, 64, 128, 256 the fastest or close to it for n = 200 to 2,000 with
 #: one to n columns, where it takes a half to a tenth of the time of an LU solution (NumPy 2.4, OpenBLAS, Zen 4).

@@ -20,19 +20,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import number
-from ..arithmetic import add, conjugated, divide, mul0, multiply, negative, real_part, subtract
-from ..conditions import equal, logical_and, logical_or, not_equal, where
-from ..contraction import matmul
+from ..arithmetic import conjugated, mul0, real_part
+from ..conditions import where
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import added, expect, number_of, spread_to, zero_of
+from ..primitive import added, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -46,18 +44,12 @@ from .eigen import (
     of_columns,
     of_values,
     outside,
+    scaled_by,
     unknown,
     with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices
-
-__all__ = [
-    "SVDResult", "pinv", "spectral_norm", "svd", "svdvals", "tolerance",
-]  # fmt: skip
-
-
-# ---------------------------------------------------------------- decomposition
+from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices, shaped
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
@@ -65,98 +57,75 @@ def _stacked(a: np.ndarray) -> np.ndarray:
     return np.concatenate([u, s[..., None, :].astype(a.dtype), vh.swapaxes(-1, -2).conj()], axis=-2)
 
 
-def _infer(a: Aval) -> Aval:
-    expect("svd", (a,), "fc")
-    *batch, m, n = a.shape
-    return a.with_shape((*batch, m + 1 + n, min(m, n)))
-
-
-def apart(y: Tensor, m: int) -> tuple[Tensor, Tensor, Tensor]:
-    """u, of m rows, the row of singular values, and v."""
-    axis, rows = y.ndim - 2, y.shape[-2]
-    return part(y, axis, 0, m), part(y, axis, m, m + 1), part(y, axis, m + 1, rows)
-
-
-def scaled_by(u: Tensor, row: Tensor, v: Tensor) -> Tensor:
-    """u diag(row) vᴴ."""
-    return matmul(multiply(u, row), adjoint(v))
+def apart(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """u, with as many rows as a, the row of singular values, and v."""
+    axis, m = y.ndim - 2, a.shape[-2]
+    return part(y, axis, 0, m), part(y, axis, m, m + 1), part(y, axis, m + 1, y.shape[-2])
 
 
 def _skew(x: Tensor) -> Tensor:
-    return subtract(x, adjoint(x))
+    return x - adjoint(x)
 
 
 def _vjp(y_bar, y, a):
     m, n = a.shape[-2:]
-    (u_bar, s_bar, v_bar), (u, s, v) = apart(y_bar, m), apart(y, m)
+    (u_bar, s_bar, v_bar), (u, s, v) = apart(y_bar, a), apart(y, a)
     gaps, asked = Gaps(s), of_columns(joined((u_bar, v_bar), y.ndim - 2))
-    of_u, of_v = _skew(matmul(adjoint(u), u_bar)), _skew(matmul(adjoint(v), v_bar))
-    even, odd = multiply(add(of_u, of_v), 0.5), multiply(subtract(of_u, of_v), 0.5)
-    inside = add(gaps.over_differences(even), cast_to(unknown(asked, gaps.near), s.dtype))
-    inside = add(inside, gaps.over_sums(subtract(odd, diagonal_of(odd))))
+    of_u, of_v = _skew(adjoint(u) @ u_bar), _skew(adjoint(v) @ v_bar)
+    even, odd = (of_u + of_v) * 0.5, (of_u - of_v) * 0.5
+    inside = gaps.over_differences(even) + cast_to(unknown(asked, gaps.near), s.dtype)
+    inside = inside + gaps.over_sums(odd - diagonal_of(odd))
     if a.dtype.kind == "c":
-        inside = add(inside, gaps.over_values(diagonal_of(multiply(of_u, 0.5))))
-    a_bar = matmul(matmul(u, inside), adjoint(v))
+        inside = inside + gaps.over_values(diagonal_of(of_u * 0.5))
+    a_bar = u @ inside @ adjoint(v)
     if m > n:
-        a_bar = add(a_bar, matmul(gaps.over_values(outside(u_bar, u)), adjoint(v)))
+        a_bar = a_bar + gaps.over_values(outside(u_bar, u)) @ adjoint(v)
     if n > m:
-        a_bar = add(a_bar, matmul(u, adjoint(gaps.over_values(outside(v_bar, v)))))
-    return (add(a_bar, record(_pulled, (scaled_by(u, s_bar, v), a, y, s_bar))),)
+        a_bar = a_bar + u @ adjoint(gaps.over_values(outside(v_bar, v)))
+    return (a_bar + record(_pulled, (scaled_by(u, s_bar, v), a, y, s_bar)),)
 
 
 def _jvp(dxs, y, a):
     (da,), (m, n) = dxs, a.shape[-2:]
-    u, s, v = apart(y, m)
-    gaps, moved = Gaps(s), matmul(da, v)
-    p = matmul(adjoint(u), moved)
-    even, odd = multiply(add(p, adjoint(p)), 0.5), multiply(_skew(p), 0.5)
-    both = add(gaps.over_differences(even), cast_to(unknown(of_all(p), gaps.near), s.dtype))
-    beside = gaps.over_sums(subtract(odd, diagonal_of(odd)))
-    turn = add(both, beside)
+    u, s, v = apart(y, a)
+    gaps, moved = Gaps(s), da @ v
+    p = adjoint(u) @ moved
+    even, odd = (p + adjoint(p)) * 0.5, _skew(p) * 0.5
+    both = gaps.over_differences(even) + cast_to(unknown(of_all(p), gaps.near), s.dtype)
+    beside = gaps.over_sums(odd - diagonal_of(odd))
+    turn = both + beside
     if a.dtype.kind == "c":
-        turn = add(turn, gaps.over_values(diagonal_of(odd)))
-    du, dv = matmul(u, turn), matmul(v, subtract(both, beside))
+        turn = turn + gaps.over_values(diagonal_of(odd))
+    du, dv = u @ turn, v @ (both - beside)
     if m > n:
-        du = add(du, gaps.over_values(outside(moved, u)))
+        du = du + gaps.over_values(outside(moved, u))
     if n > m:
-        dv = add(dv, gaps.over_values(outside(matmul(adjoint(da), u), v)))
+        dv = dv + gaps.over_values(outside(adjoint(da) @ u, v))
     return joined((du, diagonal_row(p), dv), y.ndim - 2)
 
 
 def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
     """The change of u diag(g) vᴴ with a, and uᴴ change v."""
     m, n = a.shape[-2:]
-    u, s, v = apart(y, m)
-    gaps, moved = Gaps(s), matmul(change, v)
-    p = matmul(adjoint(u), moved)
-    found = matmul(matmul(u, moved_by_singular_values(gaps, g, p, is_fixed)), adjoint(v))
+    u, s, v = apart(y, a)
+    gaps, moved = Gaps(s), change @ v
+    p = adjoint(u) @ moved
+    found = u @ moved_by_singular_values(gaps, g, p, is_fixed) @ adjoint(v)
     if m != n:
-        beside = outside(moved, u) if m > n else outside(matmul(adjoint(change), u), v)
+        beside = outside(moved, u) if m > n else outside(adjoint(change) @ u, v)
         turned = mul0(beside, gaps.over_values(g))
         if not is_fixed:
-            turned = add(turned, unknown(beside, gaps.tiny))
-        found = add(found, matmul(turned, adjoint(v)) if m > n else matmul(u, adjoint(turned)))
+            turned = turned + unknown(beside, gaps.tiny)
+        found = found + (turned @ adjoint(v) if m > n else u @ adjoint(turned))
     return found, p
 
 
-def _inside(a: Tensor, y: Tensor, change: Tensor) -> Tensor:
-    """uᴴ change v."""
-    u, _, v = apart(y, a.shape[-2])
-    return matmul(matmul(adjoint(u), change), v)
-
-
-def _together(a: Tensor, y: Tensor, row: Tensor) -> Tensor:
-    u, _, v = apart(y, a.shape[-2])
-    return scaled_by(u, row, v)
-
-
-_pulled, _values = of_values("svd_pulled", "singular_values", _together, _inside, moved_gradient)
-
+_pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradient)
 
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
-    infer=_infer,
+    infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
     vjp=_vjp,
     jvp=_jvp,
     lower=Decompose("svd"),
@@ -179,7 +148,7 @@ class SVDResult(NamedTuple):
 def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = matrices(name, a)
     y = decomposition(a)
-    u, s, v = apart(y, a.shape[-2])
+    u, s, v = apart(y, a)
     values = reshaped(real_part(s), (*s.shape[:-2], s.shape[-1]))
     return u, record(_values, (values, a, y)), v
 
@@ -225,28 +194,20 @@ def svdvals(a):
     return _decomposed("svdvals", a)[1]
 
 
-# ---------------------------------------------------------------- pseudo-inverse
-
-
-def _pinv_infer(a: Aval, *, tolerance: float) -> Aval:
-    expect("pinv", (a,), "fc")
-    *batch, m, n = a.shape
-    return a.with_shape((*batch, n, m))
-
-
 def _pinv_vjp(y_bar, y, a, *, tolerance):
     turned, adj = adjoint(y), adjoint(y_bar)
-    a_bar = negative(matmul(matmul(turned, y_bar), turned))
-    left = matmul(matmul(adj, y), turned)
-    right = matmul(turned, matmul(y, adj))
-    a_bar = add(a_bar, subtract(left, matmul(a, matmul(y, left))))
-    return (add(a_bar, subtract(right, matmul(matmul(right, y), a))),)
+    a_bar = -(turned @ y_bar @ turned)
+    left = adj @ y @ turned
+    right = turned @ (y @ adj)
+    a_bar = a_bar + (left - a @ (y @ left))
+    return (a_bar + (right - right @ y @ a),)
 
 
 _pinv = of_matrices(
     "pinv",
     lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
-    infer=_pinv_infer,
+    infer=shaped("pinv", lambda m, n: (n, m)),
+    params=("tolerance",),
     vjp=_pinv_vjp,
     lower=Call(),
 )
@@ -293,32 +254,32 @@ def _number(x: Tensor, a: Tensor) -> Tensor:
 
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
     """The slopes, nan at kinks."""
-    is_kink = logical_and(Gaps(s).tiny, not_equal(real_part(slopes), zero_of(real_part(slopes).dtype)))
+    is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
     return where(is_kink, number_of(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
     """The seed times u diag(shares) vᴴ, without the values that are 0: exactly, or several as far as rounding tells."""
-    u, s, v = apart(y, a.shape[-2])
-    is_zero = logical_or(equal(s, zero_of(s.dtype)), logical_and(Gaps(s).tiny, not_equal(slopes, slopes)))
+    u, s, v = apart(y, a)
+    is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
-    return record(_norm_pulled, (multiply(_number(seed, a), scaled_by(u, row, v)), seed, a, y, slopes))
+    return record(_norm_pulled, (_number(seed, a) * scaled_by(u, row, v), seed, a, y, slopes))
 
 
 def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
     moved, p = moved_gradient(a, y, slopes, c, True)
-    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a.shape[-2])[1], slopes))
+    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a)[1], slopes))
     seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
-    return (None, seed_bar, multiply(_number(seed, a), moved), None, None)
+    return (None, seed_bar, _number(seed, a) * moved, None, None)
 
 
 def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
     _, dseed, da, _, _ = dxs
-    by_a = None if da is None else multiply(_number(seed, a), moved_gradient(a, y, slopes, da, True)[0])
+    by_a = None if da is None else _number(seed, a) * moved_gradient(a, y, slopes, da, True)[0]
     if dseed is None:
         return by_a
-    u, s, v = apart(y, a.shape[-2])
-    by_seed = multiply(_number(dseed, a), scaled_by(u, _known_slopes(s, slopes), v))
+    u, s, v = apart(y, a)
+    by_seed = _number(dseed, a) * scaled_by(u, _known_slopes(s, slopes), v)
     return added(by_a, by_seed)
 
 
@@ -332,7 +293,7 @@ def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
 
 def _norm_jvp(dxs, _, value, a, y, shares, slopes):
     one = spread_to(number_of(1.0, value.dtype), value.shape)
-    products = multiply(conjugated(_gradient(one, a, y, shares, slopes)), dxs[1])
+    products = conjugated(_gradient(one, a, y, shares, slopes)) * dxs[1]
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
 
@@ -348,7 +309,7 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     if ord != "nuc" and 0 in a.shape[-2:]:
         raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular values"))
     y = decomposition(a)
-    _, s, _ = apart(y, a.shape[-2])
+    _, s, _ = apart(y, a)
     row = real_part(s)
     if ord == "nuc":
         value = summed(row, (row.ndim - 2, row.ndim - 1))
@@ -356,8 +317,8 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     else:
         at = 0 if ord == 2 else row.shape[-1] - 1
         value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
-        equals = part(add(cast_to(Gaps(s).near, row.dtype), identity(row)), row.ndim - 2, at, at + 1)
+        equals = part(cast_to(Gaps(s).near, row.dtype) + identity(row), row.ndim - 2, at, at + 1)
         count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
-        shares = cast_to(divide(equals, count), s.dtype)
-        slopes = where(equal(multiply(shares, shares), shares), shares, number_of(np.nan, s.dtype))
+        shares = cast_to(equals / count, s.dtype)
+        slopes = where(shares * shares == shares, shares, number_of(np.nan, s.dtype))
     return record(_norm, (value, a, y, shares, slopes))

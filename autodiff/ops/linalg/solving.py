@@ -18,19 +18,12 @@ from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
-from ..contraction import matmul
 from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, added, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, identities, of_matrices, refusing, right_side, square, square_aval, substituted
-
-__all__ = [
-    "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
-    "solved_triangular",
-]  # fmt: skip
+from .matrices import adjoint, identities, of_matrices, refusing, right_side, shaped, square, square_aval, substituted
 
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
@@ -53,11 +46,11 @@ def _solution(
     def vjp(x_bar, x, a, *rest, **given):
         *factors, _ = rest
         b_bar = again(a, *factors, x_bar, True, **given)
-        return (lambda: counts(negative(matmul(b_bar, adjoint(x))), **given), *[None for _ in factors], b_bar)
+        return (lambda: counts(-(b_bar @ adjoint(x)), **given), *[None for _ in factors], b_bar)
 
     def jvp(dxs, x, a, *rest, **given):
         da, db, factors = dxs[0], dxs[-1], rest[:-1]
-        moved = None if da is None else negative(matmul(counts(da, **given), x))
+        moved = None if da is None else -(counts(da, **given) @ x)
         side = added(db, moved)
         return None if side is None else again(a, *factors, side, False, **given)
 
@@ -83,9 +76,6 @@ def _batch(op, size, xs, mapped, **params):
     sides = transposed(b, (*range(1, rank - 1), 0, rank - 1))
     x = record(op, (*matrices, reshaped(sides, (*shape[:-2], size * b.shape[-1]))), tuple(params.values()))
     return to_front(reshaped(x, shape), rank - 2)
-
-
-# ---------------------------------------------------------------- general matrices
 
 
 _solve_reference = refusing("solve", np.linalg.solve, "singular", _MEND, test=np.linalg.inv)
@@ -158,17 +148,12 @@ def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: i
     return sign
 
 
-def _lu_aval(a: Aval) -> Aval:
-    *batch, n, _ = square_aval("lu", a).shape
-    return a.with_shape((*batch, n + 1, apart_in_cache(n)))
-
-
 #: l below the diagonal and u, of rows in the order of their pivots; then a row that says of which row each is, counted
 #: from 1, with the sign of the permutation.  Gradients flow to a itself: see `solve_lu`.
 _lu = primitive(
     "lu",
     _lu_reference,
-    infer=_lu_aval,
+    infer=shaped("lu", lambda n, _: (n + 1, apart_in_cache(n)), is_square=True),
     lower=Dense("lu"),
     batch=along(),
     heavy=True,
@@ -198,14 +183,14 @@ def _solve_lu_reference(
     return _solve_reference(a, b) if refuses else _or_nan(np.linalg.solve, a, b)
 
 
-def _solve_lu_again(a: Tensor, factors: Tensor, b: Tensor, turns: bool, *, turned: bool, refuses: bool) -> Tensor:
-    return record(_solve_lu, (a, factors, b), (turned is not turns, refuses))
-
-
 #: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
 #: without it.
-_solve_lu = _solution(
-    "solve_lu", _solve_lu_reference, _solve_lu_again, "solve_lu", ("turned", "refuses"),
+_solve_lu: OwnPrimitive = _solution(
+    "solve_lu",
+    _solve_lu_reference,
+    lambda a, factors, b, turns, *, turned, refuses: record(_solve_lu, (a, factors, b), (turned is not turns, refuses)),
+    "solve_lu",
+    ("turned", "refuses"),
     counts=lambda da, *, turned, refuses: adjoint(da) if turned else da,
 )  # fmt: skip
 
@@ -217,9 +202,6 @@ def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
     return record(_solve_lu, (a, factors, identities(a)), (False, False))
 
 
-# ---------------------------------------------------------------- triangular matrices
-
-
 def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses: bool) -> np.ndarray:
     def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return substituted(a, b, lower=lower)
@@ -227,14 +209,12 @@ def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses:
     return run(a, b) if refuses else _or_nan(run, a, b)
 
 
-def _triangular_again(a: Tensor, b: Tensor, turns: bool, *, lower: bool, refuses: bool) -> Tensor:
-    return solved_triangular(adjoint(a) if turns else a, b, lower is not turns, refuses)
-
-
 _solve_triangular = _solution(
     "solve_triangular",
     _triangular_reference,
-    _triangular_again,
+    lambda a, b, turns, *, lower, refuses: solved_triangular(
+        adjoint(a) if turns else a, b, lower is not turns, refuses
+    ),
     "triangular",
     ("lower", "refuses"),
     counts=lambda da, *, lower, refuses: lower_part(da) if lower else upper_part(da),
@@ -262,9 +242,6 @@ def solve_triangular(a, b, *, lower=False):
     return restored(solved_triangular(a, b, bool(lower)))
 
 
-# ---------------------------------------------------------------- a factor that is known
-
-
 def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     half = substituted(factor, b, lower=True)
     return substituted(factor.swapaxes(-1, -2).conj(), half, lower=False)
@@ -281,15 +258,7 @@ def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
     return record(_solve_factored, (a, factor, b))
 
 
-# ---------------------------------------------------------------- inverses
-
-
 _refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse")
-
-
-def _inv_vjp(y_bar, y, a, *, refuses):
-    turned = adjoint(y)
-    return (negative(matmul(matmul(turned, y_bar), turned)),)
 
 
 #: The result for a singular matrix, which `refuses` says is an error, is nan without it.
@@ -297,8 +266,8 @@ _inv = of_matrices(
     "inv",
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
-    vjp=_inv_vjp,
-    jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
+    vjp=lambda y_bar, y, a, *, refuses: (-(adjoint(y) @ y_bar @ adjoint(y)),),
+    jvp=lambda dxs, y, a, *, refuses: -(y @ dxs[0] @ y),
     lower=Dense("inverse"),
 )
 
