@@ -55,16 +55,12 @@ from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
-_BUILTINS = (
-    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_arrays.give_back,
-    recorder_arrays.keep, recorder_put.hold,
-)  # fmt: skip
+_BUILTINS = (*ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life)
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_keys.answer_value,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -206,12 +202,6 @@ class Recorder:
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
         return self._library.copy_leaf, self._library.learn_leaf
-
-    def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
-        """hold(array, kind, recording), give_back(loans), keep(view), how lenders are called (`recorder_arrays`)."""
-        lender, ended = self._layout.classes["lender"], self._code.address("loan_ended")
-        call = wrapper(lender, vars(type)["__call__"], "__call__", ended)
-        return self._library.hold, self._library.give_back, self._library.keep, call
 
 
 #: Made once: ctypes makes a class for each, which takes 15 us.

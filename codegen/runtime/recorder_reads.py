@@ -45,8 +45,7 @@ MOST_ARGUMENTS = 7
 GRAD = word_of(RawLeaf, "grad")
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recorder_arrays.gave_back`, -1 with an exception; `recording_keys.answer_value`, null with one.
-gave_back = extern("gave_back", i32, ptr)
+#: `recording_keys.answer_value`, null with an exception.
 answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
 
 
@@ -78,16 +77,6 @@ def answered(n: ptr[RawNode]) -> i32:
 
 
 @native
-def are_given_back(now: ptr[RawRecording]) -> bool:
-    """Give back what was lent.  False with an exception."""
-    loans = now.lent
-    py.inc(loans)
-    status = gave_back(loans)
-    py.dec(loans)
-    return status == 0
-
-
-@native
 def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
     """True where Python is to see who asks for a value that tracks: it warns of one that is being differentiated, and a
     custom forward is told what it looks at."""
@@ -101,30 +90,24 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
     if now is None or now.unseen is not tape.zero:
         return ptr(PYTHON)
     was_asked = False
-    was_given = False
     while True:
-        # Once more when it was pending, or something was lent: it may be on another node by then.
+        # Once more when it was pending: it may be on another node by then.
         n = node_of(x)
         if n is None or kind_of(n) is None:
             return ptr(PYTHON)
         out = n.kind.out
         if out.requires_grad is not tape.false and may_be_lost(now, refuses_gradients):
             return ptr(PYTHON)
-        if py.class_of(n.value) is not tape.array_type:
-            if n.value is not tape.none or was_asked:
-                return ptr(PYTHON)
-            status = answered(n)
-            if status <= 0:
-                return ptr(PYTHON) if status == 0 else None
-        elif py.class_of(now.lent) is not tape.list_type or (was_given and py.list_size(now.lent) > 0):
-            return ptr(PYTHON)
-        elif py.list_size(now.lent) > 0:
-            if not are_given_back(now):
-                return None
-            was_given = True
-        else:
+        if py.class_of(n.value) is tape.array_type:
             break
+        if n.value is not tape.none or was_asked:
+            return ptr(PYTHON)
+        status = answered(n)
+        if status <= 0:
+            return ptr(PYTHON) if status == 0 else None
         was_asked = True
+    if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
+        return ptr(PYTHON)  # it gives back what was lent
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + LOOKED, 1)):
         return None

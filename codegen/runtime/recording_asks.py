@@ -123,7 +123,7 @@ def _has_known_slots(layout: RecordLayout) -> bool:
         (raw.RawOut, classes["out"]), (raw.RawKind, classes["kind"]), (raw.RawRich, classes["rich"]),
         (raw.RawLeaf, classes["leaf"]), (raw.RawHandle, classes["handle"]), (raw.RawMode, classes["mode"]),
         (raw.RawRecording, classes["recording"]), (raw.RawFunction, classes["function"]),
-        (raw.RawLender, classes["lender"]), (raw.RawTable, type(layout.objects["plans"])),
+        (raw.RawTable, type(layout.objects["plans"])),
         (raw.RawCounts, type(layout.objects["counts"])),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
@@ -210,7 +210,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
         "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "item_name": "item", "callback_name": "__callback__", "allocator": native().allocator,
+        "item_name": "item", "allocator": native().allocator,
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip

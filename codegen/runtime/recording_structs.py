@@ -18,9 +18,9 @@ from . import recording_objects as py
 
 __all__ = [
     "ASKED", "BACKWARD", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "NODES", "RULES", "RUNS", "SMALL",
-    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender",
-    "RawMode", "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs",
-    "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
+    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawMode",
+    "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of",
+    "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
 ]  # fmt: skip
 
 
@@ -154,13 +154,6 @@ class RawFunction(Struct):
     site: ptr
 
 
-class RawLender(Struct):
-    head: py.RawObject
-    array: ptr[py.RawArray]
-    loans: ptr
-    was_writeable: ptr
-
-
 class RawTable(Struct):
     """The slots of a table, of plans say."""
 
@@ -206,8 +199,8 @@ class Tape(Struct):
     run_as_name       of what gives a kind its `runs`
     aliases           operations that give their input
     mode              the ContextVar of the mode
-    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `RecordLayout`
-    lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
+    note_small, note_updated, look_at, force, held, python_...    functions of Python's: see `RecordLayout`
+    few               of how many elements an array is copied
     answers           True if asks are answered natively
     """
 
@@ -242,14 +235,12 @@ class Tape(Struct):
     new_array: ptr
     run_as_name: ptr
     item_name: ptr
-    callback_name: ptr
     not_implemented: ptr
     ellipsis: ptr
     zero: ptr
     rich_type: ptr
     kind_type: ptr
     leaf_type: ptr
-    lender_type: ptr
     self_type: ptr
     list_type: ptr
     slice_type: ptr
@@ -263,8 +254,7 @@ class Tape(Struct):
     note_updated: ptr
     look_at: ptr
     force: ptr
-    prune: ptr
-    lent: ptr
+    held: ptr
     start_kind: ptr[RawKind]
     allocator: ptr
     few: ptr
