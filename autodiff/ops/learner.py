@@ -34,11 +34,11 @@ from ..tape.record import state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
 from .primitive import I64
-from .template import ITEMS, of_examples, static
+from .template import ITEMS, NONE, of_examples, static
 
 __all__ = ["ALL", "START", "Learner", "Room", "key_of", "learn_subscript"]
 
-#: The arguments of a site that are operands, the others being static: so many in front, all, or the items of the first.
+#: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
 #: The number of things that are remembered after they were met once.
 _MET = 64
@@ -116,13 +116,13 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
+        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys or static(args, keywords)):
             self.learn(age, keys, args, keywords, y)
         return y
 
-    def is_expected_again(self, keys: list) -> bool:
-        """True if operands with these keys are worth learning."""
-        return not config.patience or self.room.is_left(tuple(keys))
+    def is_expected_again(self, keys: Sequence[Any] | None) -> bool:
+        """True if operands with these keys, or such static arguments where there are none, are worth learning."""
+        return keys is not None and (not config.patience or self.room.is_left(tuple(keys)))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -139,7 +139,7 @@ class Learner:
     def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
         """Remember what was recorded for these arguments, whose operands have these keys."""
         xs, statics = self.parted(args, keywords)
-        if not 0 < len(keys) <= MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
+        if len(keys) > MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
             return
         if len(statics) > MOST_STATICS or not all([self.stays(value) for _, value in statics]):
             return
@@ -169,7 +169,8 @@ class Learner:
             wanted = 1 if type(args[1]) in (int, float) else 2
         if wanted == ALL:
             return (*args, *keywords.values()), [(name, None) for name in keywords]
-        operands, rest = args[:wanted], args[wanted:]
+        count = 0 if wanted == NONE else wanted
+        operands, rest = args[:count], args[count:]
         if wanted == ITEMS:
             operands, rest = args[0] if type(args[0]) in (list, tuple) else (), args[1:]
         return operands, [*[(None, a) for a in rest], *keywords.items()]

@@ -27,7 +27,7 @@ from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.runtime.native import NO_ROOM
-from codegen.runtime.record_table import RecordedProgram, RecordedStep, RecordTable, forget_all
+from codegen.runtime.record_table import RecordTable, forget_all
 
 from ..custom.function import Function
 from ..dispatch.reliance import functions
@@ -43,7 +43,6 @@ from ..tape.plan import COUNTS, Plan, commit_lock, plans
 from ..tape.record import (
     ALIASES,
     ARGUMENT,
-    DETACH,
     PENDING_LIMIT,
     SMALL_LIMIT,
     WHEN_MOVED,
@@ -202,19 +201,7 @@ class Front:
 
     def _replace_reads(self) -> None:
         """Replace the reads of handles for which nothing has to be computed."""
-        if not self.reads:
-            table, python = RecordTable(), vars(Tensor)["detach"]
-
-            def unknown(t: Tensor) -> Tensor:
-                y = python(t)
-                key, node = key_of(t), y.node
-                if key is not None and type(node) is Node and node.kind.op is DETACH and not MODE.get().careful:
-                    step = RecordedStep(node.kind, None, (0,))
-                    program = RecordedProgram(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
-                    table.learn(table.age, [key], MODE.get().tracks, program)
-                return y
-
-            self.reads = self.recorder.reads(Tensor, (table, python, unknown))
+        self.reads = self.reads or self.recorder.reads(Tensor)
         for name, made in self.reads.items():
             self._put(Tensor, name, made)
 

@@ -39,7 +39,6 @@ from .recorder_sites import (
     BINARY,
     CALLED,
     COMPARISONS,
-    DETACH,
     FIRST_IN_PLACE,
     FIRST_METHOD,
     METHODS,
@@ -160,17 +159,11 @@ class Recorder:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
         return self.site("called", None, slow, slow)
 
-    def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
-        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
-
-        detach   table, `slow` and `unknown` of its site
-        """
-        self._site(DETACH, *detach)
+    def reads(self, cls: type) -> dict[str, Any]:
+        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
-        made = {
-            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
-        }
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "grad")}
+        made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
         made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))

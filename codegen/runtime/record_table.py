@@ -224,7 +224,7 @@ class RecordTable:
                 return
             entries = self._entries
             others = _mixed(keys, statics, are_words)
-            entries.put((id(keys[0]), others, id(mode)), program, (keys, statics, program))
+            entries.put((id(keys[0] if keys else None), others, id(mode)), program, (keys, statics, program))
             self._cell.value = entries.address
             # The garbage collector may have run code meanwhile that made this table forget.
             if entries is not self._entries:

@@ -3,7 +3,6 @@
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
     read_bool                 whether it is not zero                               nb_bool
-    read_detach               a handle without history, computed if x is           METH_NOARGS
     get_grad, set_grad        of a leaf, or of what retains its gradient; setting None
 
 Whatever is otherwise (a pending value that is not known, an error, a trace) is left to what Python has for it.
@@ -14,27 +13,12 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64, void
+from ..native import extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
-from .recorder_life import new_handle
-from .recorder_nodes import bad_argument, is_captured, kind_of, node_of, recording_here, recording_now
-from .recorder_sites import DETACH, answer_of, sites
-from .recorder_tables import is_miss, recorded
+from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
 from .recording_run import count_up
-from .recording_structs import (
-    ASKED,
-    LOOKED,
-    RawHandle,
-    RawLeaf,
-    RawNode,
-    RawRecording,
-    RawRich,
-    drop_inputs,
-    int_or,
-    tape,
-    word_of,
-)
+from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, tape, word_of
 
 __all__ = ["READS"]
 
@@ -189,61 +173,6 @@ def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
     return py.call(tape.python_array, stack, u64(count + 1), names)
 
 
-# ------------------------------------------------------------------ values without history
-
-
-@native
-def is_shared(n: ptr[RawNode]) -> bool:
-    """True where a value is to be left without history and has none; one that a function which is differentiated
-    captured has."""
-    mode = local(ptr, 1)
-    now = recording_now(mode)
-    if now is None or kind_of(n) is None or n.kind.out.requires_grad is not tape.false:
-        return False
-    return not is_captured(n, now)
-
-
-@native
-def another_handle(x: ptr[RawHandle], n: ptr[RawNode]) -> ptr:
-    """Another handle on a node; null with an exception."""
-    py.inc(ptr(n))
-    y = new_handle(n.kind.out.cls)
-    if y is None:
-        py.dec(ptr(n))
-        return None
-    y.node = n
-    py.inc(x.masked)
-    y.masked = x.masked
-    return ptr(y)
-
-
-@native
-def settle_alias(n: ptr[RawNode], given: ptr[RawNode]) -> void:
-    """Give a pending node of one input that one's value if it is an array: nothing is left to be computed."""
-    if n is None or given is None or n.type is not tape.plain_type or n.value is not tape.none:
-        return
-    if py.class_of(given.value) is tape.array_type:
-        py.inc(given.value)
-        n.value = given.value
-        py.dec(tape.none)
-        drop_inputs(n)
-
-
-@native
-def read_detach(x: ptr, unused: ptr) -> ptr:
-    n = node_of(x)
-    if n is not None and is_shared(n):
-        return another_handle(ptr[RawHandle](x), n)
-    argument = local(ptr, 1)
-    argument[0] = x
-    site = sites + DETACH
-    found = recorded(site.table, argument, 1, None, 0)
-    if not is_miss(found):
-        # Not of what Python recorded: a trace must see where a value comes from.
-        settle_alias(node_of(found), node_of(x))
-    return answer_of(found, site, argument, 1, None)
-
-
 # ------------------------------------------------------------------ gradients
 
 
@@ -288,6 +217,4 @@ def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
     return -1 if answer is None else 0
 
 
-READS = [
-    read_numpy, read_array, read_item, read_float, read_bool, read_detach, get_grad, set_grad,
-]  # fmt: skip
+READS = [read_numpy, read_array, read_item, read_float, read_bool, get_grad, set_grad]
