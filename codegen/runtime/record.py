@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..native import BuiltinLibrary, Translation
@@ -54,7 +54,9 @@ from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
-_BUILTINS = (*ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life)
+_BUILTINS = (
+    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_subscripts.key_words,
+)  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
@@ -83,7 +85,7 @@ class Recorder:
         self._recording: Any = None
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
         self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(self._numbers("recorder_sites"))
-        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
+        self._free: dict[str, Iterator[int]] = {}
         self._library = BuiltinLibrary(code, _BUILTINS)
         self.asks = Asks(layout, code, self._library)
         self._take_over()
@@ -120,12 +122,9 @@ class Recorder:
 
     # ------------------------------------------------------------ sites
 
-    def _site(
-        self, number: int, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
-    ) -> None:
-        self._held.append((table, slow, unknown))
-        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
-            self._sites[number * SITE_WORDS + i] = word
+    def begin_sites(self) -> None:
+        """Give out sites from the first on."""
+        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
 
     def site(
         self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
@@ -137,7 +136,9 @@ class Recorder:
         number = next(self._free[sort], None)
         if number is None:
             return 0
-        self._site(number, table, slow, unknown, operands)
+        self._held.append((table, slow, unknown))
+        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
+            self._sites[number * SITE_WORDS + i] = word
         return self._code.address(sort if sort in _ALONE else f"{sort}_{number - _SITES[sort][0]}")
 
     def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
@@ -191,6 +192,11 @@ class Recorder:
         own = Self(struct.pack("P", program.address))
         own.owned = (program, definition)
         return new_builtin(ctypes.addressof(definition), own, None)
+
+    def key_words(self, x: Any, key: Any) -> Sequence[int] | None:
+        """The words of a key of x: see `recorder_subscripts.key_words`."""
+        found = self._library.key_words(x, key)
+        return None if found is None else memoryview(found).cast("q")
 
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
