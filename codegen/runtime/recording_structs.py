@@ -65,19 +65,9 @@ class RawNode(Struct):
     value: ptr
 
 
-class RawRich(Struct):
+class RawRich(RawNode):
     """A node with room for more."""
 
-    references: u32
-    rest: u32
-    type: ptr
-    first: ptr[RawNode]
-    inputs: ptr
-    kind: ptr[RawKind]
-    mark: u64
-    number: u64
-    second: ptr[RawNode]
-    value: ptr
     body: ptr
     call: ptr
     flow: ptr
