@@ -111,9 +111,9 @@ class Front:
             learner = self._learner(function, _table(function), vars(AbstractTensor)[name])
             address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             yield from _slots(AbstractTensor, (name,), address)
-        yield Function, "__call__", native.wrapper(
-            Function, vars(type)["__call__"], "__call__", recorder.call(vars(Function)["__call__"])
-        )
+        python = vars(Function)["__call__"]
+        address = recorder.site("called", None, python, python)
+        yield Function, "__call__", native.wrapper(Function, vars(type)["__call__"], "__call__", address)
 
     def _give_sites(self) -> None:
         """Sites for the functions that have something to learn."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, RecordedStep, fits
+from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 
 from ..custom.function import Function
 from ..custom.keys import users_methods
@@ -94,13 +94,13 @@ class Template:
 
         number_kind    that of the leaves of operands that are numbers
         """
-        steps = [RecordedStep(*step) for step in self.steps]
-        if not fits(operands, steps) or len(bounds) > MOST_BOUNDS:
+        if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
-        out = steps[-1].kind.out
+        out = self.steps[-1][0].out
         return RecordedProgram(
-            operands, steps, out.cls, is_small=out.small, number_kind=number_kind, bounds=bounds, choices=self.choices
-        )
+            operands, self.steps, out.cls, is_small=out.small, number_kind=number_kind, bounds=bounds,
+            choices=self.choices,
+        )  # fmt: skip
 
     def put(self, now: Recording, tensors: tuple) -> Tensor:
         """Put the nodes down again behind these tensors."""

@@ -156,10 +156,6 @@ class Recorder:
                 return self._code.address(f"in_place_{number}")
         return 0
 
-    def call(self, slow: Callable) -> int:
-        """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
-        return self.site("called", None, slow, slow)
-
     def reads(self, cls: type) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
         at = self._code.address
