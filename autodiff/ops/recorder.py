@@ -56,13 +56,14 @@ from ..tracebacks import border
 from .indexing import assigned, getitem, index_update, selected
 from .learner import ALL, START, Learner, Room, key_of, learn_subscript
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
-from .template import NATIVE
+from .template import NATIVE, WHEN_DECLARED
 
 __all__ = ["Front", "install", "install_once", "is_installed", "uninstall"]
 
 native = later("codegen.runtime.record")
 
 
+_CALLED_IN_PYTHON = vars(Function)["__call__"]
 #: A class, a name of it, and what stands there.
 Place = tuple[type, str, Any]
 
@@ -84,7 +85,8 @@ class Front:
 
     def put(self) -> None:
         """Put all of it in front of Python."""
-        self._give_sites()
+        for function in functions():
+            self.give_site(function)
         for cls, name, made in self._made:
             self.replaced.append((cls, name, vars(cls)[name]))
             setattr(cls, name, made)
@@ -111,20 +113,17 @@ class Front:
             learner = self._learner(function, _table(function), vars(AbstractTensor)[name])
             address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             yield from _slots(AbstractTensor, (name,), address)
-        python = vars(Function)["__call__"]
-        address = recorder.site("called", None, python, python)
+        address = recorder.site("called", None, _CALLED_IN_PYTHON, _CALLED_IN_PYTHON)
         yield Function, "__call__", native.wrapper(Function, vars(type)["__call__"], "__call__", address)
 
-    def _give_sites(self) -> None:
-        """Sites for the functions that have something to learn."""
-        python = vars(Function)["__call__"]
-        for function in functions():
-            if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
-                continue
-            if function.declaration.variadic is None:
-                wanted = _wanted(function)
-                learner = self._learner(function, _table(function), border(functools.partial(python, function)), wanted)
-                function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
+    def give_site(self, function: Any) -> None:
+        """A site for a function, if it has something to learn."""
+        if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
+            return
+        if function.declaration.variadic is None:
+            wanted, python = _wanted(function), border(functools.partial(_CALLED_IN_PYTHON, function))
+            learner = self._learner(function, _table(function), python, wanted)
+            function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
 
     def _methods(self) -> Iterator[Place]:
         """Methods that call functions which have something to learn, and `x[key]`."""
@@ -275,6 +274,7 @@ def _put_in_front(recorder: Any) -> None:
     use_asks(recorder)
     leaves.use_native(recorder)
     NATIVE.append(recorder)
+    WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
 
 
 def install_once() -> bool:
@@ -302,6 +302,7 @@ def uninstall() -> None:
         use_asks(None)
         leaves.use_native(None)
         NATIVE.clear()
+        WHEN_DECLARED.clear()
 
 
 def _set_up() -> Any:

@@ -29,10 +29,12 @@ from ..tape.record import Recording, argument, is_masked, look_at_size
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "NATIVE", "NONE", "Template", "of_examples", "public", "static"]
+__all__ = ["ITEMS", "NATIVE", "NONE", "WHEN_DECLARED", "Template", "of_examples", "public", "static"]
 
 #: The native recorder while it is in front of Python (`ops.recorder`).
 NATIVE: list[Any] = []
+#: What is done with a function that is declared meanwhile.
+WHEN_DECLARED: list[Callable[[Any], None]] = []
 
 _new = object.__new__
 
@@ -165,6 +167,8 @@ def public(
         made: Function = cls.declare(body)
         if records is not None:
             made.primitive = records
+        for do in WHEN_DECLARED:
+            do(made)
         return made
 
     return declare

@@ -178,3 +178,17 @@ def test_a_body_takes_a_later_method(way):
     finally:
         doubled.delete()
     np.testing.assert_array_equal(ad.softmax(x, axis=1).numpy(), before)
+
+
+def test_a_function_that_is_declared_later_is_known_too(native):
+    runs = []
+
+    @template.public(1)
+    def doubled(x):
+        runs.append(x)
+        return x * 2.0
+
+    x = matrix()
+    for _ in range(6):
+        np.testing.assert_array_equal(doubled(x).detach().numpy(), 2.0 * x.detach().numpy())
+    assert len(runs) <= 3
