@@ -27,7 +27,7 @@ from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numb
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to
-from .template import public, remembered
+from .template import public
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
@@ -85,6 +85,7 @@ def extent_of(name: str, number: Any) -> int:
     return found[0]
 
 
+@public(0)
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
     return spread_to(constant(dtype.type(number).item(), dtype_name(dtype)), shape)
@@ -108,7 +109,8 @@ def _constant(name: str, number: int, told: str, example: str) -> Callable[..., 
     >>> import autodiff as ad
     {example}
     """
-    return remembered(0)(body)
+    body.is_remembered = True  # type: ignore[attr-defined]  # see `reads.is_library_function`
+    return body
 
 
 zeros = _constant("zeros", 0, "Zeros.", """>>> ad.zeros(2, dtype=ad.int64)
@@ -187,7 +189,6 @@ def full_like(x, fill_value, *, dtype=None):
 # ---------------------------------------------------------------- ranges
 
 
-@remembered(0)
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
@@ -215,9 +216,16 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     if not whole:
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
-    working = I64 if whole else F64
-    counted = add(multiply(iota((count,), 0, working), step), start)
-    return cast_to(counted, wanted)
+    return _counted(count, start, step, (I64 if whole else F64, wanted))
+
+
+@public(0)
+def _counted(count, start, step, dtypes):
+    """So many numbers from `start` on, computed in the first dtype, as the second one."""
+    return cast_to(add(multiply(iota((count,), 0, dtypes[0]), step), start), dtypes[1])
+
+
+_counted.takes_watched = True
 
 
 def _number(name: str, value: Any) -> int | float:

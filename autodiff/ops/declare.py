@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import RecordedProgram, RecordedStep
+from codegen.runtime.record_table import RecordedProgram
 
 from ..custom.function import Function
 from ..tape import record
@@ -47,7 +47,7 @@ class OneNode:
             else:
                 return None
         out = node.kind.out
-        step = RecordedStep(node.kind, None, tuple(range(len(args))))
+        step = node.kind, None, tuple(range(len(args)))
         return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind)
 
 

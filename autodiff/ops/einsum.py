@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +25,7 @@ from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import public, remembered
+from .template import public
 
 __all__ = ["einsum"]
 
@@ -59,11 +60,11 @@ def einsum(subscripts, *arrays):
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(located("einsum: takes a string of labels and arrays"))
     if len(arrays) == 2:
-        return _of_two(*arrays, subscripts)
+        return _of_two(*arrays, sys.intern(str(subscripts)))
     return _of_any(arrays, subscripts)
 
 
-@remembered(2)
+@public(2)
 def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
     """`einsum` of two arrays, as nearly all are."""
     return _of_any((x1, x2), subscripts)

@@ -9,7 +9,7 @@ more, on examples (`template`).  So it is of `x[key]` and `x[key] = v`, for ints
     X[:, rows]         rows: i64[8]        pattern ((1797, 1), (-4, 0))   no starts, an index array
 
 The pattern decides what is recorded, with the avals of index arrays; these, and the starts, are run-time arguments.
-Machine code reads keys as it is done here (`codegen.runtime.recorder_subscripts`).
+Machine code reads it (`codegen.runtime.recorder_subscripts`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
 from codegen.symbols import Symbol
 
@@ -29,16 +28,16 @@ from ..config import config
 from ..custom.function import Function
 from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
-from ..tape.node import Kind, Out, leaf_kind, out_of
+from ..tape.node import Kind, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
 from .primitive import I64
-from .template import ITEMS, of_examples, static
+from .template import ITEMS, NONE, of_examples, static
 
 __all__ = ["ALL", "START", "Learner", "Room", "key_of", "learn_subscript"]
 
-#: The arguments of a site that are operands, the others being static: so many in front, all, or the items of the first.
+#: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
 #: The number of things that are remembered after they were met once.
 _MET = 64
@@ -116,13 +115,13 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
+        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys or static(args, keywords)):
             self.learn(age, keys, args, keywords, y)
         return y
 
-    def is_expected_again(self, keys: list) -> bool:
-        """True if operands with these keys are worth learning."""
-        return not config.patience or self.room.is_left(tuple(keys))
+    def is_expected_again(self, keys: Sequence[Any] | None) -> bool:
+        """True if operands with these keys, or such static arguments where there are none, are worth learning."""
+        return keys is not None and (not config.patience or self.room.is_left(tuple(keys)))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -139,7 +138,7 @@ class Learner:
     def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
         """Remember what was recorded for these arguments, whose operands have these keys."""
         xs, statics = self.parted(args, keywords)
-        if not 0 < len(keys) <= MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
+        if len(keys) > MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
             return
         if len(statics) > MOST_STATICS or not all([self.stays(value) for _, value in statics]):
             return
@@ -169,7 +168,8 @@ class Learner:
             wanted = 1 if type(args[1]) in (int, float) else 2
         if wanted == ALL:
             return (*args, *keywords.values()), [(name, None) for name in keywords]
-        operands, rest = args[:wanted], args[wanted:]
+        count = 0 if wanted == NONE else wanted
+        operands, rest = args[:count], args[count:]
         if wanted == ITEMS:
             operands, rest = args[0] if type(args[0]) in (list, tuple) else (), args[1:]
         return operands, [*[(None, a) for a in rest], *keywords.items()]
@@ -236,29 +236,24 @@ def _is_real(xs: Sequence[Any]) -> bool:
 START = leaf_kind(out_of(Aval((), I64)))
 
 
-class _Read(NamedTuple):
-    """A key taken apart: its pattern, starts in the order of their leaves, index arrays and their extents."""
-
-    parts: tuple
-    starts: list[int]
-    indices: list[Any]
-    extents: list[int]
-    has_ints: bool
-
-
 def learn_subscript(
-    function: Function, table: RecordTable, age: int, room: Room, run: Callable[..., Tensor], x: Tensor, key: Any,
-    *more: Any,
+    function: Function, table: RecordTable, age: int, room: Room, words_of: Callable[[Any, Any], Sequence[int] | None],
+    run: Callable[..., Tensor], x: Tensor, key: Any, *more: Any,
 ) -> None:  # fmt: skip
     """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds, unless a
-    user's method of the function serves them."""
-    out = x.node.kind.out
-    read = None if state.now.literal else _pattern(out.shape, key)
-    if read is None or len(read.parts) > MOST_STATICS or (read.has_ints and read.indices):
+    user's method of the function serves them.
+
+    words_of    the pattern of a key, as machine code reads it (`recorder_subscripts.key_words`)
+    """
+    operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
+    keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
+    outs = [_out_of(x, key) for key in keys]
+    read = words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
+    if read is None or len(keys) > MOST_OPERANDS:
         return
-    found = [pair for operand in (*more, *read.indices) if (pair := _key_and_out(x, operand)) is not None]
-    count, keys, outs = len(more), [out, *[k for k, _ in found]], [out, *[o for _, o in found]]
-    if len(keys) > MOST_OPERANDS or len(found) < count + len(read.indices) or not room.is_left((*keys, read.parts)):
+    n_starts, n_indices, *words = read
+    count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
+    if len(keys) != 1 + count + n_indices or not room.is_left((*keys, pairs)):
         return
     if not _runs_own(function, (x, key, *more)):
         return
@@ -266,13 +261,13 @@ def learn_subscript(
     def on_examples(x: Tensor, *given: Tensor) -> Tensor:
         return run(x, _with_tensors(key, given[count:]), *given[:count])
 
-    program, template = None, of_examples(on_examples, outs, len(read.starts))
+    program, template = None, of_examples(on_examples, outs, n_starts)
     if template is not None:
         number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
-        bounds = tuple(enumerate(read.extents, 1 + count))
-        program = template.program(len(keys) + len(read.starts), number_kind, bounds)
+        bounds = tuple(enumerate(words[:n_indices], 1 + count))
+        program = template.program(len(keys) + n_starts, number_kind, bounds)
         template.choices.on_change(table.forget)
-    table.learn(age, keys, MODE.get().tracks, program, read.parts, are_words=True)
+    table.learn(age, keys, MODE.get().tracks, program, pairs, are_words=True)
 
 
 def _runs_own(function: Function, args: tuple) -> bool:
@@ -287,17 +282,13 @@ def _runs_own(function: Function, args: tuple) -> bool:
     return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 
-def _key_and_out(x: Tensor, operand: Any) -> tuple[Any, Out] | None:
-    """The key of an operand in a table, and the Out of its node; None for one that is not recorded natively."""
-    if isinstance(operand, Tensor):
-        out = operand.node.kind.out
-        return (out, out) if type(operand) is out.cls else None
-    if type(operand) is np.ndarray:
-        kind = known_kind(operand)
-        return None if kind is None else (kind, kind.out)
-    dtype = x.node.kind.out.aval.dtype
-    is_number = type(operand) in _PYTHON and dtype.kind == "f"
-    return (type(operand), out_of(Aval((), dtype))) if is_number else None
+def _out_of(x: Tensor, key: Any) -> Any:
+    """The Out of the node of an operand with this key in a table, beside x; None for one that is not recorded natively.
+    """
+    if type(key) is type:
+        dtype = x.node.kind.out.aval.dtype
+        return out_of(Aval((), dtype)) if key in _PYTHON and dtype.kind == "f" else None
+    return key.out if type(key) is Kind else key
 
 
 def _is_index(entry: Any) -> bool:
@@ -313,57 +304,3 @@ def _with_tensors(key: Any, tensors: Sequence[Tensor]) -> Any:
         return key
     left = iter(tensors)
     return tuple([next(left) if _is_index(e) else e for e in key]) if type(key) is tuple else next(left)
-
-
-#: Entries of a pattern: a slice is (how many elements, step).
-_INT, _NEW, _REST, _INDEX = (-1, 0), (-2, 0), (-3, 0), (-4, 0)
-
-
-def _pattern(shape: tuple[int, ...], key: Any) -> _Read | None:
-    """The part of a key that decides what is recorded, and the rest.  None for keys of other kinds or that do not fit.
-
-    Beside index arrays ints are such themselves, which `_selection` makes before the starts of slices.
-    """
-    entries = key if type(key) is tuple else (key,)
-    indices = [e for e in entries if _is_index(e)]
-    axis, parts = 0, []
-    ints: list[int] = []
-    starts: list[int] = []
-    extents = []
-    for place, entry in enumerate(entries):
-        if entry is None:
-            parts.append(_NEW)
-            continue
-        if entry is Ellipsis:
-            rest = entries[place + 1 :]
-            axis = len(shape) - sum([e is not None for e in rest])
-            if any([e is Ellipsis for e in rest]) or axis < sum([p is not _NEW for p in parts]):
-                return None
-            parts.append(_REST)
-            continue
-        if axis >= len(shape):
-            return None
-        extent, axis = shape[axis], axis + 1
-        if type(extent) is Symbol:
-            return None
-        if type(entry) is slice:
-            try:
-                start, stop, step = entry.indices(extent)
-            except (TypeError, ValueError):
-                return None
-            count = len(range(start, stop, step))
-            if count != extent or step != 1:
-                starts.append(start if count else 0)
-            parts.append((count, step))
-        elif (type(entry) is int or isinstance(entry, np.integer)) and -extent <= entry < extent:
-            if extent != 1 or indices:
-                ints.append(int(entry) % extent)
-                if not indices:
-                    starts.append(ints[-1])
-            parts.append(_INT)
-        elif indices and _is_index(entry):
-            extents.append(extent)
-            parts.append(_INDEX)
-        else:
-            return None
-    return _Read(tuple(parts), [*ints, *starts] if indices else starts, indices, extents, _INT in parts)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.lowering import Call
-from codegen.runtime.record_table import RecordedProgram, RecordedStep
+from codegen.runtime.record_table import RecordedProgram
 
 from ..errors import caller
 from ..tape import another, record
@@ -158,7 +158,7 @@ def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     node, out = y.node, y.node.kind.out
     if node.kind.op is not _power_static or node.inputs != (x1.node,):
         return None
-    return RecordedProgram(1, (RecordedStep(node.kind, None, (0,)),), out.cls, is_small=out.small)
+    return RecordedProgram(1, ((node.kind, None, (0,)),), out.cls, is_small=out.small)
 
 
 _of_tensors = OneNode(_power)

@@ -43,7 +43,7 @@ from .shaping import reshape
 from .slicing import part
 from .special_normal import erfinv
 from .statistics import floating
-from .template import public, remembered
+from .template import public
 
 __all__ = [
     "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gumbel", "key", "laplace", "logistic",
@@ -92,7 +92,10 @@ def _fits(name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
     return result
 
 
-_uniform = remembered(1)(lambda key, shape, dtype: _unit("uniform", key, shape, dtype))
+@public(1)
+def _uniform(key, shape, dtype):
+    return _unit("uniform", key, shape, dtype)
+
 
 
 @public()
@@ -186,7 +189,7 @@ def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Te
     def body(key, shape=(), dtype=np.float64):
         return of(drawn(name, key, shape, dtype))
 
-    return public(name=name, doc=doc)(remembered(1)(body))
+    return public(1, name=name, doc=doc)(body)
 
 
 normal = _shaped(

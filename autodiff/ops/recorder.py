@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +27,7 @@ from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.runtime.native import NO_ROOM
-from codegen.runtime.record_table import RecordedProgram, RecordedStep, RecordTable, forget_all
+from codegen.runtime.record_table import RecordTable, forget_all
 
 from ..custom.function import Function
 from ..dispatch.reliance import functions
@@ -36,14 +36,13 @@ from ..session import at_reset
 from ..tape import leaves
 from ..tape.cut import segments
 from ..tape.known import told
-from ..tape.loans import FEW, LENT, Lender, prune
+from ..tape.loans import FEW, held
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.plan import COUNTS, Plan, commit_lock, plans
 from ..tape.record import (
     ALIASES,
     ARGUMENT,
-    DETACH,
     PENDING_LIMIT,
     SMALL_LIMIT,
     WHEN_MOVED,
@@ -57,11 +56,16 @@ from ..tracebacks import border
 from .indexing import assigned, getitem, index_update, selected
 from .learner import ALL, START, Learner, Room, key_of, learn_subscript
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
-from .template import NATIVE
+from .template import NATIVE, WHEN_DECLARED
 
 __all__ = ["Front", "install", "install_once", "is_installed", "uninstall"]
 
 native = later("codegen.runtime.record")
+
+
+_CALLED_IN_PYTHON = vars(Function)["__call__"]
+#: A class, a name of it, and what stands there.
+Place = tuple[type, str, Any]
 
 
 class Front:
@@ -72,18 +76,20 @@ class Front:
 
     def __init__(self, recorder: Any, attach: Callable[[], None]) -> None:
         self.recorder, self.attach = recorder, attach
-        self.replaced: list[tuple[type, str, Any]] = []
-        self.operators: dict[str, int] = {}
-        self.call = 0
-        self.methods: dict[str, Any] = {}
-        self.reads: dict[str, Any] = {}
+        self.replaced: list[Place] = []
         #: The learner of a site, and the function that is called where the site knows nothing.
         self._learner = functools.partial(Learner, attach)
+        recorder.begin_sites()
+        reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
+        self._made = [*self._operators(), *self._methods(), *reads]
 
     def put(self) -> None:
         """Put all of it in front of Python."""
-        for do in (self._replace_operators, self._replace_calls, self._replace_methods, self._replace_reads):
-            do()
+        for function in functions():
+            self.give_site(function)
+        for cls, name, made in self._made:
+            self.replaced.append((cls, name, vars(cls)[name]))
+            setattr(cls, name, made)
 
     def take_away(self) -> None:
         """Python has its own again."""
@@ -91,75 +97,53 @@ class Front:
             cls, name, old = self.replaced.pop()
             setattr(cls, name, old)
 
-    def _replace(self, cls: type, name: str, example: Any, address: int) -> None:
-        if address:
-            self._put(cls, name, native.wrapper(cls, example, name, address))
-
-    def _replace_operators(self) -> None:
-        recorder, known = self.recorder, self.operators
+    def _operators(self) -> Iterator[Place]:
+        recorder = self.recorder
         for word, function in BINARY.items():
-            sort = "power" if word == "pow" else "binary"
-            name, mirrored = f"__{word}__", f"__r{word}__"
-            if word not in known:
-                either, wanted = _either(name, mirrored), None if word == "pow" else ALL
-                learner = self._learner(function, _table(function), either, wanted)
-                known[word] = recorder.site(sort, learner.table, learner.slow, learner.unknown)
-            for one in (name, mirrored):
-                self._replace(AbstractTensor, one, _example(one), known[word])
-            update = f"__i{word}__"
-            if update not in known:
+            sort, wanted = ("power", None) if word == "pow" else ("binary", ALL)
+            name, mirrored, update = f"__{word}__", f"__r{word}__", f"__i{word}__"
+            learner = self._learner(function, _table(function), _either(name, mirrored), wanted)
+            address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
+            yield from _slots(AbstractTensor, (name, mirrored), address)
+            if word != "pow":
                 python = vars(Tensor)[update]
-                known[update] = 0 if word == "pow" else recorder.in_place(known[word], python, python.rebound)
-            self._replace(Tensor, update, _example(update), known[update])
+                yield from _slots(Tensor, (update,), recorder.in_place(address, python, python.rebound))
         for word, function in (COMPARISONS | PREFIX).items():
-            name = f"__{word}__"
-            if word not in known:
-                learner = self._learner(function, _table(function), AbstractTensor.__dict__[name])
-                sort = "compare" if word in COMPARISONS else "unary"
-                known[word] = recorder.site(sort, learner.table, learner.slow, learner.unknown)
-            self._replace(AbstractTensor, name, _example(name), known[word])
+            name, sort = f"__{word}__", "compare" if word in COMPARISONS else "unary"
+            learner = self._learner(function, _table(function), vars(AbstractTensor)[name])
+            address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
+            yield from _slots(AbstractTensor, (name,), address)
+        address = recorder.site("called", None, _CALLED_IN_PYTHON, _CALLED_IN_PYTHON)
+        yield Function, "__call__", native.wrapper(Function, vars(type)["__call__"], "__call__", address)
 
-    def _replace_calls(self) -> None:
-        """Calls of the functions that have something to learn."""
-        recorder, python = self.recorder, vars(Function)["__call__"]
-        for function in functions():
-            if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
-                continue
-            if function.declaration.variadic is None:
-                wanted = _wanted(function)
-                learner = self._learner(function, _table(function), border(functools.partial(python, function)), wanted)
-                function.site = recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
-        self.call = self.call or recorder.call(python)
-        self._replace(Function, "__call__", vars(type)["__call__"], self.call)
+    def give_site(self, function: Any) -> None:
+        """A site for a function, if it has something to learn."""
+        if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
+            return
+        if function.declaration.variadic is None:
+            wanted, python = _wanted(function), border(functools.partial(_CALLED_IN_PYTHON, function))
+            learner = self._learner(function, _table(function), python, wanted)
+            function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
 
-    def _replace_methods(self) -> None:
+    def _methods(self) -> Iterator[Place]:
         """Methods that call functions which have something to learn, and `x[key]`."""
-        recorder, known = self.recorder, self.methods
         for name, (function, canonical) in METHODS.items():
             if not isinstance(function, Function) or not _learns(function):
                 continue
-            if name not in known:
-                table, wanted = _table(function), _wanted(function)
-                if canonical is not None:  # the function itself does not take such arguments
-                    table = table.another()
-                learner = self._learner(function, table, AbstractTensor.__dict__[name], wanted, canonical)
-                known[name] = recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
-            if known[name]:
-                self._put(AbstractTensor, name, known[name])
-        if "__getitem__" not in known:
-            known["__getitem__"] = self._subscript()
-            known["__setitem__"] = self._assignment()
-        self._put(AbstractTensor, "__getitem__", known["__getitem__"])
-        self._put(Tensor, "__setitem__", known["__setitem__"])
-
-    def _put(self, cls: type, name: str, made: Any) -> None:
-        self.replaced.append((cls, name, vars(cls)[name]))
-        setattr(cls, name, made)
+            table, wanted = _table(function), _wanted(function)
+            if canonical is not None:  # the function itself does not take such arguments
+                table = table.another()
+            learner = self._learner(function, table, vars(AbstractTensor)[name], wanted, canonical)
+            made = self.recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
+            if made:
+                yield AbstractTensor, name, made
+        yield AbstractTensor, "__getitem__", self._subscript()
+        yield Tensor, "__setitem__", self._assignment()
 
     def _subscript(self) -> Any:
         """`x[key]`, which learns by the pattern of the key."""
         python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
-        room = Room()
+        room, words_of = Room(), self.recorder.key_words
 
         def slow(x: Any, key: Any) -> Any:
             if not MODE.get().watching:
@@ -170,7 +154,7 @@ class Front:
             age = table.age
             y = python(x, key)
             if not MODE.get().watching and key_of(x) is not None:
-                learn_subscript(getitem, table, age, room, selected, x, key)
+                learn_subscript(getitem, table, age, room, words_of, selected, x, key)
             return y
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
@@ -180,7 +164,8 @@ class Front:
 
     def _assignment(self) -> Any:
         """`x[key] = value`, in the same way."""
-        python, table, room = vars(Tensor)["__setitem__"], _table(index_update), Room()
+        python, table = vars(Tensor)["__setitem__"], _table(index_update)
+        room, words_of = Room(), self.recorder.key_words
 
         def slow(x: Tensor, key: Any, *value: Any) -> None:
             if not value:
@@ -195,28 +180,10 @@ class Front:
             # Under no_grad the part of a result that stays keeps its derivative: Python records that.
             is_whole = MODE.get().tracks or not old.requires_grad
             if is_whole and not MODE.get().careful and key_of(old):
-                learn_subscript(index_update, table, age, room, assigned, old, key, value)
+                learn_subscript(index_update, table, age, room, words_of, assigned, old, key, value)
 
         address = self.recorder.site("assign", table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
-
-    def _replace_reads(self) -> None:
-        """Replace the reads of handles for which nothing has to be computed."""
-        if not self.reads:
-            table, python = RecordTable(), vars(Tensor)["detach"]
-
-            def unknown(t: Tensor) -> Tensor:
-                y = python(t)
-                key, node = key_of(t), y.node
-                if key is not None and type(node) is Node and node.kind.op is DETACH and not MODE.get().careful:
-                    step = RecordedStep(node.kind, None, (0,))
-                    program = RecordedProgram(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
-                    table.learn(table.age, [key], MODE.get().tracks, program)
-                return y
-
-            self.reads = self.recorder.reads(Tensor, (table, python, unknown))
-        for name, made in self.reads.items():
-            self._put(Tensor, name, made)
 
 
 at_reset(forget_all)  # what operations record for operands of known kinds
@@ -228,9 +195,13 @@ def _table(function: Function) -> RecordTable:
     return function.learned
 
 
-def _example(name: str) -> Any:
-    """An operator of Python's or NumPy's own, whose slot says of which kind it is."""
-    return vars(int).get(name) or vars(np.ndarray)[name]
+def _slots(cls: type, names: Sequence[str], address: int) -> list[Place]:
+    """The slots of operators with a C function in them; none where there is none.
+
+    An operator of Python's or NumPy's own is the example, whose slot says of which kind it is.
+    """
+    examples = [(name, vars(int).get(name) or vars(np.ndarray)[name]) for name in names]
+    return [(cls, name, native.wrapper(cls, example, name, address)) for name, example in examples if address]
 
 
 def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
@@ -303,6 +274,7 @@ def _put_in_front(recorder: Any) -> None:
     use_asks(recorder)
     leaves.use_native(recorder)
     NATIVE.append(recorder)
+    WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
 
 
 def install_once() -> bool:
@@ -330,6 +302,7 @@ def uninstall() -> None:
         use_asks(None)
         leaves.use_native(None)
         NATIVE.clear()
+        WHEN_DECLARED.clear()
 
 
 def _set_up() -> Any:
@@ -340,14 +313,14 @@ def _set_up() -> Any:
 
     classes = {
         "plain": Node, "rich": RichNode, "handle": Tensor, "kind": Kind, "out": Out, "leaf": Leaf, "plan": Plan,
-        "recording": Recording, "mode": Mode, "function": Function, "lender": Lender,
+        "recording": Recording, "mode": Mode, "function": Function,
     }  # fmt: skip
     objects = {
         "counter": NUMBERS, "mode": MODE, "note_small": Recording.note_small, "note_updated": Recording.note_updated,
         "look_at": look_at_size, "force": force, "start_kind": START, "counts": COUNTS, "plans": plans,
         "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
         "aliases": tuple(ALIASES), "told": told, "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
-        "few": FEW, "lent": LENT, "prune": prune, "python_numpy": python["numpy"], "python_array": python["__array__"],
+        "few": FEW, "held": held, "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
         "python_get_grad": grad.__get__, "python_set_grad": set_grad,
     }  # fmt: skip

@@ -2,13 +2,10 @@
 
 For arguments of the same avals and the same static parameters, `log_softmax(x, axis=1)` records the same
 dozen operations each time.  Checking the axis, promoting dtypes and dispatching a dozen calls costs thirty
-microseconds; putting the nodes down again, four.
+microseconds; putting the nodes down again, less than one.
 
-    public(1)        the body of a public function of one tensor runs on examples when machine code learns a call of it
+    public(1)        the body of a function of one tensor runs on examples when machine code learns a call of it
                      (`learner`): from then on a table has what it records
-    remembered(2)    a function without a table has templates of its own, by the avals and flags of tensors, static
-                     arguments with their types, grad mode, literal mode; made when a key is met for the second time, so
-                     shapes that never come back cost nothing
 
 A template relies on the choices that dispatch made inside the body (`dispatch.observed`): a new method that changes one
 of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.
@@ -17,31 +14,27 @@ of them drops it.  Values are in no template, so only bodies that ask for none c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from math import copysign
 from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, RecordedStep, fits
+from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 
 from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
-from ..dispatch.declaration import Declaration, place_of
-from ..mode import MODE
 from ..tape.node import Kind, Node, Out, new_number, put_down
-from ..tape.record import Recording, argument, is_masked, look_at_size, state
+from ..tape.record import Recording, argument, is_masked, look_at_size
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "NATIVE", "Template", "of_examples", "public", "remembered", "static"]
-
-#: Templates kept per function.
-LIMIT = 1024
+__all__ = ["ITEMS", "NATIVE", "NONE", "WHEN_DECLARED", "Template", "of_examples", "public", "static"]
 
 #: The native recorder while it is in front of Python (`ops.recorder`).
 NATIVE: list[Any] = []
+#: What is done with a function that is declared meanwhile.
+WHEN_DECLARED: list[Callable[[Any], None]] = []
 
 _new = object.__new__
 
@@ -103,13 +96,13 @@ class Template:
 
         number_kind    that of the leaves of operands that are numbers
         """
-        steps = [RecordedStep(*step) for step in self.steps]
-        if not fits(operands, steps) or len(bounds) > MOST_BOUNDS:
+        if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
-        out = steps[-1].kind.out
+        out = self.steps[-1][0].out
         return RecordedProgram(
-            operands, steps, out.cls, is_small=out.small, number_kind=number_kind, bounds=bounds, choices=self.choices
-        )
+            operands, self.steps, out.cls, is_small=out.small, number_kind=number_kind, bounds=bounds,
+            choices=self.choices,
+        )  # fmt: skip
 
     def put(self, now: Recording, tensors: tuple) -> Tensor:
         """Put the nodes down again behind these tensors."""
@@ -144,8 +137,8 @@ def of_examples(run: Callable[..., Any], outs: Sequence[Out], numbers: int = 0) 
     return Template.of(y, [t.node for t in examples], since, choices, numbers)
 
 
-#: The operands of a function are the items of its first argument, a list or tuple.
-ITEMS = -1
+#: The operands of a function are the items of its first argument, a list or tuple; it has none.
+ITEMS, NONE = -1, -2
 
 
 def public(
@@ -168,14 +161,14 @@ def public(
     def declare(body: Any) -> Function:
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
-        if tensors == 0:
-            body = remembered(0)(body)
-        elif tensors is not None:
-            body.natively, body.tensors = _Natively(body, tensors, bounds), tensors
+        if tensors is not None:
+            body.natively, body.tensors = _Natively(body, tensors, bounds), tensors or NONE
             body.is_remembered = True  # see `reads.is_library_function`
         made: Function = cls(body)
         if records is not None:
             made.primitive = records
+        for do in WHEN_DECLARED:
+            do(made)
         return made
 
     return declare
@@ -206,51 +199,6 @@ class _Natively:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
         return template.program(len(xs), number_kind, bounds)
-
-
-def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Record a function's operations again from a template, where its first `tensors` arguments are tensors.
-
-    All others are static, and its body is as that of a `public` function.
-    """
-
-    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        #: By key; False for what cannot be put down again, None for what was met once.
-        templates: dict[tuple, Any] = {}
-        most = body.__code__.co_argcount
-
-        @wraps(body)
-        def run(*args: Any, **keywords: Any) -> Any:
-            if len(args) > most:
-                Declaration(body.__name__, body, place_of(body)).refuse(args, keywords)
-            xs, rest = args[:tensors], args[tensors:]
-            is_known = not MODE.get().watching and all([isinstance(x, Tensor) for x in xs])
-            told = static(rest, keywords) if is_known else None
-            now, nodes = state.now, [x.node for x in xs] if is_known else []
-            if told is None or any([n.value is None and n.number < now.start for n in nodes]):
-                return body(*args, **keywords)
-            key = (*[n.kind.out for n in nodes], MODE.get().tracks, now.literal, told)
-            template = templates.get(key)
-            if template:
-                return template.put(now, xs)
-            if key not in templates:
-                if len(templates) >= LIMIT:
-                    templates.clear()
-                templates[key] = None
-            elif template is None:
-                found = of_examples(lambda *examples: body(*examples, *rest, **keywords), [n.kind.out for n in nodes])
-                templates[key] = found or False
-                if found is not None:
-                    found.choices.on_change(lambda: templates.pop(key, None))
-                    return found.put(now, xs)
-            return body(*args, **keywords)
-
-        made: Any = run
-        made.is_remembered = True  # see `reads.is_library_function`
-        made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
-        return made
-
-    return decorate
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.

@@ -43,10 +43,9 @@ _native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind
 
 
 def use_native(recorder: Any) -> None:
-    """Copy and lend natively from now on; None: in Python."""
+    """Copy natively from now on; None: in Python."""
     global _native
     _native = None if recorder is None else recorder.leaves()
-    loans.use_native(recorder)
 
 
 def copied_natively(array: np.ndarray) -> Tensor | None:

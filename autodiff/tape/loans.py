@@ -7,15 +7,13 @@ An array is copied when it is recorded: the user may write to its memory through
 Where a function is called whose results are computed before the user's program goes on (`Recording.lends`), a large
 array that owns its memory is lent; one that nobody can write to is simply held.
 
-A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone: the last one
-restores the flag that the array had.  Once the native recorder is set up all of it is done in machine code
-(`codegen.runtime.recorder_arrays`), which needs no lock.
+A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone.  Locks are
+counted: the last one restores the flag that the array had.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from codegen.forks import renewed_in_child
 
 from .node import Kind, Node, data_node, rich_node
 
-__all__ = ["FEW", "LENT", "Lender", "give_back", "held", "prune", "use_native"]
+__all__ = ["FEW", "LENT", "Lender", "give_back", "held"]
 
 #: Arrays of so few elements are copied in any case: that takes no longer than to lock them (of 1, 256, 1,024 and 2,048
 #: doubles 210, 290, 540 and 770 ns; a lock takes 600; one core of a Zen 4, 2026-11).
@@ -52,34 +50,12 @@ class Lender:
 
 #: Lenders by the addresses of their arrays, which are kept alive while they are here.
 LENT: dict[int, Lender] = {}
-#: Of loans that were made in Python, by their addresses: the nodes that are to get copies.
+#: The nodes that are to get copies, by the addresses of their loans.
 _nodes: dict[int, weakref.ref] = {}
-
-#: hold(array, kind, recording) and give_back(loans), while the native recorder is in front.
-_native: tuple[Callable[[np.ndarray, Kind, Any], Node], Callable[[list], None]] | None = None
-#: The function that gives a view memory of its own, once there is a native recorder.
-_keep: Callable[[np.ndarray], None] | None = None
-_CALLED_IN_PYTHON = Lender.__call__
-
-
-def use_native(recorder: Any) -> None:
-    """Lend natively from now on; None: in Python."""
-    global _native, _keep
-    with _lock:
-        if recorder is None:
-            _native = None
-            Lender.__call__ = _CALLED_IN_PYTHON  # type: ignore[method-assign]  # C or Python, as all is then
-            return
-        *natively, _keep, called = recorder.loans()
-        _native = natively[0], natively[1]
-        Lender.__call__ = called  # type: ignore[method-assign]  # as above
-        _nodes.clear()  # views get memory of their own, whoever has them
 
 
 def held(array: np.ndarray, kind: Kind, now: Any) -> Node:
     """A leaf with the values of an array.  If that is lent, which the recording `now` notes, it is read-only now."""
-    if _native is not None:
-        return _native[0](array, kind, now)
     flags = array.flags
     if not now.lends or array.size <= FEW or not (flags.owndata and flags.c_contiguous):
         copy = array.copy()
@@ -103,14 +79,9 @@ def _lent(array: np.ndarray, kind: Kind, loans: list[weakref.ref]) -> Node:
     lender.loans[id(loan)] = loan
     _nodes[id(loan)] = weakref.ref(node)
     loans.append(loan)
-    if len(loans) & 0xFF == 0:
-        prune(loans)
+    if len(loans) & 0xFF == 0:  # leave out what has ended
+        loans[:] = [x for x in loans if x() is not None]
     return node
-
-
-def prune(loans: list[weakref.ref]) -> None:
-    """Leave out what has ended."""
-    loans[:] = [x for x in loans if x() is not None]
 
 
 def _end(lender: Lender, loan: weakref.ref) -> None:
@@ -124,18 +95,12 @@ def _end(lender: Lender, loan: weakref.ref) -> None:
 
 def give_back(loans: list[weakref.ref]) -> None:
     """End all loans: what is still alive gets memory of its own."""
-    if _native is not None:
-        _native[1](loans)
-        return
     while loans:
         loan = loans.pop()
         view, lender = loan(), loan.__callback__
         if view is not None and isinstance(lender, Lender):
-            holder = _nodes.get(id(loan))
-            if holder is None:
-                assert _keep is not None, "a loan without a node was made natively"
-                _keep(view)
-            elif (node := holder()) is not None and node.value is view:
+            node = _nodes[id(loan)]()
+            if node is not None and node.value is view:
                 node.value = view.copy()
             with _lock:
                 _end(lender, loan)  # and the weak reference goes before the view, which then has nobody to tell

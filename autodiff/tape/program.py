@@ -24,13 +24,13 @@ from codegen.ir import Aval
 
 from ..errors import ConcretizationError, caller
 from . import machine
-from .node import CONSTANT, Kind, Node, Runs
+from .node import CONSTANT, Kind, Node
 from .record import ALIASES, ARGUMENT
 from .walk import needed, value_inputs
 
 __all__ = ["Program", "data", "placed", "program_of"]
 
-#: Elements of all values together from which on a value is dropped after its last reader.
+#: Elements of all values together from which on the graph is evaluated, which drops a value after its last reader.
 _MANY = 1 << 20
 
 
@@ -119,35 +119,42 @@ class Program:
         """
         arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         try:
-            found = self._values(arrays)
+            found = None if machine.asks is None else self._filled(machine.asks, arrays)
         except Exception:
-            return ir.evaluate(self.graph, *arrays)  # all over again: it says where
+            found = None  # all over again: the graph says where
+        if found is None:
+            return ir.evaluate(self.graph, *arrays)
         taken = {id(array) for array in arrays}
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
 
     #: As an executable is run.
     call = evaluate
 
-    def _values(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The values of all equations, and behind them the inputs: None for what was dropped, or lies elsewhere."""
-        count = len(self.equations)
-        values: list[Any] = [None] * count
-        values += arrays[::-1]
-        native = machine.asks
-        if native is not None and self._fill_natively(native, values):
+    def _filled(self, native: Any, arrays: Sequence[np.ndarray]) -> list[Any] | None:
+        """The values of all equations that are arrays, and behind them the inputs; None where they want much memory.
+
+        Machine code calls NumPy's loops, and the rest is done here.
+        """
+        if not self._table:
+            inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
+            self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
+        # As `recording_steps.ArrayLoops` says it.
+        *_, count, _, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
+        if elements > _MANY or shared > 8 * _MANY:
+            return None
+        values = [*[None] * count, *map(_packed, arrays[::-1])]
+        memory = np.empty(shared + 8 * total, np.uint8)
+        if not by_python:  # loops of plain numbers raise nothing
+            native.interpreted(self._table, self.equations, values, memory, None)
             return values
-        last = self._last_readers() if self.size > _MANY else {}
         with ignoring(all="ignore"), one_thread():
-            for place, runs in enumerate([kind.runs or kind.run_as() for kind, _ in self.equations]):
-                values[place] = self._value(place, runs, values)
-                for p in last.get(place, ()):
-                    values[p] = None
+            native.interpreted(self._table, self.equations, values, memory, partial(self._value, values))
         return values
 
-    def _value(self, place: int, runs: Runs, values: Sequence[Any]) -> np.ndarray:
-        """The value of an equation.   runs: how NumPy computes it"""
+    def _value(self, values: Sequence[Any], place: int) -> np.ndarray:
+        """The value of an equation that NumPy has no loop for, its elements one after the other."""
         kind, places = self.equations[place]
-        reference, keywords, packs, dtype, shape, *_ = runs
+        reference, keywords, packs, dtype, shape, *_ = kind.runs or kind.run_as()
         given = [values[p] for p in places]
         if packs:
             given = [np.asarray(array, order="C") for array in given]
@@ -156,42 +163,7 @@ class Program:
             value = np.asarray(value, dtype)
         if value.shape != shape:  # machine code reads as many elements as the kind says
             raise ValueError(f"{kind} was evaluated to {value.shape}")
-        return value
-
-    def _fill_natively(self, native: Any, values: list[Any]) -> bool:
-        """Have machine code call NumPy's loops, and do the rest here.  False where the values want too much memory."""
-        if not self._table:
-            inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
-            self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
-        # As `recording_steps.ArrayLoops` says it.
-        *_, count, given, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
-        if elements > _MANY or shared > 8 * _MANY:
-            return False
-        for place in range(count, count + given):
-            values[place] = _packed(values[place])
-        memory = np.empty(shared + 8 * total, np.uint8)
-        if not by_python:  # loops of plain numbers raise nothing
-            native.interpreted(self._table, self.equations, values, memory, None)
-            return True
-        with ignoring(all="ignore"), one_thread():
-            native.interpreted(self._table, self.equations, values, memory, partial(self._packed, values))
-        return True
-
-    def _packed(self, values: Sequence[Any], place: int) -> np.ndarray:
-        """The value of an equation, its elements one after the other."""
-        kind, _ = self.equations[place]
-        return _packed(self._value(place, kind.runs or kind.run_as(), values))
-
-    def _last_readers(self) -> dict[int, list[int]]:
-        """By equation, the equations that are read there for the last time."""
-        seen = set(self.outputs)
-        last: dict[int, list[int]] = {}
-        for place in range(len(self.equations) - 1, -1, -1):
-            for p in self.equations[place][1]:
-                if p >= 0 and p not in seen:
-                    seen.add(p)
-                    last.setdefault(place, []).append(p)
-        return last
+        return _packed(value)
 
 
 def _packed(array: np.ndarray) -> np.ndarray:

@@ -65,16 +65,22 @@ class Routine:
     runs_python   may run any Python code; None: found out when it is compiled
     """
 
+    result: Any
+    params: list[tuple[str, Any]]
+    fails: Any
+
     def __init__(
         self,
         name: str,
-        result: Any,
-        params: list[tuple[str, Any]],
+        result: Any = None,
+        params: list[tuple[str, Any]] | None = None,
         *,
         fails: Any = False,
         tree: ast.FunctionDef | None = None,
     ) -> None:
-        self.name, self.result, self.params, self.fails = name, result, params, fails
+        self.name = name
+        if params is not None:
+            self.result, self.params, self.fails = result, params, fails
         self.new = True
         self.runs_python: bool | None = None
         self.is_native = False
@@ -84,6 +90,15 @@ class Routine:
         self.plain: Callable[..., Any] | None = None
         self.file = ""
         self._tree = tree
+
+    def __getattr__(self, name: str) -> Any:
+        """The types that annotations name, which are looked up when one is asked for."""
+        if name not in ("result", "params", "fails") or self.plain is None:
+            raise AttributeError(name)
+        kinds = {name: evaluated(a, self.scope) for name, a in self.plain.__annotations__.items()}
+        self.result = kinds.pop("return", void) or void
+        self.params, self.fails = list(kinds.items()), self.result in (obj, status)
+        return getattr(self, name)
 
     @property
     def tree(self) -> ast.FunctionDef:
@@ -139,9 +154,7 @@ def native(function: Any = None, *, inline: bool | None = None, contract: bool =
 
 def _routine(function: Any, around: Any) -> Routine:
     scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]  # read only
-    kinds = {name: evaluated(a, scope) for name, a in function.__annotations__.items()}
-    result = kinds.pop("return", void) or void
-    found = Routine(function.__name__, result, list(kinds.items()), fails=result in (obj, status))
+    found = Routine(function.__name__)
     found.scope, found.plain, found.is_native = scope, function, True
     found.file = function.__code__.co_filename
     return found

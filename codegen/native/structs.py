@@ -162,7 +162,8 @@ class Struct:
         if "_fields" not in cls.__dict__:
             found: dict[str, Field] = {}
             end = 0
-            for name, annotation in cls.__annotations__.items():
+            classes = cls.__mro__[-3::-1]  # without this one and `object`; what a struct extends comes first
+            for name, annotation in [pair for c in classes for pair in c.__annotations__.items()]:
                 kind = evaluated(annotation, cls._scope)
                 if isinstance(kind, Overlay):
                     below = found[kind.of]

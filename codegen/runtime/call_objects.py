@@ -9,7 +9,7 @@
 An array's data and a NumPy scalar's value are used where they are; a Python number is written to a cell of sixteen
 bytes in the frame.  Everything else is null: a miss.
 
-`put_together` makes the result of new objects, `scalar` a NumPy scalar.
+`put_together` makes the result of new objects.
 """
 
 # mypy: ignore-errors
@@ -29,14 +29,13 @@ from .recording_objects import (
     float_value,
     inc,
     let_go,
-    list_item,
     new_list,
     new_tuple,
     set_list,
     tuple_size,
 )
 
-__all__ = ["NUMBER_KINDS", "PACKED", "PUT_TOGETHER", "data_of", "items_of", "put_together", "row_of", "scalar"]
+__all__ = ["NUMBER_KINDS", "PACKED", "PUT_TOGETHER", "data_of", "items_of", "put_together", "row_of"]
 
 F64, F32, I64, I32, BOOL, C128, C64 = range(1, 8)
 #: The form in which a Python number is written for a 0-d input of this dtype; 0 is no number at all.
@@ -154,33 +153,6 @@ class Truth(Struct):
 def items_of(tuple_: ptr) -> ptr[ptr]:
     """The items of a tuple, in place."""
     return ptr[ptr](tuple_ + entering.items_at)
-
-
-@native(inline=True)
-def is_held_once(thing: ptr) -> bool:
-    """True if an object has one reference: the lower half of that number is there in every version of Python."""
-    return ptr[u32](thing)[0] == 1
-
-
-@native(inline=False)
-def scalar(spec: ptr[Spec]) -> ptr:
-    """A NumPy scalar to write to; null with an exception.
-
-    Nobody can see it if one changes that only the list of those that this place had last holds.  It has two, since a
-    result mostly lives until the next one is there.
-    """
-    last = list_item(spec.kept, 0)
-    free = last if is_held_once(last) else list_item(spec.kept, 1)
-    if is_held_once(free):
-        inc(free)
-        return free
-    made = spec.make(spec.scalar, 0)
-    if made is not None:
-        inc(last)  # the next two calls take these references
-        inc(made)
-        set_list(spec.kept, 1, last)
-        set_list(spec.kept, 0, made)
-    return made
 
 
 @native(inline=True)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u64, unlikely
-from .call_objects import data_of, put_together, row_of, scalar
+from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec
 from .pool import from_pool, to_pool
 from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go
@@ -61,7 +61,7 @@ def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
 def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     """A new object for an output, and in a slot where its data are; null with an exception."""
     if spec.make is not None:
-        made = scalar(spec)
+        made = spec.make(spec.scalar, 0)
         slot[0] = made + HEAD
         return made
     data = from_pool(u64(spec.bytes))

@@ -247,7 +247,7 @@ class PlanBlock:
         numbers = [(0, 0) if i in arrays else _number(aval) for i, aval in enumerate(plan.inputs)]
         scalars = [_scalar(aval) if has_scalars else (0, 0) for aval in plan.outputs]
         self.input_specs = input_specs = _Specs(plan.inputs, numbers)
-        self.output_specs = output_specs = _Specs(plan.outputs, scalars, keeps=has_scalars)
+        self.output_specs = output_specs = _Specs(plan.outputs, scalars)
         self.offsets = offsets = memory.words(plan.offsets)
         self.steps = steps
         slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
@@ -300,16 +300,12 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 
 
 class _Specs:
-    """Specifications that `launch` compares arguments with, and makes outputs from: the shape of each, a table of all.
+    """Specifications that arguments are compared with, and outputs made from: the shape of each, a table of all."""
 
-    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`call_objects`)
-    """
+    __slots__ = ("_dtypes", "shapes", "table")
 
-    __slots__ = ("_dtypes", "_kept", "shapes", "table")
-
-    def __init__(self, avals: Sequence[Aval], scalars: Sequence[tuple[int, int]], *, keeps: bool = False) -> None:
+    def __init__(self, avals: Sequence[Aval], scalars: Sequence[tuple[int, int]]) -> None:
         self._dtypes: list[np.dtype] = []
-        self._kept: list[list] = []
         self.shapes: list[ctypes.Array] = []
         words: list[int] = []
         for aval, scalar in zip(avals, scalars, strict=True):
@@ -317,11 +313,7 @@ class _Specs:
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._dtypes.append(dtype)
             self.shapes.append(dims)
-            place = ctypes.addressof(dims)
-            if keeps and aval.ndim == 0:
-                self._kept.append([None, None])
-                place = id(self._kept[-1])
-            words += (id(dtype), aval.ndim, place, *scalar, aval.nbytes)
+            words += (id(dtype), aval.ndim, ctypes.addressof(dims), *scalar, aval.nbytes)
         self.table = memory.words(words)
 
     @property

@@ -28,13 +28,11 @@ class Spec(Struct):
     kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`)
     make      of an output: the function that makes a NumPy scalar; null for an array
     scalar    the class of NumPy's scalars
-    kept      of a scalar output: a list of the two that were made last
     """
 
     descr: ptr
     rank: i64
     extents: ptr[i64]
-    kept: overlay("extents", ptr)
     kind: u64
     make: overlay("kind", fn[ptr, ptr, i64])
     scalar: ptr

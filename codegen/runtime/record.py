@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..native import BuiltinLibrary, Translation
@@ -39,7 +39,6 @@ from .recorder_sites import (
     BINARY,
     CALLED,
     COMPARISONS,
-    DETACH,
     FIRST_IN_PLACE,
     FIRST_METHOD,
     METHODS,
@@ -56,15 +55,13 @@ from .slots import attribute, life_of, method, wrapper
 __all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
 
 _BUILTINS = (
-    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_arrays.give_back,
-    recorder_arrays.keep, recorder_put.hold,
+    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_subscripts.key_words,
 )  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recorder_arrays.loan_ended,
-    recorder_arrays.lent_view, recorder_arrays.gave_back, recording_keys.answer_value,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
@@ -88,7 +85,7 @@ class Recorder:
         self._recording: Any = None
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
         self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(self._numbers("recorder_sites"))
-        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
+        self._free: dict[str, Iterator[int]] = {}
         self._library = BuiltinLibrary(code, _BUILTINS)
         self.asks = Asks(layout, code, self._library)
         self._take_over()
@@ -125,12 +122,9 @@ class Recorder:
 
     # ------------------------------------------------------------ sites
 
-    def _site(
-        self, number: int, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
-    ) -> None:
-        self._held.append((table, slow, unknown))
-        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
-            self._sites[number * SITE_WORDS + i] = word
+    def begin_sites(self) -> None:
+        """Give out sites from the first on."""
+        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
 
     def site(
         self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
@@ -142,7 +136,9 @@ class Recorder:
         number = next(self._free[sort], None)
         if number is None:
             return 0
-        self._site(number, table, slow, unknown, operands)
+        self._held.append((table, slow, unknown))
+        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
+            self._sites[number * SITE_WORDS + i] = word
         return self._code.address(sort if sort in _ALONE else f"{sort}_{number - _SITES[sort][0]}")
 
     def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
@@ -160,21 +156,11 @@ class Recorder:
                 return self._code.address(f"in_place_{number}")
         return 0
 
-    def call(self, slow: Callable) -> int:
-        """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
-        return self.site("called", None, slow, slow)
-
-    def reads(self, cls: type, detach: tuple[RecordTable, Callable, Callable]) -> dict[str, Any]:
-        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name.
-
-        detach   table, `slow` and `unknown` of its site
-        """
-        self._site(DETACH, *detach)
+    def reads(self, cls: type) -> dict[str, Any]:
+        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
-        made = {
-            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
-        }
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "grad")}
+        made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
         made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
@@ -203,15 +189,14 @@ class Recorder:
         own.owned = (program, definition)
         return new_builtin(ctypes.addressof(definition), own, None)
 
+    def key_words(self, x: Any, key: Any) -> Sequence[int] | None:
+        """The words of a key of x: see `recorder_subscripts.key_words`."""
+        found = self._library.key_words(x, key)
+        return None if found is None else memoryview(found).cast("q")
+
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
         return self._library.copy_leaf, self._library.learn_leaf
-
-    def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
-        """hold(array, kind, recording), give_back(loans), keep(view), how lenders are called (`recorder_arrays`)."""
-        lender, ended = self._layout.classes["lender"], self._code.address("loan_ended")
-        call = wrapper(lender, vars(type)["__call__"], "__call__", ended)
-        return self._library.hold, self._library.give_back, self._library.keep, call
 
 
 #: Made once: ctypes makes a class for each, which takes 15 us.

@@ -18,12 +18,11 @@ from typing import Any
 
 from ..forks import held_over_fork
 from ..garbage import Paused
-from ..records import record
 
 __all__ = [
     "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN", "MOST_NODES",
     "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD", "WAYS", "RecordTable",
-    "RecordedProgram", "RecordedStep", "fits", "forget_all",
+    "RecordedProgram", "fits", "forget_all",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -54,13 +53,8 @@ MOST_NODES = 64
 _lock = held_over_fork(threading.RLock())
 
 
-@record(frozen=True)
-class RecordedStep:
-    """A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps."""
-
-    kind: Any
-    value: Any
-    inputs: tuple[int, ...]
+#: A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps.
+Step = tuple[Any, Any, tuple[int, ...]]
 
 
 class RecordedProgram:
@@ -78,7 +72,7 @@ class RecordedProgram:
     def __init__(
         self,
         operands: int,
-        steps: Sequence[RecordedStep],
+        steps: Sequence[Step],
         cls: type,
         *,
         is_small: bool,
@@ -92,8 +86,8 @@ class RecordedProgram:
         words += [0] * (N_BOUNDS - len(words))
         flat = [word for pair in bounds for word in pair]
         words += [len(bounds), *flat, *[0] * (2 * MOST_BOUNDS - len(flat))]
-        for step in steps:
-            words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
+        for kind, value, inputs in steps:
+            words += [id(kind), id(value), len(inputs), *inputs]
         self.operands, self.choices = operands, choices
         self._keys: tuple = ()
         self._held = (tuple(steps), cls, number_kind)
@@ -119,10 +113,10 @@ def _name(name: str | None) -> int:
     return 0 if name is None else id(name)
 
 
-def fits(operands: int, steps: Sequence[RecordedStep]) -> bool:
+def fits(operands: int, steps: Sequence[Step]) -> bool:
     """True if a program can have these steps."""
     count = operands + len(steps)
-    are_behind = all(0 <= i < place for place, step in enumerate(steps, operands) for i in step.inputs)
+    are_behind = all(0 <= i < place for place, step in enumerate(steps, operands) for i in step[2])
     return len(steps) > 0 and count <= MOST_NODES and are_behind
 
 
@@ -224,7 +218,7 @@ class RecordTable:
                 return
             entries = self._entries
             others = _mixed(keys, statics, are_words)
-            entries.put((id(keys[0]), others, id(mode)), program, (keys, statics, program))
+            entries.put((id(keys[0] if keys else None), others, id(mode)), program, (keys, statics, program))
             self._cell.value = entries.address
             # The garbage collector may have run code meanwhile that made this table forget.
             if entries is not self._entries:

@@ -3,7 +3,7 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    hold, array_node, number_node    leaves of operands that are arrays, or numbers
+    array_node, number_node    leaves of operands that are arrays, or numbers
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, borrowed, extern, f64, i32, i64, likely, local, native, obj, ptr, u64, unlikely
+from ..native import Struct, array, extern, f64, i32, i64, likely, local, native, ptr, u64, unlikely
 from . import recording_objects as py
 from .record_table import (
     FIRST_BOUND,
@@ -27,12 +27,12 @@ from .record_table import (
     N_STATICS,
     PROGRAM_WORDS,
 )
-from .recorder_arrays import is_writeable, lender_of, own_copy, set_writeable, size_of
+from .recorder_arrays import own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = ["ProgramWords", "done_with_two", "hold", "hold_operands", "note", "put_down", "put_program"]
+__all__ = ["ProgramWords", "done_with_two", "hold_operands", "note", "put_down", "put_program"]
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
@@ -129,9 +129,6 @@ OWN_MEMORY = 0x1 | 0x4 | 0x100
 int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
 float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
 error_set = extern("PyErr_Occurred", ptr, runs_python=False)
-number_of_address = extern("PyLong_FromVoidPtr", ptr, ptr, runs_python=False)
-#: `recorder_arrays.lent_view`, null with an exception.
-lent_view = extern("lent_view", ptr, ptr[py.RawArray], ptr)
 
 
 @native
@@ -159,34 +156,27 @@ def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
     return made
 
 
-@native
-def leaf_value(a: ptr[py.RawArray], now: ptr[RawRecording]) -> ptr:
-    """The value of the leaf of an array: a copy; where the recording lends, a large array that owns its memory is lent
-    (`recorder_arrays`) or, if nobody can write to it, the value itself.  Null with an exception."""
-    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
-    if not may_lend or a.flags & OWN_MEMORY != OWN_MEMORY:
-        made = own_copy(a)
-        if made is not None:
-            set_writeable(ptr[py.RawArray](made), False)
-        return made
-    if not is_writeable(a):
-        # By a loan, or by the user.
-        key = number_of_address(ptr(a))
-        if key is None:
-            return None
-        lender = lender_of(key)
-        py.dec(key)
-        if lender is None:
-            py.inc(ptr(a))
-            return ptr(a)
-    return lent_view(a, now.lent)
+@native(inline=False)
+def held_by_python(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
+    """The leaf of an array that may be lent (`autodiff.tape.loans`); null with an exception."""
+    arguments = local(ptr, 3)
+    arguments[0] = ptr(a)
+    arguments[1] = ptr(kind)
+    arguments[2] = ptr(now)
+    return ptr[RawNode](py.call(tape.held, arguments, 3, None))
 
 
 @native
 def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
-    """The leaf of an array of this kind; null with an exception."""
-    value = leaf_value(a, now)
-    return None if value is None else node_holding(kind, value)
+    """The leaf of an array of this kind, with a copy unless it is lent; null with an exception."""
+    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
+    if may_lend and a.flags & OWN_MEMORY == OWN_MEMORY:
+        return held_by_python(a, kind, now)
+    value = own_copy(a)
+    if value is None:
+        return None
+    set_writeable(ptr[py.RawArray](value), False)
+    return node_holding(kind, value)
 
 
 @native
@@ -201,12 +191,6 @@ def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
         if value < -extent or value >= extent:
             return False
     return True
-
-
-@native
-def hold(a: borrowed, kind: borrowed, now: borrowed) -> obj:
-    """hold(array, kind, recording): the leaf of an array, called by Python."""
-    return py.object_of(ptr(array_node(ptr[py.RawArray](a), ptr[RawKind](kind), ptr[RawRecording](now))))
 
 
 # ------------------------------------------------------------------ programs

@@ -3,7 +3,6 @@
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
     read_bool                 whether it is not zero                               nb_bool
-    read_detach               a handle without history, computed if x is           METH_NOARGS
     get_grad, set_grad        of a leaf, or of what retains its gradient; setting None
 
 Whatever is otherwise (a pending value that is not known, an error, a trace) is left to what Python has for it.
@@ -14,27 +13,12 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64, void
+from ..native import extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
-from .recorder_life import new_handle
-from .recorder_nodes import bad_argument, is_captured, kind_of, node_of, recording_here, recording_now
-from .recorder_sites import DETACH, answer_of, sites
-from .recorder_tables import is_miss, recorded
+from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
 from .recording_run import count_up
-from .recording_structs import (
-    ASKED,
-    LOOKED,
-    RawHandle,
-    RawLeaf,
-    RawNode,
-    RawRecording,
-    RawRich,
-    drop_inputs,
-    int_or,
-    tape,
-    word_of,
-)
+from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, tape, word_of
 
 __all__ = ["READS"]
 
@@ -45,8 +29,7 @@ MOST_ARGUMENTS = 7
 GRAD = word_of(RawLeaf, "grad")
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recorder_arrays.gave_back`, -1 with an exception; `recording_keys.answer_value`, null with one.
-gave_back = extern("gave_back", i32, ptr)
+#: `recording_keys.answer_value`, null with an exception.
 answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
 
 
@@ -78,16 +61,6 @@ def answered(n: ptr[RawNode]) -> i32:
 
 
 @native
-def are_given_back(now: ptr[RawRecording]) -> bool:
-    """Give back what was lent.  False with an exception."""
-    loans = now.lent
-    py.inc(loans)
-    status = gave_back(loans)
-    py.dec(loans)
-    return status == 0
-
-
-@native
 def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
     """True where Python is to see who asks for a value that tracks: it warns of one that is being differentiated, and a
     custom forward is told what it looks at."""
@@ -101,30 +74,24 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
     if now is None or now.unseen is not tape.zero:
         return ptr(PYTHON)
     was_asked = False
-    was_given = False
     while True:
-        # Once more when it was pending, or something was lent: it may be on another node by then.
+        # Once more when it was pending: it may be on another node by then.
         n = node_of(x)
         if n is None or kind_of(n) is None:
             return ptr(PYTHON)
         out = n.kind.out
         if out.requires_grad is not tape.false and may_be_lost(now, refuses_gradients):
             return ptr(PYTHON)
-        if py.class_of(n.value) is not tape.array_type:
-            if n.value is not tape.none or was_asked:
-                return ptr(PYTHON)
-            status = answered(n)
-            if status <= 0:
-                return ptr(PYTHON) if status == 0 else None
-        elif py.class_of(now.lent) is not tape.list_type or (was_given and py.list_size(now.lent) > 0):
-            return ptr(PYTHON)
-        elif py.list_size(now.lent) > 0:
-            if not are_given_back(now):
-                return None
-            was_given = True
-        else:
+        if py.class_of(n.value) is tape.array_type:
             break
+        if n.value is not tape.none or was_asked:
+            return ptr(PYTHON)
+        status = answered(n)
+        if status <= 0:
+            return ptr(PYTHON) if status == 0 else None
         was_asked = True
+    if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
+        return ptr(PYTHON)  # it gives back what was lent
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + LOOKED, 1)):
         return None
@@ -206,61 +173,6 @@ def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
     return py.call(tape.python_array, stack, u64(count + 1), names)
 
 
-# ------------------------------------------------------------------ values without history
-
-
-@native
-def is_shared(n: ptr[RawNode]) -> bool:
-    """True where a value is to be left without history and has none; one that a function which is differentiated
-    captured has."""
-    mode = local(ptr, 1)
-    now = recording_now(mode)
-    if now is None or kind_of(n) is None or n.kind.out.requires_grad is not tape.false:
-        return False
-    return not is_captured(n, now)
-
-
-@native
-def another_handle(x: ptr[RawHandle], n: ptr[RawNode]) -> ptr:
-    """Another handle on a node; null with an exception."""
-    py.inc(ptr(n))
-    y = new_handle(n.kind.out.cls)
-    if y is None:
-        py.dec(ptr(n))
-        return None
-    y.node = n
-    py.inc(x.masked)
-    y.masked = x.masked
-    return ptr(y)
-
-
-@native
-def settle_alias(n: ptr[RawNode], given: ptr[RawNode]) -> void:
-    """Give a pending node of one input that one's value if it is an array: nothing is left to be computed."""
-    if n is None or given is None or n.type is not tape.plain_type or n.value is not tape.none:
-        return
-    if py.class_of(given.value) is tape.array_type:
-        py.inc(given.value)
-        n.value = given.value
-        py.dec(tape.none)
-        drop_inputs(n)
-
-
-@native
-def read_detach(x: ptr, unused: ptr) -> ptr:
-    n = node_of(x)
-    if n is not None and is_shared(n):
-        return another_handle(ptr[RawHandle](x), n)
-    argument = local(ptr, 1)
-    argument[0] = x
-    site = sites + DETACH
-    found = recorded(site.table, argument, 1, None, 0)
-    if not is_miss(found):
-        # Not of what Python recorded: a trace must see where a value comes from.
-        settle_alias(node_of(found), node_of(x))
-    return answer_of(found, site, argument, 1, None)
-
-
 # ------------------------------------------------------------------ gradients
 
 
@@ -305,6 +217,4 @@ def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
     return -1 if answer is None else 0
 
 
-READS = [
-    read_numpy, read_array, read_item, read_float, read_bool, read_detach, get_grad, set_grad,
-]  # fmt: skip
+READS = [read_numpy, read_array, read_item, read_float, read_bool, get_grad, set_grad]

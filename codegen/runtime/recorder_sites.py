@@ -7,7 +7,7 @@
     SITES          the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those that are alone of their sort
 
 How many arguments of a site are operands: so many in front; 0: all, whose names are static; -1: the items of the
-first, a list or tuple.
+first, a list or tuple; -2: none.
 """
 
 # mypy: ignore-errors
@@ -25,19 +25,18 @@ from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recor
 from .recording_structs import RawFunction, tape
 
 __all__ = [
-    "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
+    "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
     "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site", "call_site",
     "named_sites", "sites",
 ]  # fmt: skip
 
 #: The number of entry points of each sort.
 BINARY, UNARY, METHODS = 16, 8, 64
-#: The sites behind operators: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, calls of
-#: functions, methods, and what is in place, by the number of the operator.
+#: The sites behind operators: the six comparisons, powers, `x[key]`, `x[key] = v`, calls of functions, methods, and
+#: what is in place, by the number of the operator.
 COMPARISONS = BINARY + UNARY
 POWER = COMPARISONS + 6
-DETACH = POWER + 1
-SUBSCRIPT = DETACH + 1
+SUBSCRIPT = POWER + 1
 ASSIGN = SUBSCRIPT + 1
 CALLED = ASSIGN + 1
 FIRST_METHOD = CALLED + 1
@@ -186,6 +185,8 @@ def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr
         if given == 0:
             return ptr(CIRCUMSTANCE)
         return recorded_sequence(site, arguments, given, names, given + named)
+    if wanted == -2:
+        return recorded_statics(site, arguments, 0, arguments, given, names, given + named)
     if given < wanted:
         return ptr(CIRCUMSTANCE)
     rest = given + named - wanted

@@ -1,6 +1,6 @@
 """`x[key]` and `x[key] = v`, in native Python: an `mp_subscript` and an `mp_ass_subscript`.
 
-What decides what is recorded is static, a pair of words for each entry of the key (`autodiff.ops.learner`):
+What decides what is recorded is static, a pair of words for each entry of the key, which `key_words` tells Python:
 
     slice    how many elements, step        int    -1, 0        None    -2, 0        ...    -3, 0
     array of integers    -4, 0
@@ -14,7 +14,7 @@ axis.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
+from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, new_node, recording_now, recording_operations
@@ -23,7 +23,7 @@ from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_si
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
 
-__all__ = ["assign", "subscript"]
+__all__ = ["assign", "key_words", "subscript"]
 
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
@@ -50,7 +50,7 @@ class KeyReading(Struct):
     """A key while it is read.
 
     count     operands in front of index arrays;   keys, nodes, xs: of all operands
-    pairs     of each entry of the key;   starts: where slices and ints do
+    pairs     of each entry of the key;   starts: where slices and ints do;   extents: of the axes of index arrays
     """
 
     now: ptr[RawRecording]
@@ -62,6 +62,7 @@ class KeyReading(Struct):
     nodes: array[ptr[RawNode], MOST_NODES]
     pairs: array[StaticArgument, MOST_STATICS]
     starts: array[i64, MOST_STATICS]
+    extents: array[i64, MOST_OPERANDS]
     n_pairs: i64
     n_starts: i64
     n_indices: i64
@@ -114,7 +115,7 @@ def read_place(r: ptr[KeyReading], pair: ptr[StaticArgument], place: i64, extent
 
 
 @native
-def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr) -> u64:
+def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
     """An index array.  0, CIRCUMSTANCE or UNKNOWN."""
     operand = r.count + r.n_indices
     if operand >= MOST_OPERANDS:
@@ -127,6 +128,7 @@ def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr) -> u64:
         return CIRCUMSTANCE
     r.keys[operand] = key
     r.xs[operand] = one
+    r.extents[r.n_indices] = extent
     r.n_indices += 1
     pair.name = INDEX
     return 0
@@ -140,7 +142,7 @@ def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i
     if cls is tape.slice_type:
         return 0 if read_slice(r, pair, ptr[RawSlice](one), extent) else CIRCUMSTANCE
     if cls is not tape.int_type and cls is not tape.int64_type:
-        return read_index(r, pair, one)
+        return read_index(r, pair, one, extent)
     if cls is tape.int64_type:
         place[0] = ptr[RawInt64](one).value
     elif not int_within(one, place):
@@ -166,6 +168,9 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
     """Read a key of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
     is_several = py.class_of(key) is tape.tuple_type
     rank = py.tuple_size(shape)
+    r.n_starts = 0
+    r.n_indices = 0
+    r.has_ints = False
     r.n_pairs = py.tuple_size(key) if is_several else i64(1)
     if r.n_pairs > MOST_STATICS:
         return CIRCUMSTANCE
@@ -210,9 +215,6 @@ def start_node(start: i64) -> ptr[RawNode]:
 @native
 def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     """The result for operands and a key, as `recorded`."""
-    r.n_starts = 0
-    r.n_indices = 0
-    r.has_ints = False
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
         return ptr(status)
@@ -246,6 +248,29 @@ def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
     r.keys[0] = key_of(x, r.now, r.nodes)
     r.xs[0] = x
     return not is_miss(r.keys[0]) and not is_masked(x, r.nodes[0])
+
+
+@native
+def key_words(x: borrowed, key: borrowed) -> obj:
+    """The part of a key that decides what is recorded, as words; None for a key that machine code does not record.
+
+    How many starts and index arrays there are, the extents of the axes of these, and a pair for each entry.
+    """
+    r = local(KeyReading, 1)[0]
+    r.now = recording_operations(r.mode)
+    if not begin_reading(r, ptr(x)) or read_key(r, ptr[RawOut](r.keys[0]).shape, ptr(key)) != 0:
+        return borrowed(tape.none)
+    made = py.object_of(py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs)))
+    words = py.bytes_at(ptr(made))
+    words[0] = u64(r.n_starts)
+    words[1] = u64(r.n_indices)
+    for i in range(r.n_indices):
+        words[2 + i] = u64(r.extents[i])
+    pairs = words + (2 + r.n_indices)
+    for i in range(r.n_pairs):
+        pairs[2 * i] = r.pairs[i].name
+        pairs[2 * i + 1] = r.pairs[i].value
+    return made
 
 
 @native

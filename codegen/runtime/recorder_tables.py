@@ -226,6 +226,7 @@ def recorded(
     now = recording_operations(mode)
     if now is None:
         return ptr(CIRCUMSTANCE)
+    keys[0] = tape.none  # where there is no operand
     was_evaluated = False
     i = i64(0)
     while i < count:

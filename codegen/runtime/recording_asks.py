@@ -1,20 +1,12 @@
 """Recordings in machine code, set up for the classes and objects of the one who records (`record`).
 
-    is_as_known(layout)                   False where a self-check does not confirm how these look
-    asks = Asks(layout, code)
-    asks.ask(...)                         see `recording_keys`
-    asks.history_of(...), asks.uncommon(...)      see `recording_walk`
-    asks.release(...)                     see `recording_run`
-    asks.described(...)                   see `recording_families`
-    asks.placed(...), asks.digest_of(...)      see `recording_program`
-    asks.scheduled(...), asks.interpreted(...)      see `recording_steps`, `recording_interpret`
-    asks.note_open(...), asks.go_back(...)        see `recording_reverse`
-    asks.pulled(...), asks.pushed(...)    see `recording_gradients`
-    asks.begin_pass(...), asks.go_forth(...)      see `recording_rules`
-    asks.answer(...)                      an answer: what is looked up, and says how a plan is run
-    asks.steps(...)                       nodes to put down, the program of a rule say
-    asks.rules(...)                       the rules of a kind
-    asks.piece(...)                       a piece of a recording, as `recording_piece` has it
+    is_as_known(layout)        False where a self-check does not confirm how these look
+    asks = Asks(layout, code, library)
+    asks.ask(...)              and all other functions of `ASKS`, each in its file
+    asks.answer(...)           an answer: what is looked up, and says how a plan is run
+    asks.steps(...)            nodes to put down, the program of a rule say
+    asks.rules(...)            the rules of a kind
+    asks.piece(...)            a piece of a recording, as `recording_piece` has it
 """
 
 from __future__ import annotations
@@ -123,7 +115,7 @@ def _has_known_slots(layout: RecordLayout) -> bool:
         (raw.RawOut, classes["out"]), (raw.RawKind, classes["kind"]), (raw.RawRich, classes["rich"]),
         (raw.RawLeaf, classes["leaf"]), (raw.RawHandle, classes["handle"]), (raw.RawMode, classes["mode"]),
         (raw.RawRecording, classes["recording"]), (raw.RawFunction, classes["function"]),
-        (raw.RawLender, classes["lender"]), (raw.RawTable, type(layout.objects["plans"])),
+        (raw.RawTable, type(layout.objects["plans"])),
         (raw.RawCounts, type(layout.objects["counts"])),
     ]  # fmt: skip
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
@@ -210,7 +202,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
         "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "item_name": "item", "callback_name": "__callback__", "allocator": native().allocator,
+        "item_name": "item", "allocator": native().allocator,
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip
@@ -332,11 +324,13 @@ class Asks:
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
         table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
         places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer)]
-        arrays = [(ctypes.c_int64 * len(numbers))(*numbers) for numbers in (places, table)]
-        counts = [len(values), len(stored), len(outer)]
-        numbers = [0, 0, len(roots), len(bounds), ctypes.addressof(words), *counts, *map(ctypes.addressof, arrays)]
-        assert len(numbers) == len(recording_piece.PIECE_WORDS)
-        block = (ctypes.c_int64 * len(numbers))(*numbers)
+        arrays = _tables(places, table)
+        place_table, stored_table = map(ctypes.addressof, arrays)
+        block = _block(
+            recording_piece.PieceBlock, low=0, high=0, roots=len(roots), count=len(bounds),
+            words=ctypes.addressof(words), values=len(values), stored=len(stored), outer=len(outer),
+            places=place_table, stored_table=stored_table,
+        )  # fmt: skip
         made = Self(struct.pack("P", ctypes.addressof(block)))
         made.owned = (block, words, arrays)
         return made if self.learn_piece(made, tuple(roots)) else None

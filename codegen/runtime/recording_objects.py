@@ -21,7 +21,7 @@ __all__ = [
     "FEW", "HEAD", "RawArray", "RawDescr", "RawObject", "RawSelf", "RawTuple", "allocated", "append", "attribute",
     "bytes_at", "call", "call_method", "call_one", "call_two", "class_of", "clear_error", "context_value", "dec",
     "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_in", "int_of", "int_value",
-    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_three", "list_of_two", "list_size", "matches",
+    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_two", "list_size", "matches",
     "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
     "set_bytes", "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
 ]  # fmt: skip
@@ -238,13 +238,3 @@ def list_of_two(first: ptr, second: ptr) -> ptr:
     objects[0] = first
     objects[1] = second
     return list_of(objects, 2)
-
-
-@native
-def list_of_three(first: ptr, second: ptr, third: ptr) -> ptr:
-    """A list of three objects: see `list_of`."""
-    objects = local(ptr, 3)
-    objects[0] = first
-    objects[1] = second
-    objects[2] = third
-    return list_of(objects, 3)

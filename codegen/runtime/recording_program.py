@@ -159,9 +159,11 @@ def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
     for i in range(d.n_equations):
         start = d.starts[i]
         d.kinds[i] = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
-    equations = py.list_of(d.kinds, d.n_equations)
-    inputs = py.list_of(d.inputs, d.n_inputs)
-    return py.list_of_three(equations, inputs, places_of(results, n_results))
+    parts = local(ptr, 3)
+    parts[0] = py.list_of(d.kinds, d.n_equations)
+    parts[1] = py.list_of(d.inputs, d.n_inputs)
+    parts[2] = places_of(results, n_results)
+    return py.list_of(parts, 3)
 
 
 @native

@@ -25,7 +25,7 @@ from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "begun", "bytes_of_array", "go_forth", "is_operation", "is_simple",
+    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "bytes_of_array", "go_forth", "is_operation", "is_simple",
     "note_used", "push_on", "rule_of",
 ]  # fmt: skip
 
@@ -76,20 +76,21 @@ def wires_of_all(order: ptr) -> ptr:
 
 
 @native
-def begun(order: ptr, asked: ptr) -> ptr:
+def begin_pass(order: borrowed, asked: borrowed) -> obj:
     """[wires, nothing for each node, a flag for each node, the places of the nodes of a tuple...]: a list.
 
-    A new reference; null with an exception.  A place is -1 for a node that is not in the pass.
+    A place is -1 for a node that is not in the pass.
     """
-    n_asked = py.tuple_size(asked)
-    count = py.list_size(order)
+    n_asked = py.tuple_size(ptr(asked))
+    count = py.list_size(ptr(order))
     nearby = local(ptr, py.FEW)
     parts = py.room(nearby, py.FEW, n_asked + FIXED)
     if parts is None:
-        return None
-    parts[0] = wires_of_all(order)
+        return py.failed()
+    parts[0] = wires_of_all(ptr(order))
     for i in range(n_asked):
-        parts[FIXED + i] = py.int_of(i64(place_in(order, count, ptr[RawNode](py.tuple_item(asked, i)))))
+        place = place_in(ptr(order), count, ptr[RawNode](py.tuple_item(ptr(asked), i)))
+        parts[FIXED + i] = py.int_of(i64(place))
     # Lists are made now: that may run any Python.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
@@ -100,13 +101,7 @@ def begun(order: ptr, asked: ptr) -> ptr:
         py.set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
     made = py.list_of(parts, n_asked + FIXED)
     py.leave(parts, nearby)
-    return made
-
-
-@native
-def begin_pass(order: borrowed, asked: borrowed) -> obj:
-    """`begun`, for Python."""
-    return py.object_of(begun(ptr(order), ptr(asked)))
+    return py.object_of(made)
 
 
 @native(inline=True)

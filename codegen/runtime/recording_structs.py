@@ -18,9 +18,9 @@ from . import recording_objects as py
 
 __all__ = [
     "ASKED", "BACKWARD", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "NODES", "RULES", "RUNS", "SMALL",
-    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawLender",
-    "RawMode", "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs",
-    "flow_of", "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
+    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawMode",
+    "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of",
+    "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
 ]  # fmt: skip
 
 
@@ -65,19 +65,9 @@ class RawNode(Struct):
     value: ptr
 
 
-class RawRich(Struct):
+class RawRich(RawNode):
     """A node with room for more."""
 
-    references: u32
-    rest: u32
-    type: ptr
-    first: ptr[RawNode]
-    inputs: ptr
-    kind: ptr[RawKind]
-    mark: u64
-    number: u64
-    second: ptr[RawNode]
-    value: ptr
     body: ptr
     call: ptr
     flow: ptr
@@ -154,13 +144,6 @@ class RawFunction(Struct):
     site: ptr
 
 
-class RawLender(Struct):
-    head: py.RawObject
-    array: ptr[py.RawArray]
-    loans: ptr
-    was_writeable: ptr
-
-
 class RawTable(Struct):
     """The slots of a table, of plans say."""
 
@@ -206,8 +189,8 @@ class Tape(Struct):
     run_as_name       of what gives a kind its `runs`
     aliases           operations that give their input
     mode              the ContextVar of the mode
-    note_small, note_updated, look_at, force, prune, python_...    functions of Python's: see `RecordLayout`
-    lent              lenders, by the addresses of their arrays;   few: of how many elements an array is copied
+    note_small, note_updated, look_at, force, held, python_...    functions of Python's: see `RecordLayout`
+    few               of how many elements an array is copied
     answers           True if asks are answered natively
     """
 
@@ -242,14 +225,12 @@ class Tape(Struct):
     new_array: ptr
     run_as_name: ptr
     item_name: ptr
-    callback_name: ptr
     not_implemented: ptr
     ellipsis: ptr
     zero: ptr
     rich_type: ptr
     kind_type: ptr
     leaf_type: ptr
-    lender_type: ptr
     self_type: ptr
     list_type: ptr
     slice_type: ptr
@@ -263,8 +244,7 @@ class Tape(Struct):
     note_updated: ptr
     look_at: ptr
     force: ptr
-    prune: ptr
-    lent: ptr
+    held: ptr
     start_kind: ptr[RawKind]
     allocator: ptr
     few: ptr

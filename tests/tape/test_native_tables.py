@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import indexing, recorder, template
-from autodiff.ops.template import remembered
+from autodiff.ops.einsum import _of_two
 from autodiff.tape.leaves import copied_natively
 
 RNG = np.random.default_rng(11)
@@ -135,32 +135,60 @@ def test_an_integer_of_more_than_64_bits_is_not_learnt(native):
 X = np.random.default_rng(0).normal(size=(4, 3))
 
 
-def test_a_body_runs_twice_and_then_no_more():
+@pytest.mark.parametrize("way", ["native"], indirect=True)
+def test_a_function_without_operands_is_known_by_its_static_arguments(way):
     runs = []
 
-    @remembered(1)
-    def twice(x, k=2):
-        runs.append(k)
-        return x * 2.0 + ad.tensor(float(k))
+    @template.public(0)
+    def filled(shape, value, *, dtype=ad.float64):
+        runs.append(value)
+        return ad.zeros(shape, dtype=dtype) + ad.tensor(float(value))
 
-    for k in (3, 3, 3, 3):
-        assert twice(ad.tensor(1.0), k).item() == 5.0
-    assert runs == [3, 3]
-    assert twice(ad.tensor(1.0), 4).item() == 6.0
-    assert runs == [3, 3, 4]
+    recorder.uninstall()
+    recorder.install()
+    for _ in range(6):
+        assert filled((2, 3), 7).tolist() == [[7.0] * 3] * 2
+    assert len(runs) <= 4
+    for _ in range(6):
+        assert filled((2,), 7, dtype=ad.float32).dtype == np.float64
+        assert filled((2,), 8).tolist() == [8.0, 8.0]
+        assert filled((2, 3), 7).tolist() == [[7.0] * 3] * 2
+        assert filled((), 0.0).item() == 0.0 and filled((), -0.0).item() == 0.0
+    assert len(runs) <= 20
 
 
-def test_a_body_in_front_of_which_is_no_table_takes_a_later_method():
-    """A template is dropped, where a method is registered that its body would choose."""
-    softmax = remembered(1)(lambda x: ad.softmax(x, axis=1))
+def test_labels_of_einsum_are_known_by_value(native):
+    a, b = ad.tensor(X), ad.tensor(X.T)
+    for text in ("ij,jk->ik", "ij,jk->ki"):
+        for _ in range(4):
+            found = ad.einsum("".join(list(text)), a, b).numpy()
+            np.testing.assert_allclose(found, np.einsum(text, X, X.T))
+    assert len(_of_two.learned) == 2
+
+
+def test_a_body_takes_a_later_method(way):
+    """What a table has is dropped, where a method is registered that its body would choose."""
     x = ad.tensor(X)
     for _ in range(4):
-        before = softmax(x).numpy()
+        before = ad.softmax(x, axis=1).numpy()
     doubled = ad.exp.method(ad.Tensor[ad.float64, 2])(lambda x: ad.power(4.0, x))
     try:
         expected = 4.0 ** (X - X.max(axis=1, keepdims=True))
-        for run in (softmax, lambda x: ad.softmax(x, axis=1)):
-            np.testing.assert_allclose(run(x).numpy(), expected / expected.sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(ad.softmax(x, axis=1).numpy(), expected / expected.sum(axis=1, keepdims=True))
     finally:
         doubled.delete()
-    np.testing.assert_array_equal(softmax(x).numpy(), before)
+    np.testing.assert_array_equal(ad.softmax(x, axis=1).numpy(), before)
+
+
+def test_a_function_that_is_declared_later_is_known_too(native):
+    runs = []
+
+    @template.public(1)
+    def doubled(x):
+        runs.append(x)
+        return x * 2.0
+
+    x = matrix()
+    for _ in range(6):
+        np.testing.assert_array_equal(doubled(x).detach().numpy(), 2.0 * x.detach().numpy())
+    assert len(runs) <= 3
