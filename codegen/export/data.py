@@ -19,7 +19,7 @@ from ..records import NamedTuple
 from ..runtime.launcher import Share
 from ..runtime.loops import LoopTable, NativeBody
 from ..symbols import Symbol, SymbolicFloat
-from .sized_numbers import SizedNumbers, SizedOperand
+from .sized_numbers import SizedNumbers
 
 __all__ = ["Data", "Label", "StepWords", "TableOf"]
 
@@ -39,7 +39,7 @@ class _Local(Label):
 class StepWords(NamedTuple):
     """A step: a function, the slots of its pointers, its extents, and how it is cut into blocks."""
 
-    address: Label | SizedOperand
+    address: Label
     slots: tuple[Any, ...]
     extents: tuple[Any, ...]
     share: Share | None
@@ -116,9 +116,8 @@ class Data:
     def _written(self, values: Sequence[Any], numbers: SizedNumbers) -> Label:
         name = self._on_stack(f"[{len(values)} x i64]", numbers)
         for k, value in enumerate(values):
-            word = numbers.operand(value)
-            if isinstance(value, Label):
-                word = numbers.let(f"ptrtoint ptr {value} to i64")
+            is_label = isinstance(value, Label)
+            word = numbers.let(f"ptrtoint ptr {value} to i64") if is_label else numbers.operand(value)
             numbers.lines += [f"{name}.{k} = getelementptr i64, ptr {name}, i64 {k}",
                               f"store i64 {word}, ptr {name}.{k}"]  # fmt: skip
         return name
@@ -138,7 +137,7 @@ class Data:
 
 
 #: Classes of words that are known only when the function is called.
-_ON_STACK = frozenset((Symbol, SizedOperand, _Local))
+_ON_STACK = frozenset((Symbol, _Local))
 
 
 def _word(value: Any) -> str:

@@ -1,13 +1,8 @@
-"""The steps of a program as functions of one module, and data that name them.
-
-What does a product of known extents is decided by `runtime.products`.  Of products whose extents follow from sizes that
-is asked with symbols: every comparison is a condition, and sizes for which all hold are done alike (`cuts_of`).
-"""
+"""The steps of a program as functions of one module, and data that name them."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +13,7 @@ from ..ir import Node
 from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
-from ..records import NamedTuple, replace
+from ..records import NamedTuple
 from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
@@ -26,18 +21,7 @@ from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
 from ..runtime.loops import NativeBody, table_of, whole
 from ..runtime.run_steps import run_steps
-from ..symbols import (
-    LEAST,
-    Conditions,
-    NotSymbolic,
-    Symbol,
-    SymbolicFloat,
-    checked,
-    evaluated,
-    formula,
-    symbol,
-    watched,
-)
+from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
 from .data import Data, Label, StepWords, TableOf
 
@@ -95,20 +79,13 @@ def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray]) ->
 
 
 class ExportWriter:
-    """Collects functions by text, and writes the data of steps.
-
-    sizes    of a program for any: values of the symbols with these names, which the program may be called with
-    needs    i1 of the function that is being written, all of which are true for sizes that it is for
-    """
+    """Collects functions by text, and writes the data of steps."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.data = Data(name)
-        self.sizes: tuple[tuple[tuple[int, ...], ...], Sequence[str]] = (), ()
-        self.needs: list[str] = []
         self._refused: list[tuple[str, str]] = []
         self._runs: dict[str, str] = {}
-        self._cuts: dict[Hashable, list[ProductCut]] = {}
         self._kernels: dict[str, Emitted] = {}
         self._modules: dict[str, tuple[Passes, dict[str, str]]] = {}
         self._share = Label("@run_in_turn")
@@ -153,36 +130,10 @@ class ExportWriter:
 
     def product(self, gemm: Gemm, slots: tuple[int, ...]) -> StepWords:
         a, b, c = slots
-        if given := given_of(gemm):
-            return self.sized_product(gemm, given, slots)
-        is_swapped, extents = products.form_of(gemm)
-        step, tile = self.product_step(*products.text_of(gemm))
-        return StepWords(step, (b, a, c) if is_swapped else slots, (tile, *extents), None)
-
-    def product_step(self, text: str, words: Sequence[str | int]) -> tuple[Label, Label]:
-        """The function of a product's step, and its tile."""
+        is_swapped, extents, text, words = products.form_of(gemm)
         step, names = self.module(product_steps.step_text(), Passes.VECTORS), self.module(text, Passes.VECTORS)
-        return step("product"), self.data.words([names(word) if isinstance(word, str) else word for word in words])
-
-    def sized_product(self, gemm: Gemm, given: Sequence[int], slots: tuple[int, ...]) -> StepWords:
-        """A product whose extents follow from sizes: of the ways to do it the first that fits them."""
-        numbers = self.data.numbers
-        assert numbers is not None
-        names = {f"g{i}": numbers.operand(n) for i, n in enumerate(given)}
-        a, b, c = map(str, slots)
-        cases: list[tuple[str, list[str]]] = []
-        case = repr(gemm), self.sizes[0]
-        cuts = self._cuts[case] = self._cuts.get(case) or cuts_of(gemm, *self.sizes)
-        for cut in cuts:
-            step, tile = [numbers.let(f"ptrtoint ptr {name} to i64") for name in self.product_step(cut.text, cut.words)]
-            words = [step, *((b, a, c) if cut.is_swapped else (a, b, c)), tile]
-            words += [numbers.operand(n, names) for n in cut.extents]
-            cases.append((numbers.holds(cut.conditions, names), words))
-        width = max(len(words) for _, words in cases)
-        filled = [(is_it, [*words, *["0"] * (width - len(words))]) for is_it, words in cases]
-        chosen = [numbers.chosen([(is_it, words[k]) for is_it, words in filled]) for k in range(width)]
-        self.needs.append(functools.reduce(numbers.either, [is_it for is_it, _ in cases], "false"))
-        return StepWords(chosen[0], tuple(chosen[1:4]), tuple(chosen[4:]), None)
+        tile = self.data.words([names(word) if isinstance(word, str) else word for word in words])
+        return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents), None)
 
     def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.OrderStep) -> StepWords:
         if order.share is None or self.data.numbers is None:
@@ -296,83 +247,3 @@ def _needs(node: Any) -> str:
     if isinstance(node.op.lower, Fourier):
         return "tables of the Fourier transform that are made in Python"
     return "Python" if node.op.name in ("host", "host_part") else "NumPy"
-
-
-# ---------------------------------------------------------------- products of any size
-
-
-#: Cuts of one product.
-_MOST_CUTS = 96
-
-
-class ProductCut(NamedTuple):
-    """conditions   on the given numbers, called g0, g1, ...
-    text, words  of its tile: see `products.text_of`      is_swapped   its pointers are (b, a, c)
-    extents      formulas of the given numbers, or numbers, but for the first
-    """
-
-    conditions: Conditions
-    text: str
-    words: tuple[str | int, ...]
-    is_swapped: bool
-    extents: tuple[int, ...]
-
-
-def given_of(gemm: Gemm) -> list[Symbol]:
-    """The numbers of a product that sizes decide, each once."""
-    found = {formula(n): n for n in _numbers(gemm) if type(n) is Symbol}
-    return list(found.values())
-
-
-def cuts_of(gemm: Gemm, sizes: Iterable[Sequence[int]], names: Sequence[str]) -> list[ProductCut]:
-    """The ways in which a product is done; `sizes`: values of the symbols with these names."""
-    given = given_of(gemm)
-    names_of_given = [f"g{i}" for i in range(len(given))]
-    place = {formula(n): i for i, n in enumerate(given)}
-    values_at = evaluated([*given], [*names])
-    found: list[ProductCut] = []
-    fits: list[Callable[..., bool]] = []
-    for values in dict.fromkeys(values_at(*size) for size in sizes):
-        if min(values) < 0 or len(found) >= _MOST_CUTS or any(fit(*values) for fit in fits):
-            continue
-        cut = next(filter(None, [_cut(gemm, place, values, known) for known in _subsets(len(values))]))
-        found.append(cut)
-        fits.append(checked(cut.conditions, names_of_given))
-    return found
-
-
-def _numbers(gemm: Gemm) -> tuple[int, ...]:
-    return gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides
-
-
-def _subsets(count: int) -> list[tuple[int, ...]]:
-    """None of so many numbers, each of them, all of them."""
-    return [(), *([(i,) for i in range(count)] if count > 1 else []), tuple(range(count))]
-
-
-def _cut(gemm: Gemm, place: dict[str, int], values: Sequence[int], known: Sequence[int]) -> ProductCut | None:
-    """The cut of a product for these given numbers and all that are like them; for no others of the known ones.
-
-    None where what was asked with symbols is not what does a product of these very extents.
-    """
-    symbols = [v if i in known or v < LEAST else symbol(f"g{i}", v) for i, v in enumerate(values)]
-    try:
-        with watched(closely=True, alone=True) as conditions:
-            is_swapped, extents = products.form_of(_with(gemm, place, symbols), evens=False)
-            text, words = products.text_of(_with(gemm, place, symbols), evens=False)
-    except Exception:  # whatever wants the very number
-        return None
-    for i, x in enumerate(symbols):
-        least, comparison, holds = (LEAST, ">=", True) if type(x) is Symbol else (x, "!=", False)
-        conditions[f"{-least} + 1 * g{i}", comparison, holds] = None
-    plain, names = _with(gemm, place, values), [f"g{i}" for i in range(len(values))]
-    asked = (is_swapped, evaluated([*extents], names)(*values), text, words)
-    of_plain = *products.form_of(plain, evens=False), *products.text_of(plain, evens=False)
-    if not checked(conditions, names)(*values) or asked != of_plain:
-        return None
-    return ProductCut(conditions, text, words, is_swapped, extents)
-
-
-def _with(gemm: Gemm, place: dict[str, int], values: Sequence[int]) -> Gemm:
-    m, n, k, batch, *strides = [values[place[formula(x)]] if type(x) is Symbol else x for x in _numbers(gemm)]
-    return replace(gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides))
