@@ -6,6 +6,7 @@ States of a loop in text: small ones on the stack of the function, large ones at
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir import Aval
 from ..program import Place
@@ -31,11 +32,11 @@ class Text:
         self.needs.declarations["llvm.memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
         self.entry: list[str] = []
         self.lines: list[str] = []
-        self.numbers: list[int] = []
+        self.numbers: list[Any] = []
         self.block = "start"
         self.span: tuple[str, str] | None = None  # of elements, where a loop goes over some of them at a time
         self._count = 0
-        account = self.number(0)
+        account = self.number("account")
         self.entry.append(f"  %account = inttoptr i64 {account} to ptr")
         self.left, self.status = self.space(8), self.space(4)
         self.entry.append(f"  store i64 {CHUNK}, ptr {self.left}")
@@ -64,7 +65,7 @@ class Text:
         """End the block."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
-    def number(self, value: int) -> str:
+    def number(self, value: Any) -> str:
         """A number that is no part of the text."""
         name, place = f"%n{len(self.numbers)}", len(self.numbers)
         self.numbers.append(value)

@@ -17,11 +17,10 @@ import numpy as np
 
 from ..records import NamedTuple
 from ..runtime.launcher import Share
-from ..runtime.loops import LoopTable, NativeBody
 from ..symbols import Symbol, SymbolicFloat
 from .sized_numbers import SizedNumbers
 
-__all__ = ["Data", "Label", "StepWords", "TableOf"]
+__all__ = ["Data", "Label", "StepWords"]
 
 
 class Label(str):
@@ -142,22 +141,3 @@ _ON_STACK = frozenset((Symbol, _Local))
 
 def _word(value: Any) -> str:
     return f"i64 ptrtoint (ptr {value} to i64)" if isinstance(value, Label) else f"i64 {int(value)}"
-
-
-class TableOf(LoopTable):
-    """The table of a loop as constants of a module."""
-
-    __slots__ = ("_data", "_share")
-
-    def __init__(self, function: str, data: Data, share: Label) -> None:
-        super().__init__(function)
-        self._data, self._share = data, share
-
-    def words(self, values: Sequence[Any]) -> Any:
-        return self._data.words(values)
-
-    def body(self, body: NativeBody, moves: Sequence[int]) -> list[Any]:
-        steps: Any = body.steps
-        scratch = max((len(step.slots) for step in steps), default=0)
-        return [self._data.steps(steps, self._share), len(steps), body.slots, scratch, self.words(moves),
-                len(moves) // 4]  # fmt: skip

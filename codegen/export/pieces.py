@@ -14,16 +14,16 @@ from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
 from ..records import NamedTuple
-from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
+from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
-from ..runtime.loops import NativeBody, table_of, whole
+from ..runtime.loops import outside, whole
 from ..runtime.run_steps import run_steps
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
-from .data import Data, Label, StepWords, TableOf
+from .data import Data, Label, StepWords
 
 __all__ = ["C_FUNCTIONS", "KNOWN_SIZES", "ExportWriter", "Exported", "NotExportable", "called", "exported"]
 
@@ -85,7 +85,6 @@ class ExportWriter:
         self.name = name
         self.data = Data(name)
         self._refused: list[tuple[str, str]] = []
-        self._runs: dict[str, str] = {}
         self._kernels: dict[str, Emitted] = {}
         self._modules: dict[str, tuple[Passes, dict[str, str]]] = {}
         self._share = Label("@run_in_turn")
@@ -95,11 +94,13 @@ class ExportWriter:
     def laid_out(self, program: BufferProgram) -> tuple[SlotLayout, list[StepWords]]:
         """The places of a program's buffers, and its steps."""
         layout = SlotLayout(program)
-        return layout, [piece for step in program.steps for piece in self.pieces(step, layout)]
+        found = []
+        for step in program.steps:
+            found += self.pieces(step, tuple([layout.slots[b] for b in step.buffers]))
+        return layout, found
 
-    def pieces(self, step: Step, layout: SlotLayout) -> list[StepWords]:
-        """A step, which may be several; none if it is refused."""
-        slots = tuple([layout.slots[b] for b in step.buffers])
+    def pieces(self, step: Step, slots: tuple[int, ...]) -> list[StepWords]:
+        """A step, which may be several, on these slots; none if it is refused."""
         match step.work:
             case Kernel(function, extents):
                 try:
@@ -111,7 +112,7 @@ class ExportWriter:
             case Gemm() as gemm:
                 return [self.product(gemm, slots)]
             case Loop() | Branch() | While() as nest:
-                return [self.nest(nest, slots)]
+                return self.nest(nest, slots)
             case HostCall(node):
                 if orders.is_native(node):
                     names = self.module(orders.text_of(node, Translation()), Passes.VECTORS)
@@ -140,21 +141,19 @@ class ExportWriter:
             return StepWords(address, slots, order.extents, order.share)
         return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
 
-    def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> StepWords:
-        """A loop or branch: one function, or one of `loop_runs` with its words."""
+    def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
+        """A loop or branch; none if it is refused."""
         found = whole(work, len(slots))
-        if found is not None:
-            numbers = (self.data.function("account_nothing"), *found.numbers[1:])
-            return StepWords(self.emitted(found.emitted), slots, numbers, None)
-        inside: list[Any] = []
-        for _, body, _ in bodies(work):
-            layout, steps = self.laid_out(body)
-            inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]  # steps of C, not of memory
-        table = table_of(work, len(slots), inside, lambda function: TableOf(function, self.data, self._share))
-        # Written twice, its names may be others.
-        text = self._runs.get(table.function) or loop_runs.text(Translation(), table.function)
-        self._runs[table.function] = text
-        return StepWords(self.module(text, Passes.VECTORS)(table.function), slots, tuple(table.numbers), None)
+        if found is None:
+            for _, body, _ in bodies(work):
+                self.laid_out(body)  # which says the reasons
+            return []
+        words = {}
+        for k, step in outside(work, found).items():
+            pieces = self.pieces(step, tuple(range(len(step.buffers))))
+            words[k] = self.data.steps(pieces, self._share), len(pieces)
+        addresses = {"account": self.data.function("account_nothing"), "run_steps": Label("@run_steps")}
+        return [StepWords(self.emitted(found.emitted), slots, found.filled(addresses, words), None)]
 
     # ------------------------------------------------------------ functions
 
