@@ -29,18 +29,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ir import Aval
-from ..kernel.nest import MemRef, NestFunction, Status, every
+from ..kernel.nest import MemRef, NestFunction, every
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, Step, While, aligned, bodies
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, internal, nameless
-from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
+from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning, entrance
 from .target import Target
 
 __all__ = ["NestText", "emit_nest", "leaves"]
-
-#: Records that memory is taken for at first.
-FIRST_RECORDS = 16
 
 #: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers; None for a kernel
 #: that is code of its own.
@@ -97,7 +94,6 @@ class _NestEmitter(Text):
         self.kernels: dict[int, tuple[NestFunction, str, bool]] = {}
         self.places: dict[int, int] = {}
         self.outside: dict[int, None] = {}
-        self.kept: list[str] = []
 
     def finished(self, buffers: int) -> NestText:
         """The function with its kernels."""
@@ -105,8 +101,7 @@ class _NestEmitter(Text):
         inner = ", ".join(
             [*[f"ptr noalias nofree %b{j}" for j in range(buffers)], "ptr noalias nofree readonly %numbers"]
         )
-        kept = self.let_go()
-        end = [*kept, "  ret i32 0", "failed:", *self.let_go(), f"  %code = load i32, ptr {self.status}"]
+        end = [*self.let_go(), "  ret i32 0", "failed:", *self.let_go(), f"  %code = load i32, ptr {self.status}"]
         end += ["  ret i32 %code", "}\n"]
         lines, told = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
         if self.needs.place_of is not None:  # or else what is inlined into it loses its lines
@@ -120,7 +115,7 @@ class _NestEmitter(Text):
             for function, name, is_part in self.kernels.values()
         ]
         return NestText(
-            Emitted(self.name, "\n".join([_entrance(self.name, buffers), text, *kernels]), self.needs),
+            Emitted(self.name, "\n".join([entrance(self.name, buffers), text, *kernels]), self.needs),
             tuple(self.numbers), tuple(self.outside),
         )  # fmt: skip
 
@@ -362,10 +357,8 @@ class _NestEmitter(Text):
         """All steps, of which the states before each are kept in memory that grows, and then back over them."""
         assert loop.back is not None
         carried, (offsets, size) = len(loop.states), loop.record()
-        each, answer, room = self.number(size), self.space(1), self.space(8)
-        records = self.memory()
-        self.lines.append(f"  store i64 {FIRST_RECORDS}, ptr {room}")
-        first = self.grown(records, self.let("bytes", f"mul i64 {each}, {FIRST_RECORDS}"))
+        each, answer, records = self.number(size), self.space(1), self.memory()
+        first = self.grown(records, each)
         states = [self.beyond(first, offset) for offset in offsets]
         for to, aval, place in zip(states, loop.states, loop.firsts, strict=True):
             self.copy(to, self.at(place, aval, pointers), aval)
@@ -381,12 +374,10 @@ class _NestEmitter(Text):
         self.choose(self.let("goes.on", f"icmp ne i8 {self.let('said', f'load i8, ptr {answer}')}, 0"), inside, done)
         self.begin(inside)
         after = self.let("next", f"add nuw nsw i64 {t}, 1")
-        count = self.let("room", f"load i64, ptr {room}")
-        self.choose(self.let("is.full", f"icmp sge i64 {after}, {count}"), full, on)
+        # There is room for as many as the next power of two.
+        self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
         self.begin(full)
-        twice = self.let("room", f"shl i64 {count}, 1")
-        self.lines.append(f"  store i64 {twice}, ptr {room}")
-        self.grown(records, self.let("bytes", f"mul i64 {twice}, {each}"))
+        self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
         self.go(on)
         self.begin(on)
         before = self.record(records, t, each)
@@ -401,43 +392,3 @@ class _NestEmitter(Text):
         back = self.number(-size)
         scanned = [Moving(self.beyond(last, offset), back) for offset in offsets]
         self.steps(loop.back, pointers, self.work_of(loop.back.body), t, scanned)
-
-    def record(self, records: str, number: str, each: str) -> str:
-        """The address of a record of the states."""
-        offset = self.let("offset", f"mul i64 {number}, {each}")
-        return self.let("p", f"getelementptr i8, ptr {self.let('records', f'load ptr, ptr {records}')}, i64 {offset}")
-
-    def memory(self) -> str:
-        """A place for the address of memory that the function takes, and gives back at its ends."""
-        self.kept.append(cell := self.space(8))
-        self.entry.append(f"  store ptr null, ptr {cell}")
-        self.needs.declarations["PyMem_RawRealloc"] = "declare ptr @PyMem_RawRealloc(ptr, i64)"
-        self.needs.declarations["PyMem_RawFree"] = "declare void @PyMem_RawFree(ptr)"
-        return cell
-
-    def grown(self, cell: str, size: str) -> str:
-        """So many bytes there, which begin as the memory before."""
-        old = self.let("old", f"load ptr, ptr {cell}")
-        found = self.let("grown", f"call ptr @PyMem_RawRealloc(ptr {old}, i64 {size})")
-        is_none = self.let("is.none", f"icmp eq ptr {found}, null")
-        self.unless_failed(self.let("status", f"select i1 {is_none}, i32 {int(Status.NO_MEMORY)}, i32 0"))
-        self.lines.append(f"  store ptr {found}, ptr {cell}")
-        return found
-
-    def let_go(self) -> list[str]:
-        """Lines that give the memory back."""
-        found = []
-        for cell in self.kept:
-            name = f"%{self.fresh('kept')}"
-            found += [f"  {name} = load ptr, ptr {cell}", f"  call void @PyMem_RawFree(ptr {name})"]
-        return found
-
-
-def _entrance(name: str, buffers: int) -> str:
-    """The function that the runtime calls: it unpacks the pointers."""
-    lines = [f"define i32 @{name}(ptr %.pointers, ptr %.numbers) nounwind {{"]
-    for j in range(buffers):
-        lines.append(f"  %.at{j} = getelementptr inbounds ptr, ptr %.pointers, i64 {j}")
-        lines.append(f"  %b{j} = load ptr, ptr %.at{j}, align 8")
-    passed = ", ".join([*[f"ptr %b{j}" for j in range(buffers)], "ptr %.numbers"])
-    return "\n".join([*lines, f"  %.status = call i32 @{name}.body({passed})", "  ret i32 %.status", "}\n"])
