@@ -46,6 +46,12 @@ def test_sine_and_cosine_of_one_number_have_the_bits_that_each_has_alone(type, f
         assert got.tobytes() == alone.tobytes()
 
 
+def test_sine_and_cosine_of_one_number_are_one_call():
+    text = emit_module([both(F64)], MACHINES["widest"])
+    body = text.split("@both.body")[2]
+    assert "@sincos.v8f64" in body and "@sin.v8f64" not in body and "@cos.v8f64" not in body
+
+
 def minus(nest, x):
     return nest.op("arith.negf", x)
 
@@ -179,8 +185,8 @@ def test_of_different_numbers_they_are_two_calls():
     nest = Nest("apart", writes=("y",), x=memref(F64, 40), y=memref(F64, 40))
     with nest.parallel(40) as (i,):
         x = nest.load(nest.x, i)
-        nest.store(nest.op("math.exp", nest.op("math.expm1", x)), nest.y, i)
-    assert "@expm1exp" not in emit_module([nest.end()], MACHINES["widest"])
+        nest.store(nest.op("math.sin", nest.op("math.cos", x)), nest.y, i)
+    assert "@sincos" not in emit_module([nest.end()], MACHINES["widest"])
 
 
 def chain(depth, functions):

@@ -10,9 +10,9 @@ Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.
 of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
 numbers, asks libm for those.  Nor is exp(-x*x) beside erf(x) where erf has long ended: that asks exp.
 
-Functions of one number that have most of their steps in common are computed together, where a loop has them all
-(sin and cos need no such form: LLVM sees the steps that they share):
+Functions of one number that have most of their steps in common are computed together, where a loop has them all:
 
+    sin(x), cos(x)             sincos
     erf(x), exp(-(x * x))      erfbell;  also written exp(-x * x)
     tanh(x), exp(-(|x| + |x|)) tanhfade
     expm1(x), exp(x)           expm1exp
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...kernel.instructions import OF_ONE, function_of, is_function
 from ...kernel.nest import Operation, Value
 from ..target import Target
-from ..types import intrinsic_suffix, vector_type
+from ..types import intrinsic_suffix, returned, struct_type, vector_type
 from .code import FunctionCode, Lane
 
 __all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named"]
@@ -68,7 +68,9 @@ _FAR = _Functions(
 )
 #: The joint forms of two functions of one number: most of their steps are the same.  The result is a struct.
 #: "bell" is exp(-x*x), "fade" exp(-2|x|).
-JOINT = {("erf", "bell"): "erfbell", ("tanh", "fade"): "tanhfade", ("expm1", "exp"): "expm1exp"}
+JOINT = {
+    ("sin", "cos"): "sincos", ("erf", "bell"): "erfbell", ("tanh", "fade"): "tanhfade", ("expm1", "exp"): "expm1exp",
+}  # fmt: skip
 _PARTS = {joint: parts for parts, joint in JOINT.items()} | {
     "tanhfade": ("tanh_beside", "fade"), "expm1exp": ("expm1_beside", "exp_beside"),
 }  # fmt: skip
@@ -125,14 +127,24 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     parameters = [k.argument(p) for p in _parameters(name)]
     parts = _PARTS.get(name, (name,))
     results = [_WRITERS[part](k, *parameters) for part in parts]
-    far = next((part for part in parts if part in _FAR and (part != "fmod" or k.has_fma)), None)
-    if far is None:
-        return k.text(name, parameters, results), {}, dict(k.declarations)
-    callee, place = k.name_of(f"{name}.far"), parts.index(far)
-    results[place] = k.otherwise_call(_FAR[far](k, *parameters), callee, parameters, results[place])
+    far = [part for part in parts if _has_far(part, k)]
+    callee = k.name_of(f"{name}.far")
+    if far:
+        places = [parts.index(part) for part in far]
+        chosen = k.otherwise_call(_FAR[far[0]](k, *parameters), callee, parameters, [results[j] for j in places])
+        for j, result in zip(places, chosen, strict=True):
+            results[j] = result
     text = k.text(name, parameters, results)
-    called, declared = (_bell_far if far == "bell" else _far)(far, callee, suffix, lanes, target)
+    if not far:
+        return text, {}, dict(k.declarations)
+    write = _bell_far if far == ["bell"] else _far
+    called, declared = write(far, callee, suffix, lanes, target)
     return text, {callee: called}, k.declarations | declared
+
+
+def _has_far(name: str, k: FunctionCode) -> bool:
+    """True if a function needs another way for far arguments on this machine."""
+    return name in _FAR and not (name == "fmod" and not k.has_fma)
 
 
 def _parameters(name: str) -> tuple[str, ...]:
@@ -158,15 +170,21 @@ def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str,
     return text, {}, dict(k.declarations)
 
 
-def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
-    """The function (x, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane."""
+def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+    """The function (x, near), (x, near, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane.
+
+    names   functions of the same numbers: there is a near result of each
+    """
     k = FunctionCode(suffix, target)
-    parameters = [k.argument(f"{p}.lane") for p in _parameters(name)]
-    near, libm = k.argument("near.lane"), name if k.double else f"{name}f"
+    parameters = [k.argument(f"{p}.lane") for p in _parameters(names[0])]
+    nears = [k.argument(f"near.{j}.lane") for j in range(len(names))]
     passed = ", ".join(f"{k.float} {p.name}" for p in parameters)
-    k.declarations[libm] = f"declare {k.float} @{libm}({', '.join([k.float] * len(parameters))})"
-    chosen = k.select(_FAR[name](k, *parameters), k.append(f"call {k.float} @{libm}({passed})", k.float), near).name
-    lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, near)], vector_type(k.float, lanes)
+    is_far, chosen = _FAR[names[0]](k, *parameters), []
+    for name, near in zip(names, nears, strict=True):
+        libm = name if k.double else f"{name}f"
+        k.declarations[libm] = f"declare {k.float} @{libm}({', '.join([k.float] * len(parameters))})"
+        chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
+    lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
         return _spared(callee, type, inputs, f"{lines}\n", chosen), k.declarations
     # By way of memory: LLVM is slow at lanes whose number is not constant.
@@ -178,7 +196,9 @@ def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tup
         f"  %at.{j} = getelementptr {k.float}, ptr %all.{j}, i64 %j\n  {name} = load {k.float}, ptr %at.{j}"
         for j, name in enumerate(inputs)
     )
-    place = len(parameters)
+    places = range(len(parameters), len(inputs))
+    stores = "\n".join(f"  store {k.float} {c}, ptr %at.{j}" for j, c in zip(places, chosen, strict=True))
+    results = "\n".join(f"  %result.{j} = load {type}, ptr %all.{j}" for j in places)
     text = f"""entry:
 {memory}
   br label %loop
@@ -186,34 +206,35 @@ loop:
   %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
 {loads}
 {lines}
-  store {k.float} {chosen}, ptr %at.{place}
+{stores}
   %j.next = add i64 %j, 1
   %more = icmp ult i64 %j.next, {lanes}
   br i1 %more, label %loop, label %done
 done:
-  %result = load {type}, ptr %all.{place}
+{results}
 """
-    return _spared(callee, type, given, text, "%result"), k.declarations
+    return _spared(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
 
 
-def _bell_far(_name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """The function (x, near): exp(-x*x) where x is far, near elsewhere; of all lanes at once."""
     k = FunctionCode(suffix, target, lanes)
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])
-    return _spared(callee, k.spelled(k.float), [x.name, near.name], lines, chosen.name), k.declarations
+    return _spared(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
 
 
-def _spared(callee: str, type: str, names: list[str], body: str, result: str) -> str:
+def _spared(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
     """A function that hardly ever runs, so LLVM spends little on it.
 
     Of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.  Each takes 1.3 ms still, however short.
     """
     head = ", ".join(f"{type} {name}" for name in names)
+    whole = struct_type(type, len(results))
     return (
-        f'define internal {type} @{callee}({head}) noinline cold nounwind "spare" {{\n'
-        f"{body}  ret {type} {result}\n}}\n"
+        f'define internal {whole} @{callee}({head}) noinline cold nounwind "spare" {{\n'
+        f"{body}{returned(type, results)}}}\n"
     )
 
 

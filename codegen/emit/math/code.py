@@ -352,21 +352,30 @@ class FunctionCode:
 
     # ---- the one that is not straight-line arithmetic ----
 
-    def otherwise_call(self, condition: Lane, callee: str, operands: Sequence[Lane], result: Lane) -> Lane:
-        """The result, but where the condition holds for any lane, what the callee makes of the operands and it.
+    def otherwise_call(
+        self, condition: Lane, callee: str, operands: Sequence[Lane], results: Sequence[Lane]
+    ) -> list[Lane]:
+        """The results, but where the condition holds for any lane, what the callee makes of the operands and them.
 
         The branch is never taken on ordinary numbers; the callee is marked cold.
         """
-        type, test = self.spelled(result.type), condition.name
-        passed = ", ".join(f"{type} {x.name}" for x in (*operands, result))
+        type, test = self.spelled(results[0].type), condition.name
+        passed = ", ".join(f"{type} {x.name}" for x in (*operands, *results))
         if self.lanes > 1:
             mask = f"i{self.lanes}"
             packed = self.append(f"bitcast {self.spelled('i1')} {test} to {mask}", mask)
             test = self.append(f"icmp ne {mask} {packed.name}, 0", "i1").name
         self.lines += [f"  br i1 {test}, label %rare, label %end", "rare:"]
-        rare = self.append(f"call {type} @{callee}({passed})", result.type)
+        whole = struct_type(type, len(results))
+        found = self.append(f"call {whole} @{callee}({passed})", results[0].type)
+        called = [found] if len(results) == 1 else [
+            self.append(f"extractvalue {whole} {found.name}, {j}", r.type) for j, r in enumerate(results)
+        ]  # fmt: skip
         self.lines += ["  br label %end", "end:"]
-        return self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", result.type)
+        return [
+            self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", result.type)
+            for result, rare in zip(results, called, strict=True)
+        ]
 
     # ---- the finished function ----
 
