@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from .emit.nests import kernels_in
+from .emit.nests import leaves
 from .ir import Aval, Graph
 from .passes import optimize, plan
 from .passes.storage import in_chains, is_beyond_caches
@@ -148,8 +148,9 @@ def _planned(example: Graph) -> SizedProgram:
     for nest in pieces.nests.values():
         text.append(nest.emitted.text)
         _tell(nest.numbers, text, symbolic)
-    nests = [symbolic[number] for number in pieces.nests if number in symbolic]
-    inside = [(k, shared(k.function, k.extents)) for nest in nests for k in kernels_in(nest) or []]
+    works = [(symbolic[number], nest.outside) for number, nest in pieces.nests.items() if number in symbolic]
+    leafs = [s.work for work, outside in works for k, s in enumerate(leaves(work)) if k not in outside]
+    inside = [(k, shared(k.function, k.extents)) for k in leafs if isinstance(k, Kernel)]
     formulas = {number: x for number, x in symbolic.items() if type(x) is Symbol}
     return SizedProgram(program, formulas, symbolic, pieces, inside, tuple(text))
 

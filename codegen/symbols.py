@@ -64,17 +64,16 @@ _watching = _WatchedHere()
 
 
 @contextmanager
-def watched(closely: bool = False, alone: bool = False) -> Iterator[Conditions]:
+def watched(closely: bool = False) -> Iterator[Conditions]:
     """Collect the conditions that comparisons rely on.
 
     closely   equality with other numbers is one, too: where the code that compares is not the compiler's, which
               treats no number of at least `LEAST` apart
-    alone     they are no conditions of who collects around
     """
     found: Conditions = {}
     before = _watching.open, _watching.closely
     try:
-        _watching.open, _watching.closely = [*([] if alone else before[0]), found], before[1] + closely
+        _watching.open, _watching.closely = [*before[0], found], before[1] + closely
         yield found
     finally:
         _watching.open, _watching.closely = before

@@ -19,24 +19,9 @@ from mpmath import mp, mpf
 
 TARGET = Path(__file__).parent.parent / "codegen" / "emit" / "math" / "tables.py"
 
-#: Intervals, their width, the degree.  Centres are multiples of the width, so that erf(0) = 0 is one of them.
-ERF = {"F64": (16, mpf("0.390625"), 12), "F32": (32, mpf("0.126953125"), 4)}
-
 
 def rounded(x: mpf, single: bool) -> float:
     return float(np.float32(float(x))) if single else float(x)
-
-
-def erf_of_interval(suffix: str, number: int) -> tuple[tuple[float, float], list[float], float]:
-    """erf(centre) in two parts, the coefficients around it, log2 of the error."""
-    _, width, degree = ERF[suffix]
-    single = suffix == "F32"
-    centre = number * width
-    offset = mp.erf(centre)
-    fit = Fit("", "", lambda t: (mp.erf(t + centre) - offset) / t, lambda t: t / mp.erf(t + centre),
-              -width / 2 if number else mpf("1e-20"), width / 2, degree, single)
-    first = rounded(offset, single)
-    return (first, rounded(offset - mpf(first), single)), *coefficients(fit)
 
 
 #: Entries, the degree, and for each base the last bit of the first part: that of log_b(2) in `math.log`, so that
@@ -194,16 +179,6 @@ def text() -> str:
         "# ruff: noqa: E501  a line is a power",
         "# fmt: off",
     ]
-    for suffix, (count, width, degree) in ERF.items():
-        found = [erf_of_interval(suffix, j) for j in range(count)]
-        worst = max(error for *_, error in found)
-        lines += [
-            "", f"#: erf of the centres of {count} intervals, multiples of {width}: in two parts.",
-            f"ERF_OFFSETS_{suffix} = (", *[f"    {table([o[part] for o, *_ in found])}" for part in (0, 1)], ")",
-            "", f"#: (erf(centre + t) - erf(centre)) / t.  Within 2^{worst:.1f}.", f"ERF_TABLES_{suffix} = (",
-            *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
-        ]
-        print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
     return "\n".join(lines + logarithms() + powers() + exponentials()) + "\n"
 
 

@@ -6,12 +6,14 @@ States of a loop in text: small ones on the stack of the function, large ones at
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir import Aval
+from ..kernel.nest import Status
 from ..program import Place
 from .body import Needs
 
-__all__ = ["CHUNK", "SMALL", "SPACE", "Flip", "Moving", "Near", "Text", "Turning"]
+__all__ = ["CHUNK", "SMALL", "SPACE", "Flip", "Moving", "Near", "Text", "Turning", "entrance"]
 
 #: Bytes of a value that lies on the stack of the function, where registers are made of it.
 SMALL = 64
@@ -31,11 +33,12 @@ class Text:
         self.needs.declarations["llvm.memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
         self.entry: list[str] = []
         self.lines: list[str] = []
-        self.numbers: list[int] = []
+        self.numbers: list[Any] = []
         self.block = "start"
         self.span: tuple[str, str] | None = None  # of elements, where a loop goes over some of them at a time
         self._count = 0
-        account = self.number(0)
+        self.kept: list[str] = []  # places of memory that is given back at the ends
+        account = self.number("account")
         self.entry.append(f"  %account = inttoptr i64 {account} to ptr")
         self.left, self.status = self.space(8), self.space(4)
         self.entry.append(f"  store i64 {CHUNK}, ptr {self.left}")
@@ -64,7 +67,7 @@ class Text:
         """End the block."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
-    def number(self, value: int) -> str:
+    def number(self, value: Any) -> str:
         """A number that is no part of the text."""
         name, place = f"%n{len(self.numbers)}", len(self.numbers)
         self.numbers.append(value)
@@ -139,6 +142,48 @@ class Text:
         left = self.let("left", f"load i64, ptr {self.left}")
         spent = self.let("spent", f"sub i64 {CHUNK}, {left}")
         self.unless_failed(self.let("signal", f"call i32 %account(i64 {spent})"))
+
+    # ---- memory that the function takes ----
+
+    def record(self, records: str, number: str, each: str) -> str:
+        """The address of a record of the states."""
+        offset = self.let("offset", f"mul i64 {number}, {each}")
+        return self.let("p", f"getelementptr i8, ptr {self.let('records', f'load ptr, ptr {records}')}, i64 {offset}")
+
+    def memory(self) -> str:
+        """A place for the address of memory that the function takes, and gives back at its ends."""
+        self.kept.append(cell := self.space(8))
+        self.entry.append(f"  store ptr null, ptr {cell}")
+        self.needs.declarations["PyMem_RawRealloc"] = "declare ptr @PyMem_RawRealloc(ptr, i64)"
+        self.needs.declarations["PyMem_RawFree"] = "declare void @PyMem_RawFree(ptr)"
+        return cell
+
+    def grown(self, cell: str, size: str) -> str:
+        """So many bytes there, which begin as the memory before."""
+        old = self.let("old", f"load ptr, ptr {cell}")
+        found = self.let("grown", f"call ptr @PyMem_RawRealloc(ptr {old}, i64 {size})")
+        is_none = self.let("is.none", f"icmp eq ptr {found}, null")
+        self.unless_failed(self.let("status", f"select i1 {is_none}, i32 {int(Status.NO_MEMORY)}, i32 0"))
+        self.lines.append(f"  store ptr {found}, ptr {cell}")
+        return found
+
+    def let_go(self) -> list[str]:
+        """Lines that give the memory back."""
+        found = []
+        for cell in self.kept:
+            name = f"%{self.fresh('kept')}"
+            found += [f"  {name} = load ptr, ptr {cell}", f"  call void @PyMem_RawFree(ptr {name})"]
+        return found
+
+
+def entrance(name: str, buffers: int) -> str:
+    """The function that the runtime calls: it unpacks the pointers."""
+    lines = [f"define i32 @{name}(ptr %.pointers, ptr %.numbers) nounwind {{"]
+    for j in range(buffers):
+        lines.append(f"  %.at{j} = getelementptr inbounds ptr, ptr %.pointers, i64 {j}")
+        lines.append(f"  %b{j} = load ptr, ptr %.at{j}, align 8")
+    passed = ", ".join([*[f"ptr %b{j}" for j in range(buffers)], "ptr %.numbers"])
+    return "\n".join([*lines, f"  %.status = call i32 @{name}.body({passed})", "  ret i32 %.status", "}\n"])
 
 
 # ---------------------------------------------------------------- states of a loop

@@ -17,27 +17,31 @@ multiplication and an addition in two kernels are not contracted).
 
 A large elementwise loop takes some elements through all steps, then the next: they stay in the first cache.
 
+A step of a body that is code of its own, a product or a kernel that threads share, is run by `run_steps`, at an address
+that `numbers` has, as the step's words.
+
 Nothing in the text depends on how long a loop is, where values lie, or on large extents: all that is in `numbers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..ir import Aval
 from ..kernel.nest import MemRef, NestFunction, every
-from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While, aligned, bodies
+from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, Step, While, aligned, bodies
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, internal, nameless
-from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
+from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning, entrance
 from .target import Target
 
-__all__ = ["NestText", "emit_nest", "kernels_in"]
+__all__ = ["NestText", "emit_nest", "leaves"]
 
-#: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers.
-Parts = Callable[[Kernel], Sequence[tuple[NestFunction, tuple[int, ...], tuple[int, ...]]]]
+#: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers; None for a kernel
+#: that is code of its own.
+Parts = Callable[[Kernel], Sequence[tuple[NestFunction, tuple[int, ...], tuple[int, ...]]] | None]
 #: The work of one run of a program.
 Work = Callable[[BufferProgram], int]
 
@@ -46,26 +50,27 @@ Blocks = Callable[[Loop], tuple[int, int] | None]
 
 
 class NestText(NamedTuple):
-    """A whole loop or branch as text, and the numbers that it reads; the first is for the caller to fill in."""
+    """A whole loop or branch as text, and the numbers that it reads.
+
+    numbers   "account" and "run_steps" stand for addresses of these functions; (k, 0) for that of the words of the
+              k-th of `leaves`, (k, 1) for their number
+    outside   the leaves that are code of their own
+    """
 
     emitted: Emitted
-    numbers: tuple[int, ...]
+    numbers: tuple[Any, ...]
+    outside: tuple[int, ...]
+
+    def filled(self, addresses: Mapping[str, Any], words: Mapping[int, tuple[Any, int]]) -> tuple[Any, ...]:
+        """The numbers, with these addresses, and the words of each leaf."""
+        known = addresses | {(k, j): x for k, found in words.items() for j, x in enumerate(found)}  # type: ignore[operator]
+        return tuple([known[x] if isinstance(x, str | tuple) else x for x in self.numbers])
 
 
-def kernels_in(work: object) -> list[Kernel] | None:
-    """The kernels that a loop or branch runs, those of nests in it too; None where it does not run kernels only."""
-    found: list[Kernel] = []
-    for _, body, _ in bodies(work):
-        for step in body.steps:
-            if isinstance(step.work, Kernel):
-                found.append(step.work)
-                continue
-            inside = kernels_in(step.work)
-            if inside is None:
-                return None
-            found += inside
-    is_nest = isinstance(work, Loop | Branch) or (isinstance(work, While) and work.back is None)
-    return found if is_nest else None
+def leaves(work: object) -> list[Step]:
+    """The steps that a loop or branch runs, those of nests in it in place of them."""
+    steps = [step for _, body, _ in bodies(work) for step in body.steps]
+    return [leaf for step in steps for leaf in (leaves(step.work) if bodies(step.work) else [step])]
 
 
 def emit_nest(
@@ -75,6 +80,7 @@ def emit_nest(
     """The function for a step on so many buffers; its kernels have debug info where places are known."""
     writer = _NestEmitter("kernel", parts, blocks, work_of, Target.of(target_features))
     writer.needs.place_of = place_of
+    writer.places = {id(step): k for k, step in enumerate(leaves(work))}
     writer.nest(work, [f"%b{j}" for j in range(buffers)])
     return writer.finished(buffers)
 
@@ -86,6 +92,8 @@ class _NestEmitter(Text):
         super().__init__()
         self.name, self.parts, self.blocks, self.work_of, self.target = name, parts, blocks, work_of, target
         self.kernels: dict[int, tuple[NestFunction, str, bool]] = {}
+        self.places: dict[int, int] = {}
+        self.outside: dict[int, None] = {}
 
     def finished(self, buffers: int) -> NestText:
         """The function with its kernels."""
@@ -93,7 +101,8 @@ class _NestEmitter(Text):
         inner = ", ".join(
             [*[f"ptr noalias nofree %b{j}" for j in range(buffers)], "ptr noalias nofree readonly %numbers"]
         )
-        end = ["  ret i32 0", "failed:", f"  %code = load i32, ptr {self.status}", "  ret i32 %code", "}\n"]
+        end = [*self.let_go(), "  ret i32 0", "failed:", *self.let_go(), f"  %code = load i32, ptr {self.status}"]
+        end += ["  ret i32 %code", "}\n"]
         lines, told = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
         if self.needs.place_of is not None:  # or else what is inlined into it loses its lines
             places = Places(self.name, self.needs.place_of)
@@ -106,9 +115,9 @@ class _NestEmitter(Text):
             for function, name, is_part in self.kernels.values()
         ]
         return NestText(
-            Emitted(self.name, "\n".join([_entrance(self.name, buffers), text, *kernels]), self.needs),
-            tuple(self.numbers),
-        )
+            Emitted(self.name, "\n".join([entrance(self.name, buffers), text, *kernels]), self.needs),
+            tuple(self.numbers), tuple(self.outside),
+        )  # fmt: skip
 
     # ------------------------------------------------------------ what runs
 
@@ -117,8 +126,10 @@ class _NestEmitter(Text):
         match work:
             case Loop():
                 self.loop(work, pointers)
-            case While():
+            case While(back=None):
                 self.repeat(work, pointers)
+            case While():
+                self.retreat(work, pointers)
             case Branch():
                 self.branch(work, pointers)
 
@@ -130,13 +141,14 @@ class _NestEmitter(Text):
         places = [of_role.get(b.role, {}).get(b.place) or temporaries[j] for j, b in enumerate(program.buffers)]
         for step in program.steps:
             pointers = [places[b] for b in step.buffers]
-            if isinstance(step.work, Kernel):
-                parts = self.parts(step.work)
-                for function, own, extents in parts:
-                    memory = [pointers[j] for j in own]
-                    self.call(function, memory, extents, is_part=len(parts) == len(program.steps) == 1)
-            else:
+            parts = self.parts(step.work) if isinstance(step.work, Kernel) else None
+            if bodies(step.work):
                 self.nest(step.work, pointers)
+            elif parts is None:
+                self.call_outside(step, pointers)
+            for function, own, extents in parts or ():
+                memory = [pointers[j] for j in own]
+                self.call(function, memory, extents, is_part=len(parts or ()) == len(program.steps) == 1)
 
     def call(self, function: NestFunction, pointers: Sequence[str], extents: Sequence[int], *, is_part: bool) -> None:
         """One kernel, which becomes part of the function or is called."""
@@ -146,6 +158,21 @@ class _NestEmitter(Text):
         given = {True: iter(memory), False: iter([f"i64 {n}" for n in numbers])}
         passed = [next(given[isinstance(a.type, MemRef)]) for a in function.arguments]
         self.unless_failed(self.let("status", f"call i32 @{name}.body({', '.join(passed)})"))
+
+    def call_outside(self, step: Step, pointers: Sequence[str]) -> None:
+        """A step that is code of its own."""
+        if not self.outside:
+            self.entry.append(f"  %run.steps = inttoptr i64 {self.number('run_steps')} to ptr")
+        k = self.places[id(step)]
+        self.outside[k] = None
+        slots = self.space(16 * len(pointers))  # and room for those of a piece
+        for j, pointer in enumerate(pointers):
+            at = self.let("at", f"getelementptr ptr, ptr {slots}, i64 {j}")
+            self.lines.append(f"  store ptr {pointer}, ptr {at}")
+        scratch = self.let("scratch", f"getelementptr ptr, ptr {slots}, i64 {len(pointers)}")
+        passed = f"ptr {self.let('words', f'inttoptr i64 {self.number((k, 0))} to ptr')}, i64 {self.number((k, 1))}"
+        status = self.let("status", f"call i64 %run.steps({passed}, ptr {slots}, ptr {scratch})")
+        self.unless_failed(self.let("status", f"trunc i64 {status} to i32"))
 
     def temporaries(self, program: BufferProgram, workspace: str) -> dict[int, str]:
         """The places of a body's temporaries, by the number of the buffer."""
@@ -203,17 +230,20 @@ class _NestEmitter(Text):
         self.go(label)
         self.begin(done)
 
-    def steps(self, loop: Loop, pointers: Sequence[str], work: int) -> None:
-        """All steps of a scan, each of so much work."""
+    def steps(
+        self, loop: Loop, pointers: Sequence[str], work: int, length: str = "", scanned: Sequence[Moving] = ()
+    ) -> None:
+        """All steps of a scan, each of so much work; `length`, `scanned`: where only the run knows them."""
         body, workspace = loop.body, pointers[-1]
-        length = self.number(loop.length)
+        length = length or self.number(loop.length)
         states = [self.state(loop, k, pointers) for k in range(loop.carried)]
         first = loop.carried + len(loop.scanned)
         hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, body.inputs[first:], strict=True)]
         temporaries = self.temporaries(body, workspace)
-        rows = [*zip(loop.scanned, loop.elements, strict=True), *zip(loop.stacks, loop.stacked, strict=True)]
+        rows = [] if scanned else [*zip(loop.scanned, loop.elements, strict=True)]
+        rows += [*zip(loop.stacks, loop.stacked, strict=True)]
         rows += [(s.before, s.aval) for s in states if s.before is not None]
-        moving = [Moving(*self.moves(loop, place, aval, pointers)) for place, aval in rows]
+        moving = [*scanned, *[Moving(*self.moves(loop, place, aval, pointers)) for place, aval in rows]]
         label, inside, done = (self.fresh(word) for word in ("loop", "run", "done"))
         entered = self.block
         self.go(label)
@@ -323,11 +353,42 @@ class _NestEmitter(Text):
                 self.copy(self.at(last, s.aval, pointers), s.read, s.aval)
 
 
-def _entrance(name: str, buffers: int) -> str:
-    """The function that the runtime calls: it unpacks the pointers."""
-    lines = [f"define i32 @{name}(ptr %.pointers, ptr %.numbers) nounwind {{"]
-    for j in range(buffers):
-        lines.append(f"  %.at{j} = getelementptr inbounds ptr, ptr %.pointers, i64 {j}")
-        lines.append(f"  %b{j} = load ptr, ptr %.at{j}, align 8")
-    passed = ", ".join([*[f"ptr %b{j}" for j in range(buffers)], "ptr %.numbers"])
-    return "\n".join([*lines, f"  %.status = call i32 @{name}.body({passed})", "  ret i32 %.status", "}\n"])
+    def retreat(self, loop: While, pointers: Sequence[str]) -> None:
+        """All steps, of which the states before each are kept in memory that grows, and then back over them."""
+        assert loop.back is not None
+        carried, (offsets, size) = len(loop.states), loop.record()
+        each, answer, records = self.number(size), self.space(1), self.memory()
+        first = self.grown(records, each)
+        states = [self.beyond(first, offset) for offset in offsets]
+        for to, aval, place in zip(states, loop.states, loop.firsts, strict=True):
+            self.copy(to, self.at(place, aval, pointers), aval)
+        inputs = loop.step.inputs[carried:]
+        hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
+        self.run(loop.condition, [*states, *hidden], [answer], self.temporaries(loop.condition, pointers[-1]))
+        temporaries = self.temporaries(loop.step, pointers[-1])
+        label, inside, full, on, done = (self.fresh(word) for word in ("while", "step", "full", "on", "done"))
+        entered, t = self.block, f"%{self.fresh('t')}"
+        self.go(label)
+        self.begin(label)
+        head = len(self.lines)
+        self.choose(self.let("goes.on", f"icmp ne i8 {self.let('said', f'load i8, ptr {answer}')}, 0"), inside, done)
+        self.begin(inside)
+        after = self.let("next", f"add nuw nsw i64 {t}, 1")
+        # There is room for as many as the next power of two.
+        self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
+        self.begin(full)
+        self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
+        self.go(on)
+        self.begin(on)
+        before = self.record(records, t, each)
+        behind = self.let("p", f"getelementptr i8, ptr {before}, i64 {each}")
+        read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))
+        self.run(loop.step, [*read, *hidden], [*written, answer], temporaries)
+        self.account(self.work_of(loop.step))
+        self.lines.insert(head, f"  {t} = phi i64 [ 0, %{entered} ], [ {after}, %{self.block} ]")
+        self.go(label)
+        self.begin(done)
+        last = self.record(records, self.let("last", f"sub i64 {t}, 1"), each)
+        back = self.number(-size)
+        scanned = [Moving(self.beyond(last, offset), back) for offset in offsets]
+        self.steps(loop.back, pointers, self.work_of(loop.back.body), t, scanned)

@@ -17,11 +17,10 @@ import numpy as np
 
 from ..records import NamedTuple
 from ..runtime.launcher import Share
-from ..runtime.loops import LoopTable, NativeBody
 from ..symbols import Symbol, SymbolicFloat
-from .sized_numbers import SizedNumbers, SizedOperand
+from .sized_numbers import SizedNumbers
 
-__all__ = ["Data", "Label", "StepWords", "TableOf"]
+__all__ = ["Data", "Label", "StepWords"]
 
 
 class Label(str):
@@ -39,7 +38,7 @@ class _Local(Label):
 class StepWords(NamedTuple):
     """A step: a function, the slots of its pointers, its extents, and how it is cut into blocks."""
 
-    address: Label | SizedOperand
+    address: Label
     slots: tuple[Any, ...]
     extents: tuple[Any, ...]
     share: Share | None
@@ -116,9 +115,8 @@ class Data:
     def _written(self, values: Sequence[Any], numbers: SizedNumbers) -> Label:
         name = self._on_stack(f"[{len(values)} x i64]", numbers)
         for k, value in enumerate(values):
-            word = numbers.operand(value)
-            if isinstance(value, Label):
-                word = numbers.let(f"ptrtoint ptr {value} to i64")
+            is_label = isinstance(value, Label)
+            word = numbers.let(f"ptrtoint ptr {value} to i64") if is_label else numbers.operand(value)
             numbers.lines += [f"{name}.{k} = getelementptr i64, ptr {name}, i64 {k}",
                               f"store i64 {word}, ptr {name}.{k}"]  # fmt: skip
         return name
@@ -138,27 +136,8 @@ class Data:
 
 
 #: Classes of words that are known only when the function is called.
-_ON_STACK = frozenset((Symbol, SizedOperand, _Local))
+_ON_STACK = frozenset((Symbol, _Local))
 
 
 def _word(value: Any) -> str:
     return f"i64 ptrtoint (ptr {value} to i64)" if isinstance(value, Label) else f"i64 {int(value)}"
-
-
-class TableOf(LoopTable):
-    """The table of a loop as constants of a module."""
-
-    __slots__ = ("_data", "_share")
-
-    def __init__(self, function: str, data: Data, share: Label) -> None:
-        super().__init__(function)
-        self._data, self._share = data, share
-
-    def words(self, values: Sequence[Any]) -> Any:
-        return self._data.words(values)
-
-    def body(self, body: NativeBody, moves: Sequence[int]) -> list[Any]:
-        steps: Any = body.steps
-        scratch = max((len(step.slots) for step in steps), default=0)
-        return [self._data.steps(steps, self._share), len(steps), body.slots, scratch, self.words(moves),
-                len(moves) // 4]  # fmt: skip

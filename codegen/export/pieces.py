@@ -1,13 +1,8 @@
-"""The steps of a program as functions of one module, and data that name them.
-
-What does a product of known extents is decided by `runtime.products`.  Of products whose extents follow from sizes that
-is asked with symbols: every comparison is a condition, and sizes for which all hold are done alike (`cuts_of`).
-"""
+"""The steps of a program as functions of one module, and data that name them."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,28 +13,17 @@ from ..ir import Node
 from ..lowering import Decompose, Fourier
 from ..native import Translation
 from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
-from ..records import NamedTuple, replace
-from ..runtime import c_calls, engine, loop_runs, orders, product_steps, products
+from ..records import NamedTuple
+from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.engine import Passes
 from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
-from ..runtime.loops import NativeBody, table_of, whole
+from ..runtime.loops import outside, whole
 from ..runtime.run_steps import run_steps
-from ..symbols import (
-    LEAST,
-    Conditions,
-    NotSymbolic,
-    Symbol,
-    SymbolicFloat,
-    checked,
-    evaluated,
-    formula,
-    symbol,
-    watched,
-)
+from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
-from .data import Data, Label, StepWords, TableOf
+from .data import Data, Label, StepWords
 
 __all__ = ["C_FUNCTIONS", "KNOWN_SIZES", "ExportWriter", "Exported", "NotExportable", "called", "exported"]
 
@@ -95,20 +79,12 @@ def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray]) ->
 
 
 class ExportWriter:
-    """Collects functions by text, and writes the data of steps.
-
-    sizes    of a program for any: values of the symbols with these names, which the program may be called with
-    needs    i1 of the function that is being written, all of which are true for sizes that it is for
-    """
+    """Collects functions by text, and writes the data of steps."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.data = Data(name)
-        self.sizes: tuple[tuple[tuple[int, ...], ...], Sequence[str]] = (), ()
-        self.needs: list[str] = []
         self._refused: list[tuple[str, str]] = []
-        self._runs: dict[str, str] = {}
-        self._cuts: dict[Hashable, list[ProductCut]] = {}
         self._kernels: dict[str, Emitted] = {}
         self._modules: dict[str, tuple[Passes, dict[str, str]]] = {}
         self._share = Label("@run_in_turn")
@@ -118,11 +94,13 @@ class ExportWriter:
     def laid_out(self, program: BufferProgram) -> tuple[SlotLayout, list[StepWords]]:
         """The places of a program's buffers, and its steps."""
         layout = SlotLayout(program)
-        return layout, [piece for step in program.steps for piece in self.pieces(step, layout)]
+        found = []
+        for step in program.steps:
+            found += self.pieces(step, tuple([layout.slots[b] for b in step.buffers]))
+        return layout, found
 
-    def pieces(self, step: Step, layout: SlotLayout) -> list[StepWords]:
-        """A step, which may be several; none if it is refused."""
-        slots = tuple([layout.slots[b] for b in step.buffers])
+    def pieces(self, step: Step, slots: tuple[int, ...]) -> list[StepWords]:
+        """A step, which may be several, on these slots; none if it is refused."""
         match step.work:
             case Kernel(function, extents):
                 try:
@@ -134,7 +112,7 @@ class ExportWriter:
             case Gemm() as gemm:
                 return [self.product(gemm, slots)]
             case Loop() | Branch() | While() as nest:
-                return [self.nest(nest, slots)]
+                return self.nest(nest, slots)
             case HostCall(node):
                 if orders.is_native(node):
                     names = self.module(orders.text_of(node, Translation()), Passes.VECTORS)
@@ -153,57 +131,29 @@ class ExportWriter:
 
     def product(self, gemm: Gemm, slots: tuple[int, ...]) -> StepWords:
         a, b, c = slots
-        if given := given_of(gemm):
-            return self.sized_product(gemm, given, slots)
-        is_swapped, extents = products.form_of(gemm)
-        step, tile = self.product_step(*products.text_of(gemm))
-        return StepWords(step, (b, a, c) if is_swapped else slots, (tile, *extents), None)
-
-    def product_step(self, text: str, words: Sequence[str | int]) -> tuple[Label, Label]:
-        """The function of a product's step, and its tile."""
+        is_swapped, extents, text, words = products.form_of(gemm)
         step, names = self.module(product_steps.step_text(), Passes.VECTORS), self.module(text, Passes.VECTORS)
-        return step("product"), self.data.words([names(word) if isinstance(word, str) else word for word in words])
-
-    def sized_product(self, gemm: Gemm, given: Sequence[int], slots: tuple[int, ...]) -> StepWords:
-        """A product whose extents follow from sizes: of the ways to do it the first that fits them."""
-        numbers = self.data.numbers
-        assert numbers is not None
-        names = {f"g{i}": numbers.operand(n) for i, n in enumerate(given)}
-        a, b, c = map(str, slots)
-        cases: list[tuple[str, list[str]]] = []
-        case = repr(gemm), self.sizes[0]
-        cuts = self._cuts[case] = self._cuts.get(case) or cuts_of(gemm, *self.sizes)
-        for cut in cuts:
-            step, tile = [numbers.let(f"ptrtoint ptr {name} to i64") for name in self.product_step(cut.text, cut.words)]
-            words = [step, *((b, a, c) if cut.is_swapped else (a, b, c)), tile]
-            words += [numbers.operand(n, names) for n in cut.extents]
-            cases.append((numbers.holds(cut.conditions, names), words))
-        width = max(len(words) for _, words in cases)
-        filled = [(is_it, [*words, *["0"] * (width - len(words))]) for is_it, words in cases]
-        chosen = [numbers.chosen([(is_it, words[k]) for is_it, words in filled]) for k in range(width)]
-        self.needs.append(functools.reduce(numbers.either, [is_it for is_it, _ in cases], "false"))
-        return StepWords(chosen[0], tuple(chosen[1:4]), tuple(chosen[4:]), None)
+        tile = self.data.words([names(word) if isinstance(word, str) else word for word in words])
+        return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents), None)
 
     def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.OrderStep) -> StepWords:
         if order.share is None or self.data.numbers is None:
             return StepWords(address, slots, order.extents, order.share)
         return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
 
-    def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> StepWords:
-        """A loop or branch: one function, or one of `loop_runs` with its words."""
+    def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
+        """A loop or branch; none if it is refused."""
         found = whole(work, len(slots))
-        if found is not None:
-            numbers = (self.data.function("account_nothing"), *found.numbers[1:])
-            return StepWords(self.emitted(found.emitted), slots, numbers, None)
-        inside: list[Any] = []
-        for _, body, _ in bodies(work):
-            layout, steps = self.laid_out(body)
-            inside.append(NativeBody(body, layout.offsets, steps))  # type: ignore[arg-type]  # steps of C, not of memory
-        table = table_of(work, len(slots), inside, lambda function: TableOf(function, self.data, self._share))
-        # Written twice, its names may be others.
-        text = self._runs.get(table.function) or loop_runs.text(Translation(), table.function)
-        self._runs[table.function] = text
-        return StepWords(self.module(text, Passes.VECTORS)(table.function), slots, tuple(table.numbers), None)
+        if found is None:
+            for _, body, _ in bodies(work):
+                self.laid_out(body)  # which says the reasons
+            return []
+        words = {}
+        for k, step in outside(work, found).items():
+            pieces = self.pieces(step, tuple(range(len(step.buffers))))
+            words[k] = self.data.steps(pieces, self._share), len(pieces)
+        addresses = {"account": self.data.function("account_nothing"), "run_steps": Label("@run_steps")}
+        return [StepWords(self.emitted(found.emitted), slots, found.filled(addresses, words), None)]
 
     # ------------------------------------------------------------ functions
 
@@ -296,83 +246,3 @@ def _needs(node: Any) -> str:
     if isinstance(node.op.lower, Fourier):
         return "tables of the Fourier transform that are made in Python"
     return "Python" if node.op.name in ("host", "host_part") else "NumPy"
-
-
-# ---------------------------------------------------------------- products of any size
-
-
-#: Cuts of one product.
-_MOST_CUTS = 96
-
-
-class ProductCut(NamedTuple):
-    """conditions   on the given numbers, called g0, g1, ...
-    text, words  of its tile: see `products.text_of`      is_swapped   its pointers are (b, a, c)
-    extents      formulas of the given numbers, or numbers, but for the first
-    """
-
-    conditions: Conditions
-    text: str
-    words: tuple[str | int, ...]
-    is_swapped: bool
-    extents: tuple[int, ...]
-
-
-def given_of(gemm: Gemm) -> list[Symbol]:
-    """The numbers of a product that sizes decide, each once."""
-    found = {formula(n): n for n in _numbers(gemm) if type(n) is Symbol}
-    return list(found.values())
-
-
-def cuts_of(gemm: Gemm, sizes: Iterable[Sequence[int]], names: Sequence[str]) -> list[ProductCut]:
-    """The ways in which a product is done; `sizes`: values of the symbols with these names."""
-    given = given_of(gemm)
-    names_of_given = [f"g{i}" for i in range(len(given))]
-    place = {formula(n): i for i, n in enumerate(given)}
-    values_at = evaluated([*given], [*names])
-    found: list[ProductCut] = []
-    fits: list[Callable[..., bool]] = []
-    for values in dict.fromkeys(values_at(*size) for size in sizes):
-        if min(values) < 0 or len(found) >= _MOST_CUTS or any(fit(*values) for fit in fits):
-            continue
-        cut = next(filter(None, [_cut(gemm, place, values, known) for known in _subsets(len(values))]))
-        found.append(cut)
-        fits.append(checked(cut.conditions, names_of_given))
-    return found
-
-
-def _numbers(gemm: Gemm) -> tuple[int, ...]:
-    return gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides
-
-
-def _subsets(count: int) -> list[tuple[int, ...]]:
-    """None of so many numbers, each of them, all of them."""
-    return [(), *([(i,) for i in range(count)] if count > 1 else []), tuple(range(count))]
-
-
-def _cut(gemm: Gemm, place: dict[str, int], values: Sequence[int], known: Sequence[int]) -> ProductCut | None:
-    """The cut of a product for these given numbers and all that are like them; for no others of the known ones.
-
-    None where what was asked with symbols is not what does a product of these very extents.
-    """
-    symbols = [v if i in known or v < LEAST else symbol(f"g{i}", v) for i, v in enumerate(values)]
-    try:
-        with watched(closely=True, alone=True) as conditions:
-            is_swapped, extents = products.form_of(_with(gemm, place, symbols), evens=False)
-            text, words = products.text_of(_with(gemm, place, symbols), evens=False)
-    except Exception:  # whatever wants the very number
-        return None
-    for i, x in enumerate(symbols):
-        least, comparison, holds = (LEAST, ">=", True) if type(x) is Symbol else (x, "!=", False)
-        conditions[f"{-least} + 1 * g{i}", comparison, holds] = None
-    plain, names = _with(gemm, place, values), [f"g{i}" for i in range(len(values))]
-    asked = (is_swapped, evaluated([*extents], names)(*values), text, words)
-    of_plain = *products.form_of(plain, evens=False), *products.text_of(plain, evens=False)
-    if not checked(conditions, names)(*values) or asked != of_plain:
-        return None
-    return ProductCut(conditions, text, words, is_swapped, extents)
-
-
-def _with(gemm: Gemm, place: dict[str, int], values: Sequence[int]) -> Gemm:
-    m, n, k, batch, *strides = [values[place[formula(x)]] if type(x) is Symbol else x for x in _numbers(gemm)]
-    return replace(gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides))

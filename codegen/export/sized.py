@@ -225,20 +225,13 @@ class _SizedWriter:
             conditions.update(own)
             try:
                 program = plan.plan(optimize(found.graph), pack=in_chains)
-                is_for = checked(conditions, self.names)
-                writer.sizes = tuple([size for size in self.tried if is_for(*size)]), self.names
-                if not writer.sizes[0]:
-                    raise NotExportable([("planning", KNOWN_SIZES)])
-                writer.needs = []
                 with writer.data.within(numbers):
                     described, inputs, outputs = writer.described(program, found.hidden)
             except NotSymbolic as error:
                 raise NotExportable([("planning", f"{KNOWN_SIZES}: {error}")]) from None
         bytes_needed = numbers.operand(program.workspace_bytes)
-        all_numbers = tuple(numbers.lines), described, bytes_needed, *writer.needs
-        fit = numbers.holds(conditions)
-        for need in (*writer.needs, numbers.fits()):
-            fit = numbers.both(fit, need)
+        all_numbers = tuple(numbers.lines), described, bytes_needed
+        fit = numbers.both(numbers.holds(conditions), numbers.fits())
         pointers, lines = called(described, inputs, outputs)
         text = "\n".join([
             f"define internal i64 @WAY({self.parameters(pointers)}, i1 %measures) {{",

@@ -5,25 +5,19 @@
     numbers.holds(conditions)               "%x9", an i1
     numbers.fits()                          an i1: no number was too large for 64 bits
 
-The lines have no branches: one of several numbers is a select.
+The lines have no branches.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ..symbols import Conditions, Symbol, formula
 
-__all__ = ["SizedNumbers", "SizedOperand"]
+__all__ = ["SizedNumbers"]
 
 _COMPARED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "!=": "ne"}
-
-
-class SizedOperand(str):
-    """A number of the function that is being written."""
-
-    __slots__ = ()
 
 
 class SizedNumbers:
@@ -38,17 +32,15 @@ class SizedNumbers:
         self._known: dict[str, str] = {}
         self._too_large: list[str] = []
 
-    def operand(self, x: int | str, names: Mapping[str, str] | None = None) -> str:
-        """A number as an operand; `names`: of the symbols, where they are others."""
-        if isinstance(x, str):
-            return x
-        return self._of(formula(x), names) if type(x) is Symbol else str(int(x))
+    def operand(self, x: int) -> str:
+        """A number as an operand."""
+        return self._of(formula(x)) if type(x) is Symbol else str(int(x))
 
-    def holds(self, conditions: Conditions, names: Mapping[str, str] | None = None) -> str:
+    def holds(self, conditions: Conditions) -> str:
         """An i1: all conditions hold."""
         found = "true"
         for text, comparison, outcome in conditions:
-            one = self.let(f"icmp {_COMPARED[comparison]} i64 {self._of(text, names)}, 0")
+            one = self.let(f"icmp {_COMPARED[comparison]} i64 {self._of(text)}, 0")
             found = self.both(found, one if outcome else self.let(f"xor i1 {one}, true"))
         return found
 
@@ -56,22 +48,11 @@ class SizedNumbers:
         """An i1: both are true."""
         return b if a == "true" else self.let(f"and i1 {a}, {b}")
 
-    def either(self, a: str, b: str) -> str:
-        """An i1: one is true at least."""
-        return b if a == "false" else self.let(f"or i1 {a}, {b}")
-
-    def chosen(self, cases: Sequence[tuple[str, str]]) -> SizedOperand:
-        """The number of the first case whose i1 is true."""
-        found = cases[-1][1]
-        for is_it, number in reversed(cases[:-1]):
-            found = found if number == found else self.let(f"select i1 {is_it}, i64 {number}, i64 {found}")
-        return SizedOperand(found)
-
     def fits(self) -> str:
         """An i1: no number was too large, and nothing was divided by one that is not positive."""
         found = "false"
         for flag in self._too_large:
-            found = self.either(found, flag)
+            found = flag if found == "false" else self.let(f"or i1 {found}, {flag}")
         return "true" if found == "false" else self.let(f"xor i1 {found}, true")
 
     def let(self, text: str) -> str:
@@ -82,24 +63,24 @@ class SizedNumbers:
             self.lines.append(f"{name} = {text}")
         return name
 
-    def _of(self, text: str, names: Mapping[str, str] | None) -> str:
-        return self._expression(ast.parse(text, mode="eval").body, self.names if names is None else names)
+    def _of(self, text: str) -> str:
+        return self._expression(ast.parse(text, mode="eval").body)
 
-    def _expression(self, node: ast.expr, names: Mapping[str, str]) -> str:
+    def _expression(self, node: ast.expr) -> str:
         match node:
             case ast.Constant(value=int(value)):
                 return str(value)
             case ast.Name(id=name):
-                return names[name]
+                return self.names[name]
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self._checked("ssub", "0", self._expression(inner, names))
+                return self._checked("ssub", "0", self._expression(inner))
             case ast.Call(args=parts):
-                first, *others = [self._expression(part, names) for part in parts]
+                first, *others = [self._expression(part) for part in parts]
                 for x in others:
                     first = self.let(f"select i1 {self.let(f'icmp sgt i64 {first}, {x}')}, i64 {first}, i64 {x}")
                 return first
             case ast.BinOp(left=left, op=op, right=right):
-                a, b = self._expression(left, names), self._expression(right, names)
+                a, b = self._expression(left), self._expression(right)
                 if isinstance(op, ast.FloorDiv):
                     return self._quotient(a, b)
                 return self._checked("sadd" if isinstance(op, ast.Add) else "smul", a, b)

@@ -47,7 +47,7 @@ from ..symbols import typical
 from . import kept
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import LaunchPlan, NativeStep, Share
+from .launcher import LaunchPlan, NativeStep, Share, StepTable
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     _Owner = (
         NativeKernel | products.ProductStep | orders.OrderStep | numpy_loops.LoopStep | fourier.FourierStep
-        | loops.LoopTable
+        | StepTable
     )
 else:
     cost = later("codegen.runtime.cost")
@@ -151,7 +151,7 @@ def _stepwise(
     hosts: list[segmented.Host | None] = [host, host]
     native: list[_Owning] = []
     for step in program.steps:
-        pieces = _pieces(step, layout, code)
+        pieces = _pieces(step, tuple([layout.slots[b] for b in step.buffers]), code)
         native += [piece for piece in pieces if isinstance(piece, _Owning)]
         hosts += [*[None if isinstance(piece, _Owning) else piece for piece in pieces], host]
     plan = LaunchPlan(
@@ -245,6 +245,9 @@ class Pieces(NamedTuple):
                 nest = loops.whole(work, len(step.buffers), told)
                 if nest is not None:
                     found.nests[id(work)] = nest
+                    for inner in loops.outside(work, nest).values():
+                        if isinstance(kernel := inner.work, Kernel):
+                            found.parts[id(kernel)] = shares.shared(kernel.function, kernel.extents)
                     continue
                 for _, body, _ in bodies(work):
                     inside = cls.of(body)
@@ -273,16 +276,15 @@ def _laid_out(
     """The places of a program's buffers, and its steps as they will run."""
     layout, pieces = SlotLayout(program), []
     for step in program.steps:
-        for piece in _pieces(step, layout, code):
+        for piece in _pieces(step, tuple([layout.slots[b] for b in step.buffers]), code):
             for exchange in exchanges:
                 piece = exchange(step, piece)
             pieces.append(piece)
     return layout, pieces
 
 
-def _pieces(step: Step, layout: SlotLayout, code: _Code) -> list[_Owning | segmented.Host]:
-    """The step as it will run: a kernel may be several native steps."""
-    slots = tuple([layout.slots[b] for b in step.buffers])
+def _pieces(step: Step, slots: tuple[int, ...], code: _Code) -> list[_Owning | segmented.Host]:
+    """The step as it will run on these slots: a kernel may be several native steps."""
     match step.work:
         case Kernel(_, extents) as work:
             parts, native = code.found.parts[id(work)], code.found.native
@@ -325,20 +327,18 @@ def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...]
 
 
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Owning | segmented.Host:
-    """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
+    """A loop or branch in machine code if all steps in it are, else one that calls its bodies from Python."""
     nest = code.found.nests.get(id(work))
-    if nest is not None:
-        kernel = code.found.native[id(work)]
-        return _Owning(NativeStep(kernel.address, slots, nest.numbers), (kernel,))
-    found = [(body, *_laid_out(body, code)) for _, body, _ in bodies(work)]
-    pieces = [piece for _, _, inside in found for piece in inside]
-    native = [piece for piece in pieces if isinstance(piece, _Owning)]
-    if len(native) < len(pieces):
-        runs = [Executable(body, code.table).call for body, _, _ in found]
+    if nest is None:
+        runs = [Executable(body, code.table).call for _, body, _ in bodies(work)]
         return segmented.Host(segmented.driven(work, runs), slots, len(slots) - work.reads)
-    inside = [
-        loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Owning)])
-        for body, layout, pieces in found
-    ]
-    table = loops.table_of(work, len(slots), inside)
-    return _Owning(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
+    kernel = code.found.native[id(work)]
+    owners: list[_Owner] = [kernel]
+    words = {}
+    for k, step in loops.outside(work, nest).items():
+        pieces = _pieces(step, tuple(range(len(step.buffers))), code)
+        native = [piece for piece in pieces if isinstance(piece, _Owning)]
+        table = StepTable([piece.step for piece in native], is_long=False)
+        words[k] = table.address, len(native)
+        owners += [table, *[owner for piece in native for owner in piece.owners]]
+    return _Owning(NativeStep(kernel.address, slots, nest.filled(loops.addresses(), words)), tuple(owners))

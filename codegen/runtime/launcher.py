@@ -111,7 +111,7 @@ class StepTable:
         self.table = memory.words(words)
         self.address = ctypes.addressof(self.table)
         self._is_long = is_long
-        #: Loops' tables are read by `loop_runs` alone, and make no launcher.
+        #: Tables of steps in loops are read by these alone, and make no launcher.
         self._run: Callable[..., int] | None = None
 
     def _keep(self, numbers: Sequence[int]) -> int:

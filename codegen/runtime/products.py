@@ -18,7 +18,7 @@ from ..emit.target import Target
 from ..lazily import later
 from ..program import Gemm
 from ..records import record, replace
-from ..symbols import Symbol
+from ..symbols import Symbol, most
 from . import engine, objects
 from .launcher import Share
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
-__all__ = ["EXTENTS", "ProductStep", "Tile", "form_of", "product_step", "text_of"]
+__all__ = ["EXTENTS", "ProductStep", "Tile", "form_of", "product_step"]
 
 #: The extents after the address of the tile's words, in order: the fields of `product_steps.ProductExtents`.
 EXTENTS = (
@@ -88,19 +88,48 @@ def product_step(gemm: Gemm) -> ProductStep:
     return ProductStep(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
 
 
-def form_of(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...]]:
-    """Of a product's step: True if its pointers are (b, a, c), and its extents but for the first, where one thread does
-    all of it.
+#: Numbers that are taken for those of a product that only a call knows: large ones, columns that end within a vector.
+_UNKNOWN = {"m": (1 << 40) + 1, "n": (1 << 41) + 1, "k": (1 << 42) + 1}
 
-    evens   False: for symbols; fewer sizes are treated apart, and the bits of the results are the same
+
+def form_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], str, tuple[str | int, ...]]:
+    """A product's step for an object that runs without Python, on one thread: True if its pointers are (b, a, c), its
+    extents but for the first, a module of what it calls, and the words of its tile, where names stand for functions.
+    The step is `product` of another module, `product_steps.step_text`.
+
+    Numbers that are symbols are taken for large ones, so that there is one step for all; its results have the bits
+    that each size's own step has, but where a symbol's formula gives one row or column.
     """
-    is_swapped, extents, share, _ = _form(gemm, evens)
-    return is_swapped, (*extents, 0, share.total) if share else extents
+    numbers = {unknown: x for name, unknown in _UNKNOWN.items() if type(x := getattr(gemm, name)) is Symbol}
+    seen = replace(gemm, **{name: x for name, x in _UNKNOWN.items() if x in numbers})
+    is_swapped, extents, tile = _case(seen)
+    names = _names(extents, tile)
+    if any(type(x) is Symbol for x in (*numbers.values(), gemm.batch, *gemm.strides)):
+        extents = _extents_for_any(extents, tuple([numbers.get(x, x) for x in extents]), tile)
+    else:
+        _, extents, share, _ = _form(gemm)
+        extents = (*extents, 0, share.total) if share else extents
+    return is_swapped, extents, product_steps.text_of(tile, names), (*[name or 0 for name in names], *_words(tile))
 
 
-def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
+def _extents_for_any(seen: tuple[int, ...], extents: tuple[int, ...], tile: Tile) -> tuple[int, ...]:
+    """All extents by formulas that compare nothing; `seen`: those up to the tiles, with numbers in place of symbols."""
+    m, n, k, *_, batch = extents[:8]
+    rows, columns, row_tiles, column_tiles = 1, n, 1, 1
+    if seen[0] > 1:
+        rows, columns = _up(MOST_ROWS, tile.rows), PACKED_COLUMNS
+        row_tiles, column_tiles = -(-m // rows), -(-n // columns)
+    short, long = [-(-k // most(-(-k // limit), 1)) for limit in (SHORT, tile.depth)]
+    beyond = most(m * n - NEAR_RESULT // tile.size, 0)
+    depth = long + (short - long) * (1 + most(-beyond, -1))
+    tiles = row_tiles * column_tiles
+    block = rows * tile.depth * tile.size if _is_across(seen, tile) else 0
+    return (*extents, rows, columns, column_tiles, tiles, depth, block, 0, batch * tiles)
+
+
+def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
     """All that a step is but for its code: True if it is turned round, extents, share, the tile."""
-    is_swapped, extents, tile = _case(gemm, evens)
+    is_swapped, extents, tile = _case(gemm)
     m, n, k, *_ = extents
     batch, size = gemm.batch, tile.size
     is_vector, is_across = m == 1 and k > 0, _is_across(extents, tile)
@@ -110,7 +139,7 @@ def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share 
         columns = _vector_columns(n, k, size)
         column_tiles = 1 if 0 < 4 * size * n * k <= TILE else -(-n // columns)
     elif m and n:
-        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across) if evens else _cut_any(extents, tile)
+        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across)
         block = _up(rows, tile.rows) * tile.depth * size if is_across else 0
     tiles = row_tiles * column_tiles
     total = batch * tiles
@@ -120,24 +149,23 @@ def _form(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Share 
     return is_swapped, (*extents, 0, total), None, tile
 
 
-def _case(gemm: Gemm, evens: bool = True) -> tuple[bool, tuple[int, ...], Tile]:
+def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     """The case of a product: True if it is turned round, its extents, and the tile it is cut into."""
     features = engine.target_features()
-    is_swapped = (gemm.n == 1 and gemm.m > 1) or (evens and _is_better_across(gemm, features))
+    is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
-    columns = n if (evens or type(n) is not Symbol) and m > 1 and n in NARROW else 0
-    tile = _tile(gemm.dtype, features, is_of_few, columns)
+    tile = _tile(gemm.dtype, features, is_of_few, n if m > 1 and n in NARROW else 0)
     # Asked in this order, so that a formula for small matrices says of no number of rows that it is few or many.
-    few = _few(m, tile) if evens and n * k >= EVEN_LEAST else 0
+    few = _few(m, tile) if n * k >= EVEN_LEAST else 0
     return is_swapped, extents, _evenly(tile, few) if few else tile
 
 
 def _few(rows: int, tile: Tile) -> int:
     """The number of rows where they are to be evened out, 0 elsewhere; a formula is a number then."""
-    most = EVEN_TILES * tile.rows
-    return next(n for n in range(FEW_ROWS + 1, most + 1) if n == rows) if FEW_ROWS < rows <= most else 0
+    limit = EVEN_TILES * tile.rows
+    return next(n for n in range(FEW_ROWS + 1, limit + 1) if n == rows) if FEW_ROWS < rows <= limit else 0
 
 
 def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
@@ -148,7 +176,7 @@ def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
     tile = Tile.of(dtype, features)
     if columns * tile.size >= NARROW_BYTES and columns < tile.lanes:
         tile = replace(tile, lanes=columns)
-    return replace(tile, rows=FEW_ROWS, depth=FEW_DEPTH) if is_of_few else tile
+    return replace(tile, rows=FEW_ROWS) if is_of_few else tile
 
 
 def _evenly(tile: Tile, rows: int) -> Tile:
@@ -193,7 +221,7 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
 
 #: A few rows times a large matrix are done by code of their own, made when it is first needed: tiles of more rows
 #: would be mostly empty (4 x 256 x 256 f32: 9.1 us, these 4.9).
-FEW_ROWS, FEW_DEPTH = 4, 320
+FEW_ROWS = 4
 FEW_LEAST = 1 << 15
 
 #: Up to so many tiles of rows are evened out, for matrices b of so many elements: of 10 rows two tiles of 8 compute 16
@@ -264,13 +292,6 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     return rows, columns, -(-m // rows), -(-n // columns)
 
 
-def _cut_any(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
-    """Tiles as `_cut` gives them, by the same formula for any number of rows and columns."""
-    m, n = extents[:2]
-    rows = _up(-(-m // -(-m // MOST_ROWS)), tile.rows)
-    return rows, PACKED_COLUMNS, -(-m // rows), -(-n // PACKED_COLUMNS)
-
-
 def _depth(extents: tuple[int, ...], tile: Tile) -> int:
     """Rows of b in a panel."""
     m, n, k = extents[:3]
@@ -283,9 +304,9 @@ def _is_across(extents: Sequence[int], tile: Tile) -> bool:
     return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
 
 
-def _even(extent: int, most: int, unit: int) -> int:
-    """The size of equal parts of at most about `most`, a multiple of `unit`."""
-    parts = 1 if 0 < extent <= most else -(-extent // most)
+def _even(extent: int, limit: int, unit: int) -> int:
+    """The size of equal parts of at most about `limit`, a multiple of `unit`."""
+    parts = 1 if 0 < extent <= limit else -(-extent // limit)
     return _up(-(-extent // parts), unit)
 
 
@@ -344,11 +365,3 @@ def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Machin
 
 def _text(tile: Tile, names: Sequence[str]) -> str:
     return objects.native_module().text(product_steps.functions_of(tile, names))
-
-
-def text_of(gemm: Gemm, evens: bool = True) -> tuple[str, tuple[str | int, ...]]:
-    """A module of what a product's step calls, and the words of its tile, where names stand for functions; `evens`: see
-    `form_of`.  The step is `product` of another module, `product_steps.step_text`."""
-    _, extents, tile = _case(gemm, evens)
-    names = _names(extents, tile)
-    return product_steps.text_of(tile, names), (*[name or 0 for name in names], *_words(tile))

@@ -36,7 +36,7 @@ from ..program import (
 from . import engine
 from .cost import operations_of
 from .fourier import is_native as is_transformed
-from .loops import whole
+from .loops import outside, whole
 from .numpy_loops import is_native as is_decomposed
 from .orders import is_native
 from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
@@ -309,13 +309,18 @@ def _names(program: BufferProgram) -> dict[Node, str]:
 
 
 def _functions(program: BufferProgram) -> list[NestFunction]:
-    """The program's kernels, each once; also those of bodies of loops, where these are not one function."""
+    """The program's kernels, each once; also those of bodies of loops that are no part of the loops' functions."""
     found: dict[str, NestFunction] = {}
     for step in program.steps:
         if isinstance(step.work, Kernel):
             found[step.work.function.name] = step.work.function
-        elif (inside := bodies(step.work)) and whole(step.work, len(step.buffers)) is None:
-            found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
+        elif inside := bodies(step.work):
+            nest = whole(step.work, len(step.buffers))
+            if nest is None:
+                found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
+            else:
+                works = [s.work for s in outside(step.work, nest).values()]
+                found.update({w.function.name: w.function for w in works if isinstance(w, Kernel)})
     return list(found.values())
 
 

@@ -144,7 +144,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
 
 def _has_far(name: str, k: FunctionCode) -> bool:
     """True if a function needs another way for far arguments on this machine."""
-    return name in _FAR and not (name == "fmod" and not k.has_fma) and not (name == "bell" and k.fills_registers)
+    return name in _FAR and not (name == "fmod" and not k.has_fma)
 
 
 def _parameters(name: str) -> tuple[str, ...]:

@@ -6,12 +6,7 @@ the first two from a table in memory, the rest Taylor's series, whose coefficien
 factorials).  ns each, Zen 3: of doubles 1.4, of floats .7, rather than 3.4 and 1 by two polynomials, of which one holds
 a factor of exp(-x*x).
 
-A machine that looks up coefficients in registers has a polynomial for each of 16 (of floats: 32)
-intervals instead, which are a third of the operations (f64 1.25 against 2.1 ns, f32 .3 against .6, Zen 4):
-
-    erf(centre) + t P(t),    t = a - centre,  which is a itself in the interval around 0
-
-exp(-x*x) beside erf(x) costs a third of an exponential where that is by points:
+exp(-x*x) beside erf(x) costs a third of an exponential:
 
     exp(-x*x) = exp(-c*c) exp(-u),    u = d (|x| + c) <= 3/32, of floats 5/32
 """
@@ -20,14 +15,8 @@ from __future__ import annotations
 
 from .code import FunctionCode, Lane
 from .coefficients import BELL_F32, BELL_F64
-from .exp import exp, magic
+from .exp import magic
 from .points import erf_points, pair_at
-from .tables import (
-    ERF_OFFSETS_F32,
-    ERF_OFFSETS_F64,
-    ERF_TABLES_F32,
-    ERF_TABLES_F64,
-)
 
 __all__ = ["bell", "bell_is_far", "erf"]
 
@@ -45,13 +34,20 @@ _TAYLOR_F32 = _TAYLOR_F64[-1:]
 
 def erf(k: FunctionCode, x: Lane) -> Lane:
     """The error function within 2 ulp."""
-    return _by_tables(k, x) if k.fills_registers else _by_points(k, x)
+    _, c, d, erf_c, slope = _point(k, k.abs(x))
+    square = c * c
+    more: Lane | None = None
+    for is_odd, coefficients in k.pick(_TAYLOR_F64, _TAYLOR_F32):
+        term = k.polynomial(square, coefficients)
+        term = c * term if is_odd else term
+        more = term if more is None else k.mad(d, more, term)
+    assert more is not None
+    step = slope * d
+    return k.with_sign(erf_c + k.mad(step, k.mad(d, more, -c) * d, step), k.sign_of(x))
 
 
 def bell(k: FunctionCode, x: Lane) -> Lane:
     """exp(-x*x) of a number whose erf is asked too, within 3 ulp; where it is far, of no meaning."""
-    if k.fills_registers:
-        return exp(k, -(x * x))
     a, c, d, _, slope = _point(k, k.abs(x))
     u, at_c = d * (a + c), slope * _BELL_PER_SLOPE
     return k.mad(k.polynomial(u, k.pick(BELL_F64, BELL_F32)) * u, at_c, at_c)
@@ -60,21 +56,6 @@ def bell(k: FunctionCode, x: Lane) -> Lane:
 def bell_is_far(k: FunctionCode, x: Lane) -> Lane:
     """True if exp(-x*x) must be computed in another way."""
     return k.abs(x) > k.pick(_END_F64, _END_F32)
-
-
-def _by_tables(k: FunctionCode, x: Lane) -> Lane:
-    width, last = k.pick((0.390625, 15.49), (0.126953125, 31.49))
-    size = k.abs(x)
-    a = k.at_most(size, width * last)  # erf is 1 from there on
-    shifted = k.mad(a, 1 / width, magic(k))
-    t = k.mad(shifted - magic(k), -width, a)
-    interval = k.bits(shifted)
-    offset, rest = k.pick(ERF_OFFSETS_F64, ERF_OFFSETS_F32)
-    *others, highest = k.pick(ERF_TABLES_F64, ERF_TABLES_F32)
-    total = k.lookup(highest, interval)
-    for table in (*reversed(others), rest):
-        total = k.mad(total, t, k.lookup(table, interval))
-    return k.with_sign(total + k.lookup(offset, interval), k.sign_of(x))
 
 
 def _point(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane, Lane]:
@@ -87,16 +68,3 @@ def _point(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane, Lane]:
     erf_c, slope = pair_at(k, f"erf.points.{k.suffix}", points, place)
     a = k.at_most(size, end)
     return a, c, a - c, erf_c, slope
-
-
-def _by_points(k: FunctionCode, x: Lane) -> Lane:
-    _, c, d, erf_c, slope = _point(k, k.abs(x))
-    square = c * c
-    more: Lane | None = None
-    for is_odd, coefficients in k.pick(_TAYLOR_F64, _TAYLOR_F32):
-        term = k.polynomial(square, coefficients)
-        term = c * term if is_odd else term
-        more = term if more is None else k.mad(d, more, term)
-    assert more is not None
-    step = slope * d
-    return k.with_sign(erf_c + k.mad(step, k.mad(d, more, -c) * d, step), k.sign_of(x))

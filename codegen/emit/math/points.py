@@ -1,4 +1,4 @@
-"""Points at which a function is known, in memory, for machines whose registers hold no tables.
+"""Points at which a function is known, in memory.
 
     erf    at multiples of 1/64, with its derivative
 """
