@@ -88,14 +88,15 @@ class Routine:
         self.inline: bool | None = None
         self.contract = False
         self.plain: Callable[..., Any] | None = None
+        self.annotations: Mapping[str, str] | None = None
         self.file = ""
         self._tree = tree
 
     def __getattr__(self, name: str) -> Any:
         """The types that annotations name, which are looked up when one is asked for."""
-        if name not in ("result", "params", "fails") or self.plain is None:
+        if name not in ("result", "params", "fails") or self.annotations is None:
             raise AttributeError(name)
-        kinds = {name: evaluated(a, self.scope) for name, a in self.plain.__annotations__.items()}
+        kinds = {name: evaluated(a, self.scope) for name, a in self.annotations.items()}
         self.result = kinds.pop("return", void) or void
         self.params, self.fails = list(kinds.items()), self.result in (obj, status)
         return getattr(self, name)
@@ -156,6 +157,7 @@ def _routine(function: Any, around: Any) -> Routine:
     scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]  # read only
     found = Routine(function.__name__)
     found.scope, found.plain, found.is_native = scope, function, True
+    found.annotations = function.__annotations__
     found.file = function.__code__.co_filename
     return found
 
