@@ -33,7 +33,18 @@ from .shaping import reshaped, transposed
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
 
 
-# ---------------------------------------------------------------- references
+# ---------------------------------------------------------------- shapes and references
+
+
+def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
+    """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
+    assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
+    assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
+    step_of = dict(zip(axes, steps, strict=True))
+    for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
+        step = step_of.get(axis)
+        fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
+        assert fits, f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -46,10 +57,27 @@ def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[
     return tuple(found)
 
 
+def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
+    _check_slice("slice", starts, axes, steps, x, shape)
+    return x.with_shape(shape)
+
+
+def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
+    whole = x.with_shape(shape)
+    _check_slice("embed", starts, axes, steps, whole, x.shape)
+    return whole
+
+
 def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
     y = np.zeros(shape, x.dtype)
     y[_places(starts, axes, steps, x.shape)] = x
     return y
+
+
+def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
+    assert x.dtype == v.dtype, f"slice_update: {x}, {v}"
+    _check_slice("slice_update", starts, axes, steps, x, v.shape)
+    return x
 
 
 def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps: tuple) -> np.ndarray:
@@ -171,7 +199,7 @@ def _update_transpose(y_bar, y, x, v, *starts, axes, steps):
 _slice = linear(
     "slice",
     lambda x, *starts, axes, steps, shape: x[_places(starts, axes, steps, shape)],
-    infer=lambda x, *starts, axes, steps, shape: x.with_shape(shape),
+    infer=_slice_aval,
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -184,7 +212,7 @@ _slice = linear(
 embed = linear(
     "embed",
     _embed_reference,
-    infer=lambda x, *starts, axes, steps, shape: x.with_shape(shape),
+    infer=_embed_aval,
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -196,7 +224,7 @@ embed = linear(
 slice_update = linear(
     "slice_update",
     _update_reference,
-    infer=lambda x, v, *starts, axes, steps: x,
+    infer=_update_aval,
     transpose=_update_transpose,
     lower=Move(_update_element, free=False),
     in_args=(0, 1),

@@ -77,10 +77,10 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     value of a node then depends on nothing but the values of its inputs.
     """
     assert node.op.reference is not None, f"{node.op.name} has no reference"
-    if ANY_LAYOUT.isdisjoint(node.op.traits):
-        arrays = [np.asarray(array, order="C") for array in arrays]
     with ignoring(all="ignore"):
         try:
+            if ANY_LAYOUT.isdisjoint(node.op.traits):
+                arrays = [np.asarray(array, order="C") for array in arrays]
             value = node.op.reference(*arrays, **node.keywords)
         except Exception as error:
             told = refused(error, node.op, node.aval)
