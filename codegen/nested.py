@@ -51,7 +51,6 @@ class Recurrence(Nested):
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
 
     body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
-    keeps     whether the states before each step are results too
     """
 
     body: Graph
@@ -59,15 +58,13 @@ class Recurrence(Nested):
     scanned: int
     length: int
     is_reversed: bool
-    keeps: bool
 
     @property
     def results(self) -> list[Aval]:
-        """Last states; what steps gave, stacked; states before each step, stacked."""
+        """Last states; what steps gave, stacked."""
         outputs = _outputs(self.body)
-        states = outputs[: self.carried]
-        stacked = outputs[self.carried :] + (states if self.keeps else [])
-        return states + [a.with_shape((self.length, *a.shape)) for a in stacked]
+        stacked = [a.with_shape((self.length, *a.shape)) for a in outputs[self.carried :]]
+        return outputs[: self.carried] + stacked
 
 
 @record(frozen=True)
@@ -104,7 +101,7 @@ class Repetition(Nested):
 class Retreat(Nested):
     """A repetition, and then `*values = back(*values, *states, *hidden)` for its states before each step, last first.
 
-    Inputs are those of the repetition, and the first values.
+    Inputs are the first values, and those of the repetition.
     """
 
     condition: Graph
@@ -114,11 +111,6 @@ class Retreat(Nested):
     @property
     def carried(self) -> int:
         return len(self.step.outputs)
-
-    @property
-    def forwards(self) -> int:
-        """Inputs of the repetition."""
-        return len(self.step.inputs)
 
     @property
     def results(self) -> list[Aval]:

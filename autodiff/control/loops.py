@@ -23,9 +23,8 @@ from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied, own
-from .body import BodyUse
 from .recurrence import by_hand, looped
-from .trace import Like, Nesting, as_written, check_kept, is_python_number, started, trace
+from .trace import Like, Nesting, Traced, as_written, check_kept, is_python_number, started, trace
 
 __all__ = ["fori_loop", "scan"]
 
@@ -71,8 +70,8 @@ def _scanned(
     is_number = [is_python_number(s) for s in start]
     states = [as_tensor(s, called, "init") for s in start]
     traced, states = _fitting(f, states, carry, element, first, is_number, called)
-    last, given = looped(traced.body, states, tensors, traced.hidden, length, reverse)
-    return carry.filled(last), traced.result.parts()[1].filled(given)
+    last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
+    return carry.filled(last), traced.results[0].parts()[1].filled(given)
 
 
 def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
@@ -105,19 +104,21 @@ def _whole(number: Any, what: str) -> int:
 def _fitting(
     f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool],
     called: str,
-) -> tuple[BodyUse, list[Tensor]]:
+) -> tuple[Traced, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
 
     element, first   what an element is like, and what gives one, if there is any
     called           what the user called
     """
     examples = [Like(s.aval, 0) if w else s.aval for w, s in zip(is_number, states, strict=True)]
-    traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
-    if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
-        found = "one value" if traced.result.structure.cls is None else traced.result
+    values = first and (lambda: [carry.filled(states), first()])
+    traced = trace((f, (carry.filled(examples), element), values))
+    (result,), (body,) = traced.results, traced.bodies
+    if result.structure.cls is not tuple or len(result.structure.children) != 2:
+        found = "one value" if result.structure.cls is None else result
         raise ShapeError(located(f"scan: the function returns (carry, y), not {found}"))
-    after = traced.result.parts()[0]
-    outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
+    after = result.parts()[0]
+    outs = [n.aval for n in body.graph.outputs[: len(states)]]
     if after == carry and any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
         cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
                 for w, s, a in zip(is_number, states, outs, strict=True)]

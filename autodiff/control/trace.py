@@ -1,7 +1,8 @@
 """Recording a function as a body, on arguments without values that dispatch as what was given; and bodies of bodies.
 
-    pulled = derived(body, ("pull", places), f, states, scanned, hidden inputs)
-    pulled.body, pulled.hidden                  what a loop or branch is recorded with
+    traced = trace((f, examples, values), (g, examples, values))
+    made = derived(traced.bodies, ("pull", places), ((pulled, states, elements), ...), hidden inputs)
+    made.bodies, made.hidden                    what a loop or branch is recorded with: all bodies read the same
 
 So a body has its pullback, its pushforward, the body of many examples.  A body is recorded on arguments that all track,
 so what its rules record depends on avals, grad mode and the purpose alone: the derivative of a loop that is met again
@@ -43,7 +44,7 @@ from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import OfAll
-from .body import Body, BodyUse, again, hooked_like, interned, is_float
+from .body import Body, again, hooked_like, interned, is_float
 
 __all__ = [
     "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
@@ -160,35 +161,54 @@ def as_written(f: Any, *args: Any) -> Any:
     return nesting.filled([as_tensor(x) for x in found])
 
 
+class Traced(NamedTuple):
+    """Functions that were recorded together: their bodies, the hidden inputs of all, the nestings of their results."""
+
+    bodies: tuple[Body, ...]
+    hidden: list[Tensor]
+    results: list[Nesting]
+
+
 def trace(
-    f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None, hidden: Sequence[Tensor] = ()
-) -> BodyUse:
-    """Record f on arguments like `examples`: nestings of avals (or Like ones); anything else is passed as it is.
+    *calls: tuple[Callable, Sequence[Any], Callable[[], Sequence[Any]] | None], hidden: Sequence[Tensor] = (),
+    known: Callable[[], list[Node]] = list,
+) -> Traced:
+    """Record functions, each on arguments like its examples: nestings of avals (or Like ones); the rest is passed on.
 
-    values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
+    calls    of each the function, its examples, and a function that gives arguments for a run of it, where a rule in it
+             has to be known by its values first
     hidden   what its last arguments stand for, in every use of this one
+    known    values that it met, which become arguments, behind the others
     """
-    try:
-        return _recorded(f, examples, hidden)
-    except Unlearnt:
-        if state.now.tracing or values is None:
-            raise  # the outermost trace has values
-    called_with(f, values(), {})
-    return _recorded(f, examples, hidden)
+    found = []
+    for f, examples, values in calls:
+        try:
+            recorded = _recorded(f, examples)
+        except Unlearnt:
+            if state.now.tracing or values is None:
+                raise  # the outermost trace has values
+            called_with(f, values(), {})
+            recorded = _recorded(f, examples)
+        since, arguments, results, nesting = recorded
+        met = known()
+        found.append((arguments, met, results, nesting, *_walk(results, {*arguments, *met}, since)))
+    outside = sorted({node for *_, others in found for node in others}, key=by_number)
+    bodies = []
+    for arguments, met, results, _, order, _ in found:
+        split = len(arguments) - len(hidden)
+        bodies.append(interned([*arguments[:split], *met], [*arguments[split:], *outside], results, order))
+    return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
 
 
-def _recorded(f: Any, examples: Sequence[Any], given: Sequence[Tensor]) -> BodyUse:
+def _recorded(f: Callable, examples: Sequence[Any]) -> tuple[int, list[Node], list[Node], Nesting]:
+    """When it was begun, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [_argument_of(x) for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
     with _tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}))
-        results = [as_tensor(x).node for x in found]
-    order, hidden = _walk(results, arguments, since)
-    split = len(arguments) - len(given)
-    body = interned(arguments[:split], [*arguments[split:], *hidden], results, order)
-    return BodyUse(body, [*given, *map(handle, hidden)], nesting)
+        return since, arguments, [as_tensor(x).node for x in found], nesting
 
 
 def _argument_of(example: Any) -> Any:
@@ -226,74 +246,87 @@ def _tracing(since: float) -> Iterator[None]:
         now.literal = literal
 
 
-def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
+def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[Node], set[Node]]:
     """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
-    known = set(arguments)
 
     def is_outside(node: Node) -> bool:
         return node.number < since or node.value is not None or node.leaf is not None
 
     found = reached(results, lambda node: () if node in known or is_outside(node) else node.inputs) - known
     outside = {node for node in found if is_outside(node)}
-    return sorted(found - outside, key=by_number), sorted(outside, key=by_number)
+    return sorted(found - outside, key=by_number), outside
 
 
 # ---------------------------------------------------------------- bodies of a body, made once, and kept
 
 _RULES = ("backward", "jvp")
 
-#: By the body and the key of what is wanted of it.
+#: By the bodies and the key of what is wanted of them.
 _made_of = namespace("derived body")
 
 
-class _KeptBody(NamedTuple):
-    """A copy that is kept.
+class _KeptBodies(NamedTuple):
+    """Copies that are kept.
 
     numbers   those that rules state, which are hidden inputs
-    choices   of dispatch that it relies on
+    choices   of dispatch that they rely on
     """
 
-    body: Body
+    bodies: tuple[Body, ...]
     numbers: list[Node]
     choices: Choices
 
 
 def derived(
-    base: Body,
+    bases: tuple[Body, ...],
     purpose: tuple,
-    f: Callable[[list[Tensor]], Sequence[Tensor]],
-    states: Sequence[Tensor],
-    scanned: Sequence[Tensor],
+    calls: Sequence[tuple[Callable[[list[Tensor]], Sequence[Tensor]], Sequence[Tensor], Sequence[Tensor]]],
     hidden: Sequence[Tensor],
-) -> BodyUse:
-    """The body of f(arguments and hidden inputs), which applies `base`: made once for a purpose.
+    known: Callable[[], list[Node]] = list,
+) -> Traced:
+    """The bodies of functions f(arguments and hidden inputs), which apply `bases`: made once for a purpose.
 
-    Its hidden inputs are these, and tensors that its rules met elsewhere.
+    Their hidden inputs are these, and tensors that rules met elsewhere.
 
-    purpose           all that f depends on beside `base` and avals
-    states, scanned   arguments are like these, and like elements of those
+    purpose   all that the functions depend on beside `bases` and avals
+    calls     of each f, what it has arguments like, and what it has arguments like elements of
+    known     see `trace`
     """
-    arguments = *[t.aval for t in states], *[t.aval.with_shape(t.shape[1:]) for t in scanned]
-    avals = arguments, tuple([t.aval for t in hidden])
-    key = _key(base, purpose, avals)
-    found = None if key is None else _made_of.get((base, key))
-    if found is None:
+    traces = [_call_of(*call, hidden) for call in calls]
+    key = _key(bases, purpose, tuple([tuple(*examples) for _, examples, _ in traces]))
+    found = None if key is None else _made_of.get((bases, key))
+    if found is not None:
+        include(found.choices)
+        return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
+    asked, since = state.now.asked, new_number()
+    with observed() as choices:
+        traced = trace(*traces, hidden=hidden, known=known)
+    outside = [t.node for t in traced.hidden[len(hidden) :]]
+    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
+    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
+        _made_of.put((bases, key), _KeptBodies(traced.bodies, outside, choices))
+        choices.on_change(partial(_made_of.pop, (bases, key)))
+    return traced
 
-        def values() -> list[list[Tensor]]:
-            """Arguments that f may be run on once: see `trace`."""
-            return [[*states, *[t[0] for t in scanned], *hidden]]
 
-        return _made(base, key, f, avals, hidden, values if all([t.shape[0] for t in scanned]) else None)
-    include(found.choices)
-    return BodyUse(found.body, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]])
+def _call_of(f: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor]) -> tuple:
+    """A call for `trace` of a function of a list."""
+    elements = [t.aval.with_shape(t.shape[1:]) for t in scanned]
+    examples = [*[t.aval for t in states], *elements, *[t.aval for t in hidden]]
+
+    def values() -> list[list[Tensor]]:
+        return [[*states, *[t[0] for t in scanned], *hidden]]
+
+    return lambda given: list(f(given)), [examples], values if all([t.shape[0] for t in scanned]) else None
 
 
-def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
+def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
     """The key of all that decides what is recorded; None where no key says it."""
     lines = state.now.lines
-    if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
+    is_known = all([base.is_interned_itself for base in bases])
+    if not is_known or is_watched() or (lines is not None and lines.is_whole):
         return None
-    rules = tuple([call.recorded_key() for call in base.calls() if _is_users(call)])
+    rules = tuple([call.recorded_key() for base in bases for call in base.calls() if _is_users(call)])
     return None if None in rules else (purpose, MODE.get().tracks, avals, rules)
 
 
@@ -301,20 +334,6 @@ def _is_users(call: CustomCall) -> bool:
     """True if a rule of a call may read what a program changes."""
     rules = [rule.implementation for rule in map(call.rule, _RULES) if rule is not None]
     return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])
-
-
-def _made(
-    base: Body, key: tuple | None, f: Callable, avals: tuple, hidden: Sequence[Tensor], values: Callable | None
-) -> BodyUse:
-    asked, since = state.now.asked, new_number()
-    with observed() as choices:
-        made = trace(lambda given: list(f(given)), [*avals[0], *avals[1]], values=values, hidden=hidden)
-    outside = [t.node for t in made.hidden[len(hidden) :]]
-    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
-    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
-        _made_of.put((base, key), _KeptBody(made.body, outside, choices))
-        choices.on_change(partial(_made_of.pop, (base, key)))
-    return made
 
 
 # ---------------------------------------------------------------- of many examples (`vmap`)

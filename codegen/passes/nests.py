@@ -80,12 +80,11 @@ def _draft(
             repeat = _while(nested, reads, places, plan)
             return repeat, repeat.room()[2]
         case Retreat(back=body):
-            forwards, values = nested.forwards, len(body.outputs)
-            split = forwards + values
-            scanned = [(0, 0)] * nested.carried  # known only when it runs
-            over = Recurrence(body, values, nested.carried, 1, True, False)
-            back = _loop(over, [*reads[forwards:split], *scanned, *reads[nested.carried : forwards]], places, plan, "b")
-            repeat = _while(nested, reads, [None] * nested.carried, plan, back)
+            values, carried = len(body.outputs), nested.carried
+            scanned = [(0, 0)] * carried  # known only when it runs
+            over = Recurrence(body, values, carried, 1, True)
+            back = _loop(over, [*reads[:values], *scanned, *reads[values + carried :]], places, plan, "b")
+            repeat = _while(nested, reads, [None] * carried, plan, back, values)
             return repeat, repeat.room()[2]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
@@ -94,8 +93,15 @@ def _loop(
     recurrence: Recurrence, reads: Sequence[Place], places: list[Place | None], plan: Planner, letter: str = "k"
 ) -> Loop:
     carried, body = recurrence.carried, recurrence.body
-    given, befores = places[carried : len(body.outputs)], places[len(body.outputs) :] or [None] * carried
-    stacked = [o for o, place in zip(body.outputs[carried:], given, strict=True) if place is not None]
+    befores: list[Place | None] = [None] * carried
+    stacked, given = [], []
+    for output, place in zip(body.outputs[carried:], places[carried:], strict=True):
+        k = body.inputs.index(output) if output in body.inputs[:carried] else -1
+        if place is not None and k >= 0 and befores[k] is None:
+            befores[k] = place
+        elif place is not None:
+            stacked.append(output)
+            given.append(place)
     live = _live(body, carried, stacked, [k for k in range(carried) if places[k] is not None or befores[k] is not None])
     inputs = [*[body.inputs[k] for k in live], *body.inputs[carried:]]
     split = carried + recurrence.scanned
@@ -108,7 +114,7 @@ def _loop(
         scanned=tuple(reads[carried:split]),
         hidden=tuple(reads[split:]),
         lasts=tuple([places[k] for k in live]),
-        stacks=tuple([p for p in given if p is not None]),
+        stacks=tuple(given),
         befores=tuple([befores[k] for k in live]),
     )
 
@@ -141,14 +147,15 @@ def _while(
     places: list[Place | None],
     plan: Planner,
     back: Loop | None = None,
+    first: int = 0,
 ) -> While:
-    carried = nested.carried
+    split = first + nested.carried
     return While(
         reads=len(reads),
         condition=plan(nested.condition, "c"),
         step=plan(_asking(nested), "s"),
-        firsts=tuple(reads[:carried]),
-        hidden=tuple(reads[carried : len(nested.step.inputs)]),
+        firsts=tuple(reads[first:split]),
+        hidden=tuple(reads[split:]),
         lasts=tuple(places),
         back=back,
     )

@@ -86,7 +86,7 @@ def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
     if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
-        if number < len(nested.body.outputs) and (output := nested.body.outputs[number]) in elements:
+        if (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
         if vector.params[0] is not nested:
             number += 1  # after the number of the step, which is a state too
@@ -131,9 +131,9 @@ def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
             (condition, step), stays = _reading((condition, carried), (step, carried))
             return Repetition(condition, step), [*range(carried), *[carried + k for k in stays]]
         case Retreat(condition, step, back):
-            carried, first, values = nested.carried, nested.forwards, len(back.outputs)
-            graphs, stays = _reading((condition, carried), (step, carried), (back, values + carried))
-            return Retreat(*graphs), [*range(carried), *[carried + k for k in stays], *range(first, first + values)]
+            carried, own = nested.carried, len(back.outputs) + nested.carried
+            graphs, stays = _reading((condition, carried), (step, carried), (back, own))
+            return Retreat(*graphs), [*range(own), *[own + k for k in stays]]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
 
