@@ -19,12 +19,17 @@ __all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "Retreat"]
 
 
 class Nested:
-    """The common base of the four."""
+    """The common base of the four.   Inputs are `own` ones, each for one purpose, then what all graphs read."""
 
     @property
     @abstractmethod
     def results(self) -> list[Aval]:
         """The results of the operation."""
+
+    @property
+    @abstractmethod
+    def own(self) -> int:
+        """The number of inputs before those that all graphs read."""
 
     @property
     def graphs(self) -> dict[str, Graph]:
@@ -66,6 +71,10 @@ class Recurrence(Nested):
         stacked = [a.with_shape((self.length, *a.shape)) for a in outputs[self.carried :]]
         return outputs[: self.carried] + stacked
 
+    @property
+    def own(self) -> int:
+        return self.carried
+
 
 @record(frozen=True)
 class NestedBranch(Nested):
@@ -78,6 +87,10 @@ class NestedBranch(Nested):
     def results(self) -> list[Aval]:
         """Of either graph."""
         return _outputs(self.yes)
+
+    @property
+    def own(self) -> int:
+        return 1
 
 
 @record(frozen=True)
@@ -95,6 +108,10 @@ class Repetition(Nested):
     def results(self) -> list[Aval]:
         """The last states."""
         return _outputs(self.step)
+
+    @property
+    def own(self) -> int:
+        return self.carried
 
 
 @record(frozen=True)
@@ -116,3 +133,7 @@ class Retreat(Nested):
     def results(self) -> list[Aval]:
         """The last values."""
         return _outputs(self.back)
+
+    @property
+    def own(self) -> int:
+        return len(self.back.outputs) + self.carried

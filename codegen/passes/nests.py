@@ -76,15 +76,17 @@ def _draft(
                     for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
-        case Repetition():
-            repeat = _while(nested, reads, places, plan)
-            return repeat, repeat.room()[2]
-        case Retreat(back=body):
-            values, carried = len(body.outputs), nested.carried
-            scanned = [(0, 0)] * carried  # known only when it runs
-            over = Recurrence(body, values, carried, 1, True)
-            back = _loop(over, [*reads[:values], *scanned, *reads[values + carried :]], places, plan, "b")
-            repeat = _while(nested, reads, [None] * carried, plan, back, values)
+        case Repetition() | Retreat():
+            back, own, hidden = None, nested.own, tuple(reads[nested.own :])
+            firsts = tuple(reads[own - nested.carried : own])
+            if isinstance(nested, Retreat):
+                values = len(nested.back.outputs)
+                over = Recurrence(nested.back, values, nested.carried, 1, True)
+                scanned = [(0, 0)] * nested.carried  # known only when it runs, as is the length
+                back = _loop(over, [*reads[:values], *scanned, *hidden], places, plan, "b")
+                places = [None] * nested.carried
+            condition, step = plan(nested.condition, "c"), plan(_asking(nested), "s")
+            repeat = While(len(reads), condition, step, firsts, hidden, tuple(places), back)
             return repeat, repeat.room()[2]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
@@ -139,26 +141,6 @@ def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
 def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The body with these inputs and outputs."""
     return inherit(body, Graph.of(inputs, outputs, body.name), {})
-
-
-def _while(
-    nested: Repetition | Retreat,
-    reads: list[Place],
-    places: list[Place | None],
-    plan: Planner,
-    back: Loop | None = None,
-    first: int = 0,
-) -> While:
-    split = first + nested.carried
-    return While(
-        reads=len(reads),
-        condition=plan(nested.condition, "c"),
-        step=plan(_asking(nested), "s"),
-        firsts=tuple(reads[first:split]),
-        hidden=tuple(reads[split:]),
-        lasts=tuple(places),
-        back=back,
-    )
 
 
 def _asking(nested: Repetition | Retreat) -> Graph:
