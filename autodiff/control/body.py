@@ -32,7 +32,8 @@ from ..transforms.functional import vjp
 
 __all__ = [
     "RECOMPUTED", "Body", "again", "between", "clone", "cut", "filled", "float_places", "has_rule", "hooked_like",
-    "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "tracks_of", "until_stable",
+    "inside_calls", "interned", "is_float", "keeping", "known", "mode_of", "placed", "recomputed", "tracks_of",
+    "until_stable",
 ]  # fmt: skip
 
 _bodies = namespace("body")
@@ -51,7 +52,7 @@ class Body(ir.Region):
     order                        all nodes on the way
     graph                        the same for the compiler
     lines                        of the trace in which it was met
-    made                         of it, by purpose: what of it a loop does apart, it with more inputs or results
+    made                         of it, by purpose: see `once`
     """
 
     __slots__ = (
@@ -72,38 +73,18 @@ class Body(ir.Region):
             self.order.append(stands[node])
         self.results = [stands[n] for n in results]
         lines = state.now.lines
-        if lines is not None:
-            own = [*self.arguments, *self.hidden, *self.order]
-            for node, new in zip([*arguments, *hidden, *order], own, strict=True):
-                lines.copy(new, node)
         self.lines = None if lines is None else lines.of(self.order)
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.made: dict[Any, Any] = {}
         self.is_interned_itself = False
         self._calls: list[Any] | None = None
 
-    def keeping(self, carried: int) -> Body:
-        """A body whose further results are all that a gradient of a loop finds computed: its states, and `known`."""
-        key = "keeping", carried
+    def once(self, make: Callable[..., Any], *of: Any) -> Any:
+        """make(body, *of), which is made once."""
+        key = make, *of
         if key not in self.made:
-            given = self.results[carried:]
-            more = [n for n in (*self.arguments[:carried], *_kept(self, carried)) if n not in given]
-            self.made[key] = interned(self.arguments, self.hidden, [*self.results, *more], self.order)
-        found: Body = self.made[key]
-        return found
-
-    def known(self, carried: int) -> list[Node]:
-        """Products and the like that it gives as results, so that they need not be computed again.
-
-        So are states with hooks, which are called where all that comes to the state is there: in the loop that gave it.
-        """
-        key = "known", carried
-        if key not in self.made:
-            given = self.results[carried:]
-            hooked = [n for n in self.arguments[:carried] if n.hooks]
-            self.made[key] = [*hooked, *[n for n in _kept(self, carried) if n in given]]
-        found: list[Node] = self.made[key]
-        return found
+            self.made[key] = make(self, *of)
+        return self.made[key]
 
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
@@ -299,7 +280,7 @@ def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
     made = argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
     if hooks:
         made.hooks = hooks
-    return made
+    return _with_line_of(node, made)
 
 
 def hooked_like(node: Node, made: Node) -> Node:
@@ -315,9 +296,13 @@ def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     """A node of the same kind on other inputs, as it stands."""
     new = rich_node(node.kind, inputs, call=node.call)
     new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
+    return _with_line_of(node, new)
+
+
+def _with_line_of(node: Node, made: Node) -> Node:
     if state.now.lines is not None:
-        state.now.lines.copy(new, node)
-    return new
+        state.now.lines.copy(made, node)
+    return made
 
 
 def _kept(body: Body, carried: int) -> list[Node]:
@@ -344,6 +329,21 @@ def _kept(body: Body, carried: int) -> list[Node]:
             if node.kind.out.aval.nbytes <= size and plain.issuperset(others) and all(readers[t] == 1 for t in terms):
                 kept = kept - terms | {node}
     return [node for node in body.order if node in kept]
+
+
+def keeping(body: Body, carried: int) -> Body:
+    """A body whose further results are all that a gradient of a loop finds computed: its states, and `known`."""
+    more = [n for n in (*body.arguments[:carried], *_kept(body, carried)) if n not in body.results[carried:]]
+    return interned(body.arguments, body.hidden, [*body.results, *more], body.order)
+
+
+def known(body: Body, carried: int) -> list[Node]:
+    """Products and the like among the results of a body, which need not be computed again.
+
+    So are states with hooks, which are called where all that comes to the state is there: in the loop that gave it.
+    """
+    hooked = [n for n in body.arguments[:carried] if n.hooks]
+    return [*hooked, *[n for n in _kept(body, carried) if n in body.results[carried:]]]
 
 
 def recomputed(order: Sequence[Node]) -> set[Node]:

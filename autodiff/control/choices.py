@@ -36,9 +36,9 @@ from ..transforms.anomaly import is_watching, runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
-from .body import RECOMPUTED, Body, float_places, placed
+from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Operands, Traced, applied, as_written, choose, derived, of_all, trace
+from .trace import Operands, Traced, applied, as_written, choose, derived, of_all, trace, valued
 
 __all__ = ["checkpoint", "cond"]
 
@@ -81,7 +81,8 @@ def _once(lead: Sequence[Tensor], bodies: tuple[Body, ...], inputs: Sequence[Ten
     def tracking(flags: list[bool]) -> list[bool]:
         return [any(of_one) for of_one in zip(*[body.tracking(flags[len(lead) :]) for body in bodies], strict=True)]
 
-    return called(_branched if lead else _checkpointed, bodies, (*lead, *inputs), bodies, tracking)
+    with mode_of(*bodies):
+        return called(_branched if lead else _checkpointed, bodies, (*lead, *inputs), tracking)
 
 
 def _derived_once(
@@ -207,8 +208,8 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
         raise DTypeError(located(f"cond: takes a bool[] to choose by, not {chosen.aval}"))
     given = Operands(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
     if runs_as_written():
-        return as_written(if_true if chosen else if_false, *given.values())
-    traced = trace(*[(f, given.examples, given.values) for f in (if_true, if_false)])
+        return as_written(if_true if chosen else if_false, *valued(given.examples))
+    traced = trace(*[(f, given.examples) for f in (if_true, if_false)])
     _check(traced)
     return traced.results[0].filled(_once((chosen,), traced.bodies, [*given.tensors, *traced.hidden]))
 
@@ -242,7 +243,7 @@ def checkpoint(f: Callable) -> Callable:
         user = tree.unflatten(structure, [numpys(x) for x in user])
         given = Operands(user, (AbstractTensor, np.ndarray, np.generic))
         if is_watching():
-            plain, named = given.values()
+            plain, named = valued(given.examples)
             return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
         kept: list[Any] = []
         nesting = tree.LEAF
@@ -254,7 +255,7 @@ def checkpoint(f: Callable) -> Callable:
             kept = [None if isinstance(x, VALUES) else x for x in found]
             return [x if isinstance(x, VALUES) else None for x in found]
 
-        traced = trace((tensors_of, given.examples, given.values))
+        traced = trace((tensors_of, given.examples))
         found = traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
         return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
 

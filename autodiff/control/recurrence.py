@@ -34,7 +34,7 @@ from ..tensor import Tensor
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
-from .body import Body, filled, float_places, has_rule, is_float, mode_of, placed, tracks_of, until_stable
+from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
 from .fission import in_parts
 from .regions import Regions, called, run_of
 from .trace import applied, as_written, derived, where_differing
@@ -108,10 +108,9 @@ def _recorded(loop: StaticLoop, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
             return [True] * len(body.results)
         return body.tracking(until_stable(flags[:carried], flags[carried:], body.tracking))
 
-    with mode_of(body):
-        if MODE.get().tracks and any(tracks_of(inputs)):
-            body = body.keeping(carried)
-        return called(_loop, loop._replace(body=body), inputs, (body,), tracking)
+    if MODE.get().tracks and any(tracks_of(inputs)):
+        body = body.once(keeping, carried)
+    return called(_loop, loop._replace(body=body), inputs, tracking)
 
 
 @_loop.forward
@@ -120,7 +119,7 @@ def _(ctx, loop, inputs):
     found = _scan.record(loop, inputs)
     if any(ctx.needs_input_grad):
         stacked = dict(zip(loop.body.results[loop.carried :], found[loop.carried :], strict=True))
-        kept = [*loop.body.arguments[: loop.carried], *loop.body.known(loop.carried)]
+        kept = [*loop.body.arguments[: loop.carried], *loop.body.once(known, loop.carried)]
         ctx.save_for_backward(*[stacked[n] for n in kept])
     return found
 
@@ -128,7 +127,7 @@ def _(ctx, loop, inputs):
 def _kept(ctx, loop):
     """States before each step; the nodes of the body that are known, and their values at each step."""
     before, products = _groups(ctx.saved_variables, (loop.carried,))
-    return before, loop.body.known(loop.carried), products
+    return before, loop.body.once(known, loop.carried), products
 
 
 @_loop.backward
@@ -147,7 +146,7 @@ def _(ctx, *bars):
     ]
     places = [*floats, *places_x, *places_h]
     there = [k for k, bar in enumerate(bars) if k >= carried and bar is not None]
-    before, known, products = _kept(ctx, loop)
+    before, nodes, products = _kept(ctx, loop)
     stands = {}
 
     def step(values):
@@ -164,7 +163,7 @@ def _(ctx, *bars):
     purpose = "pulled in a loop", carried, tuple(places), tuple(there)
     found, x_bars = _derived_loop(
         loop, purpose, step, [*start, *sums], [x for g in xs for x in g], inputs[split:], products,
-        lambda: [stands[n] for n in known], turned=True,
+        lambda: [stands[n] for n in nodes], turned=True,
     )
     found = [*found[: len(floats)], *x_bars, *found[len(floats) :]]
     return {"loop": None, "inputs": tuple(placed(found, places, len(inputs)))}
@@ -176,17 +175,18 @@ def _(ctx, _loop, dots):
     loop, inputs = ctx.inputs
     loop = seen_within(loop)  # its numbers are extents and parameters
     body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
-    floats = [is_float(s) for s in inputs[:carried]]
+    floats = float_places(inputs[:carried])
 
     def after(flags: list[bool]) -> list[bool]:
-        return [a and b for a, b in zip(body.differing(flags), floats, strict=False)]
+        return [differs and k in floats for k, differs in enumerate(body.differing(flags))]
 
     moves = until_stable([d is not None for d in dots[:carried]], [d is not None for d in dots[carried:]], after)
-    results = enumerate(zip(body.differing(moves), body.results, strict=True))
-    given = [k for k, (m, y) in results if m and k >= carried and is_float(y.kind.out.aval) and has_rule(y)]
+    differs = body.differing(moves)
+    given = [k for k in float_places([n.kind.out.aval for n in body.results])
+             if k >= carried and differs[k] and has_rule(body.results[k])]
     places = [k for k, m in enumerate(moves) if m]
     moving = [k for k in places if k < carried]
-    before, known, products = _kept(ctx, loop)
+    before, nodes, products = _kept(ctx, loop)
     stands = {}
 
     def step(values):
@@ -201,18 +201,18 @@ def _(ctx, _loop, dots):
     purpose = "pushed in a loop", carried, tuple(places), tuple(given)
     last, made = _derived_loop(
         loop, purpose, step, start, [x for g in xs for x in g], (*inputs[split:], *constant), products,
-        lambda: [stands[n] for n in known], turned=False,
+        lambda: [stands[n] for n in nodes], turned=False,
     )
     return tuple(placed([*last, *made], [*moving, *given], len(body.results)))
 
 
 def _derived_loop(
     loop: StaticLoop, purpose: tuple, step: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor],
-    hidden: Sequence[Tensor], products: Sequence[Tensor], known: Callable[[], list[Node]], turned: bool,
+    hidden: Sequence[Tensor], products: Sequence[Tensor], met: Callable[[], list[Node]], turned: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and what steps gave, by a loop whose step is made of the body's.
 
-    known    the values of the step that `products` are
+    met      gives the values of the step that `products` are, once it is recorded
     turned   it goes the other way
     """
     if loop.length and runs_as_written():
@@ -224,7 +224,7 @@ def _derived_loop(
         order = range(loop.length)[:: -1 if loop.reverse != turned else 1]
         found: tuple = by_hand(stepped, list(states), lambda t: [x[t] for x in scanned], order)
         return found
-    made = derived((loop.body,), purpose, [(step, states, scanned)], hidden, known)
+    made = derived((loop.body,), purpose, [(step, states, scanned)], hidden, met)
     return looped(made.bodies[0], states, [*scanned, *products], made.hidden, loop.length, loop.reverse != turned)
 
 

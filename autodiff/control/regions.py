@@ -11,7 +11,6 @@ The operation has none of its own: where nothing tracked when it was recorded, n
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +28,7 @@ from ..ops.primitive import linear, primitive
 from ..ops.slicing import part
 from ..tape.record import record
 from ..tensor import Tensor
-from .body import Body, cut, mode_of, tracks_of
+from .body import cut, tracks_of
 
 __all__ = ["Regions", "called", "run_of"]
 
@@ -52,7 +51,9 @@ class Regions:
             _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
         ) -> BatchedParts:
             made = static(**of)
-            return _parts(of_all(size, made, xs, mapped), self.nested(made).results, DTYPES[dtype])
+            nested = self.nested(made)
+            found = zip(nested.results, nested.starts(), of_all(size, made, xs, mapped), strict=False)
+            return BatchedParts({(start, a.shape): t for a, start, t in found if a.dtype == DTYPES[dtype]})
 
         self.primitive = primitive(
             name,
@@ -71,34 +72,23 @@ class Regions:
 
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results, taken out of vectors: one for each dtype there is."""
-        vectors: dict[np.dtype, Tensor] = {}
-        taken: dict[np.dtype, int] = {}
-        results = []
-        for aval in self.nested(static).results:
-            vector = vectors.get(aval.dtype)
-            if vector is None:
-                params = (dtype_name(aval.dtype), *static)
-                vector = vectors[aval.dtype] = record(self.primitive, tuple(inputs), params)
-            start = taken.get(aval.dtype, 0)
-            taken[aval.dtype] = start + aval.size
-            results.append(record(_unpack, (vector,), (start, aval.shape)))
-        return tuple(results)
+        nested, given = self.nested(static), tuple(inputs)
+        vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
+                   for dtype in dict.fromkeys([a.dtype for a in nested.results])}
+        places = zip(nested.results, nested.starts(), strict=True)
+        return tuple([record(_unpack, (vectors[a.dtype],), (start, a.shape)) for a, start in places])
 
 
 def called(
-    call: Callable[..., Sequence[Tensor]], static: Any, inputs: Sequence[Tensor], bodies: Sequence[Body],
+    call: Callable[..., Sequence[Tensor]], static: Any, inputs: Sequence[Tensor],
     tracking: Callable[[list[bool]], list[bool]],
 ) -> list[Tensor]:
     """The results of a call of an operation, those without a history that depend on nothing by a gradient.
 
-    bodies     those that give the results
     tracking   from whether each input tracks to whether gradients flow through each result
     """
-    with mode_of(*bodies):
-        found = call(static, tuple(inputs))
-        if not any(tracks_of(found)):
-            return list(found)
-        return cut(found, tracking(tracks_of(inputs)))
+    found = call(static, tuple(inputs))
+    return cut(found, tracking(tracks_of(inputs))) if any(tracks_of(found)) else list(found)
 
 
 def run_of(graph: Graph) -> Callable[..., tuple[np.ndarray, ...]]:
@@ -124,13 +114,6 @@ def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
     kind = DTYPES[dtype]
     parts = [np.ravel(a) for a in map(np.asarray, values) if a.dtype == kind]
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
-
-
-def _parts(results: Sequence[Tensor], avals: Sequence[Aval], dtype: np.dtype) -> BatchedParts:
-    """A stand-in for the vector of one dtype of every example, given the results of all and the avals of one's."""
-    pairs = [(t, a) for t, a in zip(results, avals, strict=False) if a.dtype == dtype]
-    starts = itertools.accumulate([a.size for _, a in pairs], initial=0)
-    return BatchedParts({(start, a.shape): t for start, (t, a) in zip(starts, pairs, strict=False)})
 
 
 def _part_of(k: Any, index: Sequence[Any], vector: Any, *, start: int, shape: tuple[int, ...]) -> Any:

@@ -31,10 +31,9 @@ from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
-from ..transforms.arguments import own
-from .body import Body, filled, float_places, placed, until_stable
+from .body import Body, filled, float_places, mode_of, placed, until_stable
 from .regions import Regions, called, run_of
-from .trace import Nesting, Traced, applied, as_written, check_kept, choose, derived, trace, where_differing
+from .trace import Like, Nesting, applied, as_written, check_kept, choose, derived, trace, valued, where_differing
 
 __all__ = ["while_loop"]
 
@@ -185,7 +184,8 @@ def _looped(repeat: Repeat, inputs: Sequence[Tensor]) -> list[Tensor]:
     def tracking(flags: list[bool]) -> list[bool]:
         return until_stable(flags[:count], flags[count:], step.tracking)[:count]
 
-    return called(_repeated, repeat, inputs, (step,), tracking)
+    with mode_of(step):
+        return called(_repeated, repeat, inputs, tracking)
 
 
 @function
@@ -282,20 +282,16 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
+    example = nesting.filled(list(map(Like, states)))
     if runs_as_written():
-        value = nesting.filled([own(s) for s in states])
+        value = valued(example)
         while condition(value):
             value = as_written(body, value)
         return value
-    avals = nesting.filled([s.aval for s in states])
-    traced = trace(*[(f, (avals,), lambda: [nesting.filled(states)]) for f in (condition, body)])
-    _check(traced, states, nesting)
-    return nesting.filled(_looped(Repeat(*traced.bodies), (*states, *traced.hidden)))
-
-
-def _check(traced: Traced, states: Sequence[Tensor], nesting: Nesting) -> None:
+    traced = trace(*[(f, (example,)) for f in (condition, body)])
     outs, after = [[n.aval for n in body.graph.outputs] for body in traced.bodies]
-    if len(outs) != 1 or outs[0] != Aval((), np.dtype(np.bool_)):
+    if outs != [Aval((), np.dtype(np.bool_))]:
         given = ", ".join(map(str, outs)) or "nothing"
         raise DTypeError(located(f"while_loop: the condition gives {given}, not bool[]"))
     check_kept("while_loop", "value", nesting, traced.results[1], [s.aval for s in states], after)
+    return nesting.filled(_looped(Repeat(*traced.bodies), (*states, *traced.hidden)))

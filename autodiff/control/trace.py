@@ -1,6 +1,6 @@
 """Recording a function as a body, on arguments without values that dispatch as what was given; and bodies of bodies.
 
-    traced = trace((f, examples, values), (g, examples, values))
+    traced = trace((f, examples), (g, examples))
     made = derived(traced.bodies, ("pull", places), ((pulled, states, elements), ...), hidden inputs)
     made.bodies, made.hidden                    what a loop or branch is recorded with: all bodies read the same
 
@@ -48,31 +48,41 @@ from .body import Body, again, hooked_like, interned, is_float
 
 __all__ = [
     "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
-    "of_all", "started", "trace", "where_differing",
+    "of_all", "trace", "valued", "where_differing",
 ]  # fmt: skip
 
 
 class Like:
-    """Stands among the examples of `trace` for what was given as a number or an array: it dispatches as that does.
+    """Stands among the examples of `trace` for a tensor, or each of its elements: an argument of f is made like it.
 
-    aval    of the tensor that it becomes
-    given   what it stands for; a Python number takes the dtype of what it meets
+    given   what became the tensor: an argument dispatches as that does, and a Python number takes the dtype of what it
+            meets
     """
 
-    __slots__ = ("aval", "given", "number", "weak")
+    __slots__ = ("aval", "given", "is_element", "number", "tensor", "weak")
 
-    def __init__(self, aval: Aval, given: Any) -> None:
+    def __init__(self, tensor: Tensor, given: Any = None, *, is_element: bool = False) -> None:
         cls = dispatched(type(given))
-        self.aval = aval
-        self.given = given
+        self.aval = tensor.aval.with_shape(tensor.shape[1:]) if is_element else tensor.aval
+        self.given, self.is_element, self.tensor = given, is_element, tensor
         self.weak = cls in _PYTHON
         self.number = issubclass(cls, np.generic)
 
-    def value(self, t: Tensor) -> Tensor:
-        """Run it outside of a trace, on a tensor with a value."""
+    def argument(self) -> Tensor:
+        """An argument of a trace."""
+        t = argument(self.aval, weak=self.weak, requires_grad=is_float(self.aval), number=self.number)
+        return standing(t, self.given)
+
+    def value(self) -> Tensor:
+        """The tensor, or its first element, as an argument outside of a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
-            return standing(own(t), self.given)
+            return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
+
+
+def valued(examples: Any) -> Any:
+    """A nesting of examples as arguments for a run outside of a trace: of the same types as in one."""
+    return tree.map(lambda x: x.value() if isinstance(x, Like) else x, examples)
 
 
 class Operands:
@@ -83,18 +93,10 @@ class Operands:
     """
 
     def __init__(self, arguments: Any, taken: tuple[type, ...]) -> None:
-        user, self._structure = tree.flatten(arguments)
-        leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
-        self.tensors = [x for x in leaves if isinstance(x, Tensor)]
-        self._like = [Like(x.aval, given) if isinstance(x, Tensor) else x
-                      for x, given in zip(leaves, user, strict=True)]
-        self.examples = tree.unflatten(self._structure, self._like)
-
-    def values(self) -> Any:
-        """The nesting for a run outside of a trace: of the same types as in one."""
-        given = iter(self.tensors)
-        like = [x.value(next(given)) if isinstance(x, Like) else x for x in self._like]
-        return tree.unflatten(self._structure, like)
+        leaves, structure = tree.flatten(arguments)
+        like = [Like(as_tensor(x), x) if isinstance(x, taken) else x for x in leaves]
+        self.tensors = [x.tensor for x in like if isinstance(x, Like)]
+        self.examples = tree.unflatten(structure, like)
 
 
 _PYTHON = frozenset((bool, int, float, complex))
@@ -148,13 +150,6 @@ class Nesting:
         return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
 
 
-def started(carry: Any) -> Any:
-    """The first carry of a loop as plain Python: numbers take the dtypes of what they meet."""
-    first, kind = Nesting.of(carry)
-    tensors = [as_tensor(s) for s in first]
-    return kind.filled([Like(t.aval, s).value(t) for s, t in zip(first, tensors, strict=True)])
-
-
 def as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results are tensors, as those of a trace are."""
     found, nesting = Nesting.of(f(*args))
@@ -170,24 +165,24 @@ class Traced(NamedTuple):
 
 
 def trace(
-    *calls: tuple[Callable, Sequence[Any], Callable[[], Sequence[Any]] | None], hidden: Sequence[Tensor] = (),
-    known: Callable[[], list[Node]] = list,
+    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list
 ) -> Traced:
-    """Record functions, each on arguments like its examples: nestings of avals (or Like ones); the rest is passed on.
+    """Record functions, each on arguments like its examples: nestings in which Like ones are; the rest is passed on.
 
-    calls    of each the function, its examples, and a function that gives arguments for a run of it, where a rule in it
-             has to be known by its values first
+    Where a rule has to be known by its values first, a function is run once on those of its examples.
+
+    calls    of each the function and its examples
     hidden   what its last arguments stand for, in every use of this one
     known    values that it met, which become arguments, behind the others
     """
     found = []
-    for f, examples, values in calls:
+    for f, examples in calls:
         try:
             recorded = _recorded(f, examples)
         except Unlearnt:
-            if state.now.tracing or values is None:
+            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in _likes(examples)]):
                 raise  # the outermost trace has values
-            called_with(f, values(), {})
+            called_with(f, valued(tuple(examples)), {})
             recorded = _recorded(f, examples)
         since, arguments, results, nesting = recorded
         met = known()
@@ -200,22 +195,19 @@ def trace(
     return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
 
 
+def _likes(examples: Sequence[Any]) -> list[Like]:
+    return [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
+
+
 def _recorded(f: Callable, examples: Sequence[Any]) -> tuple[int, list[Node], list[Node], Nesting]:
     """When it was begun, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
-    made = [_argument_of(x) for x in leaves]
-    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
+    made = [x.argument() if isinstance(x, Like) else x for x in leaves]
+    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, Like)]
     with _tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}))
         return since, arguments, [as_tensor(x).node for x in found], nesting
-
-
-def _argument_of(example: Any) -> Any:
-    if isinstance(example, Like):
-        t = argument(example.aval, weak=example.weak, requires_grad=is_float(example.aval), number=example.number)
-        return standing(t, example.given)
-    return argument(example, requires_grad=is_float(example)) if isinstance(example, Aval) else example
 
 
 def check_kept(
@@ -292,14 +284,18 @@ def derived(
     calls     of each f, what it has arguments like, and what it has arguments like elements of
     known     see `trace`
     """
-    traces = [_call_of(*call, hidden) for call in calls]
-    key = _key(bases, purpose, tuple([tuple(*examples) for _, examples, _ in traces]))
+    examples = [
+        [*map(Like, states), *[Like(t, is_element=True) for t in scanned], *map(Like, hidden)]
+        for _, states, scanned in calls
+    ]
+    key = _key(bases, purpose, tuple([tuple([x.aval for x in xs]) for xs in examples]))
     found = None if key is None else _made_of.get((bases, key))
     if found is not None:
         include(found.choices)
         return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
+        traces = [(partial(_as_list, f), [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)]
         traced = trace(*traces, hidden=hidden, known=known)
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
@@ -309,15 +305,8 @@ def derived(
     return traced
 
 
-def _call_of(f: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor]) -> tuple:
-    """A call for `trace` of a function of a list."""
-    elements = [t.aval.with_shape(t.shape[1:]) for t in scanned]
-    examples = [*[t.aval for t in states], *elements, *[t.aval for t in hidden]]
-
-    def values() -> list[list[Tensor]]:
-        return [[*states, *[t[0] for t in scanned], *hidden]]
-
-    return lambda given: list(f(given)), [examples], values if all([t.shape[0] for t in scanned]) else None
+def _as_list(f: Callable, given: list[Tensor]) -> list[Tensor]:
+    return list(f(given))
 
 
 def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
