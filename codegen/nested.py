@@ -19,12 +19,17 @@ __all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "Retreat"]
 
 
 class Nested:
-    """The common base of the four."""
+    """The common base of the four.   Inputs are `own` ones, each for one purpose, then what all graphs read."""
 
     @property
     @abstractmethod
     def results(self) -> list[Aval]:
         """The results of the operation."""
+
+    @property
+    @abstractmethod
+    def own(self) -> int:
+        """The number of inputs before those that all graphs read."""
 
     @property
     def graphs(self) -> dict[str, Graph]:
@@ -51,7 +56,6 @@ class Recurrence(Nested):
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
 
     body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
-    keeps     whether the states before each step are results too
     """
 
     body: Graph
@@ -59,15 +63,17 @@ class Recurrence(Nested):
     scanned: int
     length: int
     is_reversed: bool
-    keeps: bool
 
     @property
     def results(self) -> list[Aval]:
-        """Last states; what steps gave, stacked; states before each step, stacked."""
+        """Last states; what steps gave, stacked."""
         outputs = _outputs(self.body)
-        states = outputs[: self.carried]
-        stacked = outputs[self.carried :] + (states if self.keeps else [])
-        return states + [a.with_shape((self.length, *a.shape)) for a in stacked]
+        stacked = [a.with_shape((self.length, *a.shape)) for a in outputs[self.carried :]]
+        return outputs[: self.carried] + stacked
+
+    @property
+    def own(self) -> int:
+        return self.carried
 
 
 @record(frozen=True)
@@ -81,6 +87,10 @@ class NestedBranch(Nested):
     def results(self) -> list[Aval]:
         """Of either graph."""
         return _outputs(self.yes)
+
+    @property
+    def own(self) -> int:
+        return 1
 
 
 @record(frozen=True)
@@ -99,12 +109,16 @@ class Repetition(Nested):
         """The last states."""
         return _outputs(self.step)
 
+    @property
+    def own(self) -> int:
+        return self.carried
+
 
 @record(frozen=True)
 class Retreat(Nested):
     """A repetition, and then `*values = back(*values, *states, *hidden)` for its states before each step, last first.
 
-    Inputs are those of the repetition, and the first values.
+    Inputs are the first values, and those of the repetition.
     """
 
     condition: Graph
@@ -116,11 +130,10 @@ class Retreat(Nested):
         return len(self.step.outputs)
 
     @property
-    def forwards(self) -> int:
-        """Inputs of the repetition."""
-        return len(self.step.inputs)
-
-    @property
     def results(self) -> list[Aval]:
         """The last values."""
         return _outputs(self.back)
+
+    @property
+    def own(self) -> int:
+        return len(self.back.outputs) + self.carried

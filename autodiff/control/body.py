@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from codegen import ir
 from codegen.lowering import Move
@@ -31,15 +31,12 @@ from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 
 __all__ = [
-    "RECOMPUTED", "Body", "BodyUse", "Recorded", "again", "between", "clone", "cut", "filled", "float_places",
-    "hooked_like", "inside_calls", "interned", "is_float", "joined", "mode_of", "placed", "recomputed", "tracks_of",
+    "RECOMPUTED", "Body", "again", "between", "clone", "cut", "filled", "float_places", "has_rule", "hooked_like",
+    "inside_calls", "interned", "is_float", "keeping", "known", "mode_of", "placed", "recomputed", "tracks_of",
     "until_stable",
 ]  # fmt: skip
 
 _bodies = namespace("body")
-
-#: A function that makes a node of a body anew: (its number in `order`, new inputs) -> new node.
-Recorded = Callable[[int, list[Node]], Node] | None
 
 #: Their rules read no value of theirs, so a sum stands for its terms.
 _SUMS = frozenset(("add", "sub", "neg", "reshape"))
@@ -53,14 +50,13 @@ class Body(ir.Region):
 
     arguments, hidden, results   nodes of the recording it was first met in
     order                        all nodes on the way
-    kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
     lines                        of the trace in which it was met
-    made                         of it, by purpose: what of it a loop does apart, it with more inputs or results
+    made                         of it, by purpose: see `once`
     """
 
     __slots__ = (
-        "_calls", "arguments", "hidden", "is_interned_itself", "kept", "lines", "made", "order", "results",
+        "_calls", "arguments", "hidden", "is_interned_itself", "lines", "made", "order", "results",
     )  # fmt: skip
 
     is_interned = True
@@ -68,7 +64,7 @@ class Body(ir.Region):
     def __init__(
         self, arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
     ) -> None:
-        self.arguments = [_bare(n, n.hooks) for n in arguments]
+        self.arguments = [_bare(n, _hooks_of(n)) for n in arguments]
         self.hidden = [_bare(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order = []
@@ -77,47 +73,25 @@ class Body(ir.Region):
             self.order.append(stands[node])
         self.results = [stands[n] for n in results]
         lines = state.now.lines
-        if lines is not None:
-            own = [*self.arguments, *self.hidden, *self.order]
-            for node, new in zip([*arguments, *hidden, *order], own, strict=True):
-                lines.copy(new, node)
         self.lines = None if lines is None else lines.of(self.order)
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
-        self.kept = _kept(self)
         self.made: dict[Any, Any] = {}
         self.is_interned_itself = False
         self._calls: list[Any] | None = None
 
-    @property
-    def keeping(self) -> Body:
-        """A body whose further results are the values of `kept`."""
-        if not self.kept:
-            return self
-        if "keeping" not in self.made:
-            results = [*self.results, *[self.order[k] for k in self.kept]]
-            self.made["keeping"] = interned(self.arguments, self.hidden, results, self.order)
-        found: Body = self.made["keeping"]
-        return found
-
-    def reading(self, place: int, before: Sequence[Node], after: Sequence[Node]) -> Body:
-        """The body with more hidden inputs, which it does not read: some at a place among its own, some at the end."""
-        key = "reading", place, *[n.kind.out for n in before], None, *[n.kind.out for n in after]
+    def once(self, make: Callable[..., Any], *of: Any) -> Any:
+        """make(body, *of), which is made once."""
+        key = make, *of
         if key not in self.made:
-            hidden = [*self.hidden[:place], *map(_bare, before), *self.hidden[place:], *map(_bare, after)]
-            self.made[key] = interned(self.arguments, hidden, self.results, self.order)
-        found: Body = self.made[key]
-        return found
+            self.made[key] = make(self, *of)
+        return self.made[key]
 
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
     def tracking(self, flags: Sequence[bool]) -> list[bool]:
         """The results through which gradients flow, where they do through the inputs of which the flag is set."""
-        return self._reached(flags, lambda node: gradient_inputs(node) if node.kind.out.requires_grad else ())
-
-    def tracking_after(self, states: Sequence[Tensor], rest: Sequence[Tensor]) -> list[bool]:
-        """The results of a step, after any number of steps, through which gradients flow."""
-        return self.tracking(until_stable(tracks_of(states), tracks_of(rest), self.tracking))
+        return self._reached(flags, lambda node: _sources(node) if node.kind.out.requires_grad else ())
 
     def differing(self, flags: Sequence[bool]) -> list[bool]:
         """The results that are computed from inputs of which the flag is set."""
@@ -131,11 +105,11 @@ class Body(ir.Region):
         return [n in found for n in self.results]
 
     def read(self) -> list[bool]:
-        """For each input, whether a float result depends on it."""
+        """For each input, whether a gradient may come to it from a float result."""
         found = {n for n in self.results if is_float(n.kind.out.aval)}
         for node in reversed(self.order):
             if node in found:
-                found.update(node.inputs)
+                found.update(_sources(node))
         return [n in found for n in (*self.arguments, *self.hidden)]
 
     @property
@@ -161,66 +135,51 @@ class Body(ir.Region):
             self._calls = [*calls, *[c for body in self.inside() for c in body.calls()]]
         return self._calls
 
-    def apply(self, given: Sequence[Tensor], recorded: Recorded = None) -> list[Tensor]:
-        """Record the body on tensors: the arguments, then the hidden inputs.
-
-        recorded    (number of a node in `order`, new inputs) -> new node; by default the same operation
-        """
-        inputs = zip([*self.arguments, *self.hidden], given, strict=True)
-        stands: dict[Node, Node] = {n: hooked_like(n, t.node) if n.hooks else t.node for n, t in inputs}
+    def apply(self, given: Sequence[Tensor], stands: dict[Node, Node] | None = None) -> list[Tensor]:
+        """Record the body on tensors: the arguments, then the hidden inputs.   stands: gets what is recorded of each"""
+        stands = {} if stands is None else stands
+        for n, t in zip([*self.arguments, *self.hidden], given, strict=True):
+            stands[n] = hooked_like(n, t.node) if n.hooks else t.node
         lines = state.now.lines
-        for number, node in enumerate(self.order):
-            read = [stands[i] for i in node.inputs]
+        for node in self.order:
             with belonging(lines, node, self.lines):
-                stands[node] = recorded(number, read) if recorded else again(node, read)
+                stands[node] = again(node, [stands[i] for i in node.inputs])
         return [handle(stands[n]) for n in self.results]
 
-    def _moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded) -> Callable:
+    def _moving(self, given: Sequence[Tensor], places: Sequence[int], stands: dict[Node, Node] | None) -> Callable:
         """The body as a function of a list of the inputs at `places`, where the others stay as they are given."""
 
         def applied(values: Sequence[Tensor]) -> list[Tensor]:
             inputs = list(given)
             for place, value in zip(places, values, strict=True):
                 inputs[place] = value
-            return self.apply(inputs, recorded)
+            return self.apply(inputs, stands)
 
         return applied
 
     def pull(
-        self, given: Sequence[Tensor], bars: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None
+        self, given: Sequence[Tensor], bars: Sequence[Tensor | None], places: Sequence[int],
+        stands: dict[Node, Node] | None = None,
     ) -> list[Any]:
-        """The cotangents of the inputs at `places`, from those of the float results; None for the other inputs."""
-        applied = self._moving(given, places, recorded)
-        _, pullback = vjp(lambda values: [t for t in applied(values) if is_float(t)], [given[k] for k in places])
-        (found,) = pullback(list(bars))
+        """The cotangents of the inputs at `places` (None for the others), from those of results (None: none comes)."""
+        there = [k for k, bar in enumerate(bars) if bar is not None]
+        applied = self._moving(given, places, stands)
+
+        def reached_by_bars(values: Sequence[Tensor]) -> list[Tensor]:
+            results = applied(values)
+            return [results[k] for k in there]
+
+        _, pullback = vjp(reached_by_bars, [given[k] for k in places])
+        (found,) = pullback([bars[k] for k in there])
         return placed(found, places, len(given))
 
     def push(
-        self, given: Sequence[Tensor], dots: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None
+        self, given: Sequence[Tensor], dots: Sequence[Tensor], places: Sequence[int],
+        stands: dict[Node, Node] | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The results and their tangents, from those of the inputs at `places`; the others stay."""
-        return jvp(self._moving(given, places, recorded), ([given[k] for k in places],), (list(dots),))
-
-
-class BodyUse(NamedTuple):
-    """One use of a body: the body, the hidden inputs of this use, the nesting of its result where a user sees it."""
-
-    body: Body
-    hidden: list[Tensor]
-    result: Any = None
-
-
-def joined(*uses: BodyUse, shared: int = 0) -> tuple[list[Body], list[Tensor]]:
-    """The bodies of several uses, all of which read the same hidden inputs, and these.
-
-    shared   so many hidden inputs are the same in all uses as it is
-    """
-    own = [use.hidden[shared:] for use in uses]
-    bodies = []
-    for k, use in enumerate(uses):
-        before, after = [[t.node for others in group for t in others] for group in (own[:k], own[k + 1 :])]
-        bodies.append(use.body.reading(shared, before, after) if before or after else use.body)
-    return bodies, [*uses[0].hidden[:shared], *[t for group in own for t in group]]
+        applied, have_rules = self._moving(given, places, stands), [has_rule(n) for n in self.results]
+        return jvp(lambda values: cut(applied(values), have_rules), ([given[k] for k in places],), (list(dots),))
 
 
 def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
@@ -285,7 +244,7 @@ def interned(
     for node, rule in zip(order, rules, strict=True):
         parts.append((node.kind, rule, bool(node.hooks), *[number[i] for i in node.inputs]))
     is_pure = all([n.call is None or n.call.is_pure for n in order])
-    if not is_pure or any([n.hooks for n in (*arguments, *order)]):
+    if not is_pure or any(map(_hooks_of, arguments)) or any([n.hooks for n in order]):
         return Body(arguments, hidden, results, order)
     key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
     lines = state.now.lines
@@ -298,6 +257,21 @@ def interned(
     return found
 
 
+def has_rule(node: Node) -> bool:
+    """False for a loop or branch itself, and a call of the host: the custom calls that they are in have the rules."""
+    return node.kind.op.traits.isdisjoint(("regions", "host"))
+
+
+def _sources(node: Node) -> Sequence[Node]:
+    """The inputs to which gradients flow."""
+    return gradient_inputs(node) if has_rule(node) else ()
+
+
+def _hooks_of(argument: Node) -> dict[Any, Callable] | None:
+    """The hooks that a step registers on an argument.  A computed value that became one leaves its own behind."""
+    return None if argument.inputs else argument.hooks
+
+
 def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
     """A node without value or history that stands for an argument: a body holds nobody's data.
 
@@ -306,7 +280,7 @@ def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
     made = argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
     if hooks:
         made.hooks = hooks
-    return made
+    return _with_line_of(node, made)
 
 
 def hooked_like(node: Node, made: Node) -> Node:
@@ -322,18 +296,22 @@ def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     """A node of the same kind on other inputs, as it stands."""
     new = rich_node(node.kind, inputs, call=node.call)
     new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
+    return _with_line_of(node, new)
+
+
+def _with_line_of(node: Node, made: Node) -> Node:
     if state.now.lines is not None:
-        state.now.lines.copy(new, node)
-    return new
+        state.now.lines.copy(made, node)
+    return made
 
 
-def _kept(body: Body) -> tuple[int, ...]:
-    """Products, solves, loops and calls of the host, whose values nobody has yet; of sums of products the sum.
+def _kept(body: Body, carried: int) -> list[Node]:
+    """Products, solves, loops and calls of the host, but for the next states; of sums of products the sum.
 
     Reductions are not: they are computed again along with what is elementwise.
     """
-    fresh: set[Node] = {*body.results, *recomputed(body.order)}
-    readers = Counter([i for node in body.order for i in node.inputs] + body.results)
+    fresh: set[Node] = {*body.results[:carried], *recomputed(body.order)}
+    readers = Counter([i for node in body.order for i in node.inputs] + body.results[:carried])
     plain: set[Node] = {*body.arguments, *body.hidden}
     kept: set[Node] = set()
     for node in body.order:
@@ -350,7 +328,22 @@ def _kept(body: Body) -> tuple[int, ...]:
             others = [i for i in node.inputs if i not in terms]
             if node.kind.out.aval.nbytes <= size and plain.issuperset(others) and all(readers[t] == 1 for t in terms):
                 kept = kept - terms | {node}
-    return tuple([k for k, node in enumerate(body.order) if node in kept])
+    return [node for node in body.order if node in kept]
+
+
+def keeping(body: Body, carried: int) -> Body:
+    """A body whose further results are all that a gradient of a loop finds computed: its states, and `known`."""
+    more = [n for n in (*body.arguments[:carried], *_kept(body, carried)) if n not in body.results[carried:]]
+    return interned(body.arguments, body.hidden, [*body.results, *more], body.order)
+
+
+def known(body: Body, carried: int) -> list[Node]:
+    """Products and the like among the results of a body, which need not be computed again.
+
+    So are states with hooks, which are called where all that comes to the state is there: in the loop that gave it.
+    """
+    hooked = [n for n in body.arguments[:carried] if n.hooks]
+    return [*hooked, *[n for n in _kept(body, carried) if n in body.results[carried:]]]
 
 
 def recomputed(order: Sequence[Node]) -> set[Node]:

@@ -83,7 +83,7 @@ def in_parts(
     scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int,
 ) -> Sequence[Sequence[Tensor]]:
     """The last states and what steps gave, by `loop(body, states, scanned, hidden)` of what needs one."""
-    split = _split_of(body, len(states)) if length > 1 else None
+    split: Split | None = body.once(_split, len(states), MODE.get().tracks) if length > 1 else None
     if split is None:
         return loop(body, states, scanned, hidden)
     once = split.once.apply(hidden) if split.once else []
@@ -153,15 +153,6 @@ class Looked:
 # ---------------------------------------------------------------- which parts there are
 
 
-def _split_of(body: Body, carried: int) -> Split | None:
-    """The parts of a body; None where it is one."""
-    key = "apart", carried, MODE.get().tracks
-    if key not in body.made:
-        body.made[key] = _split(Looked(body, carried))
-    found: Split | None = body.made[key]
-    return found
-
-
 def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """The values read in the loop that follow elementwise from products of elements; and those that no step changes.
 
@@ -193,8 +184,11 @@ def _early(looked: Looked, results: Sequence[Node]) -> tuple[list[Node], list[No
 # ---------------------------------------------------------------- the parts as bodies
 
 
-def _split(looked: Looked) -> Split | None:
-    body, sums = looked.body, _sums_of(looked)
+def _split(body: Body, carried: int, tracks: bool) -> Split | None:
+    """The parts of a body; None where it is one."""
+    looked = Looked(body, carried)
+    # Gradients would flow through what is summed after the loop.
+    sums = {} if tracks and any(map(is_cut, body.order)) else _sums_of(looked)
     states = [k for k in range(looked.carried) if k not in sums]
     given = body.results[looked.carried :]
     results = [*[body.results[k] for k in states], *given]
@@ -236,8 +230,6 @@ def _size_of(*nodes: Node) -> float:
 
 def _sums_of(looked: Looked) -> dict[int, list[SummedTerm]]:
     """The terms of those states to which each step adds products, and nothing else, and nobody reads meanwhile."""
-    if MODE.get().tracks and any(map(is_cut, looked.body.order)):
-        return {}  # gradients would flow through what is summed after the loop
     found: dict[int, list[SummedTerm]] = {}
     for k, state in enumerate(looked.states):
         terms = [_product(looked, t) for t in _terms(looked, state, looked.body.results[k])]

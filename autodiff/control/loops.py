@@ -13,7 +13,6 @@ import numpy as np
 
 from codegen.symbols import as_index
 
-from .. import tree
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..ops import arange, as_tensor, astype
 from ..ops.arguments import check_parts
@@ -23,9 +22,8 @@ from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied, own
-from .body import BodyUse
 from .recurrence import by_hand, looped
-from .trace import Like, Nesting, as_written, check_kept, is_python_number, started, trace
+from .trace import Like, Nesting, Traced, as_written, check_kept, is_python_number, trace, valued
 
 __all__ = ["fori_loop", "scan"]
 
@@ -58,21 +56,19 @@ def _scanned(
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
+    start, carry = Nesting.of(init)
+    states = [as_tensor(s, called, "init") for s in start]
     if length and runs_as_written():  # what no step gives has a shape in a trace only
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
         pairs = [*zip(tensors, elements, strict=True)]
-        return by_hand(f, started(init), lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
-    avals = [x.aval.with_shape(x.shape[1:]) for x in tensors]
-    like = [Like(a, 0 if called == "fori_loop" else x) for a, x in zip(avals, elements, strict=True)]
-    element = nesting.filled(like)
-    first = (lambda: nesting.filled([x.value(t[0]) for x, t in zip(like, tensors, strict=True)])) if length else None
-    start, carry = Nesting.of(init)
-    is_number = [is_python_number(s) for s in start]
-    states = [as_tensor(s, called, "init") for s in start]
-    traced, states = _fitting(f, states, carry, element, first, is_number, called)
-    last, given = looped(traced.body, states, tensors, traced.hidden, length, reverse)
-    return carry.filled(last), traced.result.parts()[1].filled(given)
+        first = valued(carry.filled(list(map(Like, states, start))))
+        return by_hand(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
+    met = [0] if called == "fori_loop" else elements
+    element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, met, strict=True)])
+    traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], called)
+    last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
+    return carry.filled(last), traced.results[0].parts()[1].filled(given)
 
 
 def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
@@ -103,25 +99,24 @@ def _whole(number: Any, what: str) -> int:
 
 
 def _fitting(
-    f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool],
-    called: str,
-) -> tuple[BodyUse, list[Tensor]]:
+    f: Callable, states: list[Tensor], carry: Nesting, element: Any, numbers: list[Any], called: str
+) -> tuple[Traced, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
 
-    element, first   what an element is like, and what gives one, if there is any
-    called           what the user called
+    element, numbers   what an element is like, and the Python numbers in the carry, None elsewhere
+    called             what the user called
     """
-    examples = [Like(s.aval, 0) if w else s.aval for w, s in zip(is_number, states, strict=True)]
-    traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
-    if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
-        found = "one value" if traced.result.structure.cls is None else traced.result
+    traced = trace((f, (carry.filled(list(map(Like, states, numbers))), element)))
+    (result,), (body,) = traced.results, traced.bodies
+    if result.structure.cls is not tuple or len(result.structure.children) != 2:
+        found = "one value" if result.structure.cls is None else result
         raise ShapeError(located(f"scan: the function returns (carry, y), not {found}"))
-    after = traced.result.parts()[0]
-    outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
-    if after == carry and any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
-        cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
-                for w, s, a in zip(is_number, states, outs, strict=True)]
-        return _fitting(f, cast, carry, element, first, [False] * len(cast), called)
+    after = result.parts()[0]
+    outs = [n.aval for n in body.graph.outputs[: len(states)]]
+    fitting = [astype(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
+               for s, x, a in zip(states, numbers, outs, strict=False)]
+    if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):
+        return _fitting(f, fitting, carry, element, [None] * len(states), called)
     check_kept(called, "carry" if called == "scan" else "value", carry, after, [s.aval for s in states], outs)
     return traced, states
 
@@ -142,10 +137,12 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():
+    if runs_as_written():  # without an array of the numbers
+        first, nesting = Nesting.of(init)
+        states = [as_tensor(s) for s in first]
         if lower >= upper:
-            return tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
-        value = started(init)
+            return nesting.filled(list(map(own, states)))
+        value = valued(nesting.filled(list(map(Like, states, first))))
         for i in range(lower, upper):
             value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value

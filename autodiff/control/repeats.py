@@ -12,6 +12,7 @@ so derivatives of any order are loops like these.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +31,9 @@ from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
-from ..transforms.arguments import own
-from .body import Body, BodyUse, cut, filled, float_places, joined, mode_of, placed, tracks_of, until_stable
-from .regions import Regions, run_of
-from .trace import Nesting, applied, as_written, check_kept, choose, derived, of_all, trace, where_differing
+from .body import Body, filled, float_places, mode_of, placed, until_stable
+from .regions import Regions, called, run_of
+from .trace import Like, Nesting, applied, as_written, check_kept, choose, derived, trace, valued, where_differing
 
 __all__ = ["while_loop"]
 
@@ -58,88 +58,59 @@ class Back(NamedTuple):
 
 def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
     """Run the loop, and back where it has to.  (Compiled, it is native where condition and step are.)"""
-    count = len(loop.step.inputs)
-    states, hidden, before = list(arrays[: loop.carried]), arrays[loop.carried : count], []
+    first = len(arrays) - len(loop.step.inputs)
+    split = first + loop.carried
+    values, states, hidden, before = list(arrays[:first]), list(arrays[first:split]), arrays[split:], []
     condition, step = run_of(loop.condition), run_of(loop.step)
     while condition(*states, *hidden)[0]:
         before.append(states)
         states = list(step(*states, *hidden))
     if isinstance(loop, Repetition):
         return states
-    values, back = list(arrays[count:]), run_of(loop.back)
+    back = run_of(loop.back)
     for states in reversed(before):
         values = list(back(*values, *states, *hidden))
     return values
 
 
-# ---------------------------------------------------------------- many examples
+def _of_all(size: int, loop: Repeat | Back, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+    """Steps until no example wants another; those that are done keep their state, and on the way back their values."""
+    first, count, asks = len(inputs) - len(loop.step.graph.inputs), len(loop.step.results), False
+    split = first + count
 
+    def after(flags: list[bool]) -> list[bool]:
+        nonlocal asks
+        asks = loop.condition.differing(flags)[0]  # so that some are done before others
+        return [True] * count if asks else loop.step.differing(flags)
 
-class Masked:
-    """A `while_loop` for all examples: steps until none wants another; those that are done keep their state.
+    flags = [*[True] * first, *until_stable(mapped[first:split], mapped[split:], after)]
+    start, hidden = where_differing(zip(inputs, mapped, strict=True), flags[:split], size), inputs[split:]
 
-    flags   which inputs differ;  asks: whether the condition does, so that some are done before others
-    uses    condition and step of all examples
-    """
-
-    def __init__(self, loop: Repeat | Back, inputs: Sequence[Tensor], mapped: Sequence[bool], size: int) -> None:
-        self.loop, self.size, self.asks = loop, size, False
-        count = self.count = len(loop.step.results)
-        rest = list(mapped[count:])
-
-        def after(flags: list[bool]) -> list[bool]:
-            self.asks = loop.condition.differing(flags)[0]
-            return [True] * count if self.asks else loop.step.differing(flags)
-
-        self.flags = until_stable(mapped[:count], rest, after)
-        self.states = where_differing(zip(inputs, mapped, strict=True), self.flags[:count], size)
-        self.hidden = inputs[count:]
-        self.purpose = "examples of steps", size, self.asks, *self.flags, loop.condition
-        self.uses = [derived(body, (name, *self.purpose), f, self.states, (), self.hidden) for body, name, f in (
-            (loop.condition, "asked", self._condition), (loop.step, "stepped", self._step))]
-
-    def _goes_on(self, values: Sequence[Tensor]) -> Tensor:
+    def going_on(values: Sequence[Tensor]) -> Tensor:
         """The examples that want another step (one answer where they agree)."""
-        ((chosen, _),) = applied(self.loop.condition, values, self.flags, self.size)
+        ((chosen, _),) = applied(loop.condition, values, flags[first:], size)
         return chosen
 
-    def _condition(self, values: list[Tensor]) -> list[Tensor]:
-        chosen = self._goes_on(values)
-        return [any_(chosen) if self.asks else chosen]
+    def asked(values: list[Tensor]) -> list[Tensor]:
+        chosen = going_on(values)
+        return [any_(chosen) if asks else chosen]
 
-    def _step(self, values: list[Tensor]) -> list[Tensor]:
-        found = applied(self.loop.step, values, self.flags, self.size)
-        return self.kept(values, where_differing(found, self.flags[: self.count], self.size), values)
+    def stepped(body: Body, begin: int, values: list[Tensor]) -> list[Tensor]:
+        """The step of a body whose inputs are those of the loop from `begin` on, for the examples that want one."""
+        found = where_differing(applied(body, values, flags[begin:], size), flags[begin:], size)
+        if not asks:
+            return found
+        chosen = going_on(values[first - begin :])
+        return [choose(chosen, now, before) for now, before in zip(found, values, strict=False)]
 
-    def kept(self, before: Sequence[Tensor], after: list[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
-        """The states after a step of the examples that want one; the other examples keep theirs."""
-        if not self.asks:
-            return after
-        chosen = self._goes_on(values)
-        return [choose(chosen, a, b) for a, b in zip(after, before, strict=False)]
-
-
-def _of_all(size: int, repeat: Repeat, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
-    loop = Masked(repeat, inputs, mapped, size)
-    bodies, hidden = joined(*loop.uses, shared=len(loop.hidden))
-    found = _repeated(Repeat(*bodies), (*loop.states, *hidden))
-    return with_examples(size, found, loop.flags[: loop.count])
-
-
-def _back_of_all(size: int, back: Back, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
-    """Over the steps of others an example that was done keeps its values."""
-    end = len(back.step.graph.inputs)
-    loop = Masked(back, inputs[:end], mapped[:end], size)
-    values = with_examples(size, inputs[end:], mapped[end:])
-    flags = [*[True] * len(values), *loop.flags]
-
-    def step(given: list[Tensor]) -> list[Tensor]:
-        found = of_all(applied(back.back, given, flags, size), size)
-        return loop.kept(given, found, given[len(values) :])
-
-    turned = derived(back.back, loop.purpose, step, (*values, *loop.states), (), loop.hidden)
-    bodies, hidden = joined(*loop.uses, turned, shared=len(loop.hidden))
-    return _while_backwards.record(Back(*bodies), (*loop.states, *hidden, *values))
+    calls: list[Any] = [(asked, start[first:], ()), (partial(stepped, loop.step, first), start[first:], ())]
+    if isinstance(loop, Back):
+        calls.append((partial(stepped, loop.back, 0), start, ()))
+    made = derived(tuple(loop), ("examples of steps", size, *flags), calls, hidden)
+    given = (*start, *made.hidden)
+    if isinstance(loop, Back):
+        return _while_backwards.record(Back(*made.bodies), given)
+    return with_examples(size, _repeated(Repeat(*made.bodies), given), flags[:count])
 
 
 # ---------------------------------------------------------------- rules
@@ -151,7 +122,7 @@ def _repeated(repeat, inputs): ...
 
 _repeated.__name__ = "while_loop"  # in messages
 _while = Regions("while", Repeat, Repetition, _run, _of_all)
-_while_backwards = Regions("while_backwards", Back, Retreat, _run, _back_of_all)
+_while_backwards = Regions("while_backwards", Back, Retreat, _run, _of_all)
 
 
 @_repeated.forward
@@ -202,18 +173,19 @@ def _moving(
 
     start = [*inputs[:count], *filled([dots[k] for k in floats], [inputs[k] for k in floats])]
     hidden = [*inputs[count:], *[dot for dot in dots[count:] if dot is not None]]
-    uses = [derived(body, (purpose, *moving), f, start, (), hidden) for body, purpose, f in (
-        (repeat.condition, "asked", goes_on), (repeat.step, "moving", pushed))]
-    bodies, hidden = joined(*uses, shared=len(hidden))
-    return Repeat(*bodies), (*start, *hidden)
+    made = derived(tuple(repeat), ("moving", *moving), [(goes_on, start, ()), (pushed, start, ())], hidden)
+    return Repeat(*made.bodies), (*start, *made.hidden)
 
 
-def _looped(repeat: Repeat, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+def _looped(repeat: Repeat, inputs: Sequence[Tensor]) -> list[Tensor]:
     """The last states, those without a history that depend on nothing by a gradient."""
-    states, hidden = inputs[: len(repeat.step.results)], inputs[len(repeat.step.results) :]
-    with mode_of(repeat.step):
-        found, after = _repeated(repeat, inputs), repeat.step.tracking_after(states, hidden)
-        return cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)])
+    step, count = repeat.step, len(repeat.step.results)
+
+    def tracking(flags: list[bool]) -> list[bool]:
+        return until_stable(flags[:count], flags[count:], step.tracking)[:count]
+
+    with mode_of(step):
+        return called(_repeated, repeat, inputs, tracking)
 
 
 @function
@@ -227,18 +199,18 @@ _gone_back.__name__ = "the way back of while_loop"  # in messages
 def _(ctx, repeat, wanted, inputs, bars):
     """Cotangents of the float states, and of the hidden inputs `wanted`."""
     count = len(repeat.step.results)
-    states, hidden = inputs[:count], list(inputs[count:])
-    places = [*float_places(states), *wanted]
+    states, floats = inputs[:count], float_places(inputs[:count])
+    places = [*floats, *wanted]
 
     def back(values):
-        found = repeat.step.pull(values[len(places) :], values[: len(bars)], places)
+        found = repeat.step.pull(values[len(places) :], placed(values[: len(bars)], floats, count), places)
         sums = [s + found[k] for s, k in zip(values[len(bars) :], wanted, strict=False)]
         return [*[found[k] for k in places[: len(bars)]], *sums]
 
-    first = *bars, *[zeros_like(inputs[k]) for k in wanted]
-    made = derived(repeat.step, ("retreat", *wanted), back, (*first, *states), (), hidden)
-    bodies, hidden = joined(*[BodyUse(body, hidden) for body in repeat], made, shared=len(hidden))
-    return _while_backwards.record(Back(*bodies), (*states, *hidden, *first))
+    start = *bars, *[zeros_like(inputs[k]) for k in wanted], *states
+    calls = [*[(body.apply, states, ()) for body in repeat], (back, start, ())]
+    made = derived(tuple(repeat), ("retreat", *wanted), calls, inputs[count:])
+    return _while_backwards.record(Back(*made.bodies), (*start, *made.hidden))
 
 
 @_gone_back.backward
@@ -310,22 +282,16 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
+    example = nesting.filled(list(map(Like, states)))
     if runs_as_written():
-        value = nesting.filled([own(s) for s in states])
+        value = valued(example)
         while condition(value):
             value = as_written(body, value)
         return value
-    avals = nesting.filled([s.aval for s in states])
-    asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
-    _check(asked.body, step, states, nesting)
-    bodies, hidden = joined(asked, step)
-    return nesting.filled(_looped(Repeat(*bodies), (*states, *hidden)))
-
-
-def _check(condition: Body, step: BodyUse, states: Sequence[Tensor], nesting: Nesting) -> None:
-    outs = [n.aval for n in condition.graph.outputs]
-    if len(outs) != 1 or outs[0] != Aval((), np.dtype(np.bool_)):
+    traced = trace(*[(f, (example,)) for f in (condition, body)])
+    outs, after = [[n.aval for n in body.graph.outputs] for body in traced.bodies]
+    if outs != [Aval((), np.dtype(np.bool_))]:
         given = ", ".join(map(str, outs)) or "nothing"
         raise DTypeError(located(f"while_loop: the condition gives {given}, not bool[]"))
-    after = [n.aval for n in step.body.graph.outputs]
-    check_kept("while_loop", "value", nesting, step.result, [s.aval for s in states], after)
+    check_kept("while_loop", "value", nesting, traced.results[1], [s.aval for s in states], after)
+    return nesting.filled(_looped(Repeat(*traced.bodies), (*states, *traced.hidden)))

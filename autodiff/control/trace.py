@@ -1,7 +1,8 @@
 """Recording a function as a body, on arguments without values that dispatch as what was given; and bodies of bodies.
 
-    pulled = derived(body, ("pull", places), f, states, scanned, hidden inputs)
-    pulled.body, pulled.hidden                  what a loop or branch is recorded with
+    traced = trace((f, examples), (g, examples))
+    made = derived(traced.bodies, ("pull", places), ((pulled, states, elements), ...), hidden inputs)
+    made.bodies, made.hidden                    what a loop or branch is recorded with: all bodies read the same
 
 So a body has its pullback, its pushforward, the body of many examples.  A body is recorded on arguments that all track,
 so what its rules record depends on avals, grad mode and the purpose alone: the derivative of a loop that is met again
@@ -43,35 +44,45 @@ from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import OfAll
-from .body import Body, BodyUse, again, hooked_like, interned, is_float
+from .body import Body, again, hooked_like, interned, is_float
 
 __all__ = [
     "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
-    "of_all", "started", "trace", "where_differing",
+    "of_all", "trace", "valued", "where_differing",
 ]  # fmt: skip
 
 
 class Like:
-    """Stands among the examples of `trace` for what was given as a number or an array: it dispatches as that does.
+    """Stands among the examples of `trace` for a tensor, or each of its elements: an argument of f is made like it.
 
-    aval    of the tensor that it becomes
-    given   what it stands for; a Python number takes the dtype of what it meets
+    given   what became the tensor: an argument dispatches as that does, and a Python number takes the dtype of what it
+            meets
     """
 
-    __slots__ = ("aval", "given", "number", "weak")
+    __slots__ = ("aval", "given", "is_element", "number", "tensor", "weak")
 
-    def __init__(self, aval: Aval, given: Any) -> None:
+    def __init__(self, tensor: Tensor, given: Any = None, *, is_element: bool = False) -> None:
         cls = dispatched(type(given))
-        self.aval = aval
-        self.given = given
+        self.aval = tensor.aval.with_shape(tensor.shape[1:]) if is_element else tensor.aval
+        self.given, self.is_element, self.tensor = given, is_element, tensor
         self.weak = cls in _PYTHON
         self.number = issubclass(cls, np.generic)
 
-    def value(self, t: Tensor) -> Tensor:
-        """Run it outside of a trace, on a tensor with a value."""
+    def argument(self) -> Tensor:
+        """An argument of a trace."""
+        t = argument(self.aval, weak=self.weak, requires_grad=is_float(self.aval), number=self.number)
+        return standing(t, self.given)
+
+    def value(self) -> Tensor:
+        """The tensor, or its first element, as an argument outside of a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
-            return standing(own(t), self.given)
+            return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
+
+
+def valued(examples: Any) -> Any:
+    """A nesting of examples as arguments for a run outside of a trace: of the same types as in one."""
+    return tree.map(lambda x: x.value() if isinstance(x, Like) else x, examples)
 
 
 class Operands:
@@ -82,18 +93,10 @@ class Operands:
     """
 
     def __init__(self, arguments: Any, taken: tuple[type, ...]) -> None:
-        user, self._structure = tree.flatten(arguments)
-        leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
-        self.tensors = [x for x in leaves if isinstance(x, Tensor)]
-        self._like = [Like(x.aval, given) if isinstance(x, Tensor) else x
-                      for x, given in zip(leaves, user, strict=True)]
-        self.examples = tree.unflatten(self._structure, self._like)
-
-    def values(self) -> Any:
-        """The nesting for a run outside of a trace: of the same types as in one."""
-        given = iter(self.tensors)
-        like = [x.value(next(given)) if isinstance(x, Like) else x for x in self._like]
-        return tree.unflatten(self._structure, like)
+        leaves, structure = tree.flatten(arguments)
+        like = [Like(as_tensor(x), x) if isinstance(x, taken) else x for x in leaves]
+        self.tensors = [x.tensor for x in like if isinstance(x, Like)]
+        self.examples = tree.unflatten(structure, like)
 
 
 _PYTHON = frozenset((bool, int, float, complex))
@@ -147,55 +150,64 @@ class Nesting:
         return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
 
 
-def started(carry: Any) -> Any:
-    """The first carry of a loop as plain Python: numbers take the dtypes of what they meet."""
-    first, kind = Nesting.of(carry)
-    tensors = [as_tensor(s) for s in first]
-    return kind.filled([Like(t.aval, s).value(t) for s, t in zip(first, tensors, strict=True)])
-
-
 def as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results are tensors, as those of a trace are."""
     found, nesting = Nesting.of(f(*args))
     return nesting.filled([as_tensor(x) for x in found])
 
 
+class Traced(NamedTuple):
+    """Functions that were recorded together: their bodies, the hidden inputs of all, the nestings of their results."""
+
+    bodies: tuple[Body, ...]
+    hidden: list[Tensor]
+    results: list[Nesting]
+
+
 def trace(
-    f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None, hidden: Sequence[Tensor] = ()
-) -> BodyUse:
-    """Record f on arguments like `examples`: nestings of avals (or Like ones); anything else is passed as it is.
+    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list
+) -> Traced:
+    """Record functions, each on arguments like its examples: nestings in which Like ones are; the rest is passed on.
 
-    values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
+    Where a rule has to be known by its values first, a function is run once on those of its examples.
+
+    calls    of each the function and its examples
     hidden   what its last arguments stand for, in every use of this one
+    known    values that it met, which become arguments, behind the others
     """
-    try:
-        return _recorded(f, examples, hidden)
-    except Unlearnt:
-        if state.now.tracing or values is None:
-            raise  # the outermost trace has values
-    called_with(f, values(), {})
-    return _recorded(f, examples, hidden)
+    found = []
+    for f, examples in calls:
+        try:
+            recorded = _recorded(f, examples)
+        except Unlearnt:
+            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in _likes(examples)]):
+                raise  # the outermost trace has values
+            called_with(f, valued(tuple(examples)), {})
+            recorded = _recorded(f, examples)
+        since, arguments, results, nesting = recorded
+        met = known()
+        found.append((arguments, met, results, nesting, *_walk(results, {*arguments, *met}, since)))
+    outside = sorted({node for *_, others in found for node in others}, key=by_number)
+    bodies = []
+    for arguments, met, results, _, order, _ in found:
+        split = len(arguments) - len(hidden)
+        bodies.append(interned([*arguments[:split], *met], [*arguments[split:], *outside], results, order))
+    return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
 
 
-def _recorded(f: Any, examples: Sequence[Any], given: Sequence[Tensor]) -> BodyUse:
+def _likes(examples: Sequence[Any]) -> list[Like]:
+    return [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
+
+
+def _recorded(f: Callable, examples: Sequence[Any]) -> tuple[int, list[Node], list[Node], Nesting]:
+    """When it was begun, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
-    made = [_argument_of(x) for x in leaves]
-    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
+    made = [x.argument() if isinstance(x, Like) else x for x in leaves]
+    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, Like)]
     with _tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}))
-        results = [as_tensor(x).node for x in found]
-    order, hidden = _walk(results, arguments, since)
-    split = len(arguments) - len(given)
-    body = interned(arguments[:split], [*arguments[split:], *hidden], results, order)
-    return BodyUse(body, [*given, *map(handle, hidden)], nesting)
-
-
-def _argument_of(example: Any) -> Any:
-    if isinstance(example, Like):
-        t = argument(example.aval, weak=example.weak, requires_grad=is_float(example.aval), number=example.number)
-        return standing(t, example.given)
-    return argument(example, requires_grad=is_float(example)) if isinstance(example, Aval) else example
+        return since, arguments, [as_tensor(x).node for x in found], nesting
 
 
 def check_kept(
@@ -226,74 +238,84 @@ def _tracing(since: float) -> Iterator[None]:
         now.literal = literal
 
 
-def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
+def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[Node], set[Node]]:
     """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
-    known = set(arguments)
 
     def is_outside(node: Node) -> bool:
         return node.number < since or node.value is not None or node.leaf is not None
 
     found = reached(results, lambda node: () if node in known or is_outside(node) else node.inputs) - known
     outside = {node for node in found if is_outside(node)}
-    return sorted(found - outside, key=by_number), sorted(outside, key=by_number)
+    return sorted(found - outside, key=by_number), outside
 
 
 # ---------------------------------------------------------------- bodies of a body, made once, and kept
 
 _RULES = ("backward", "jvp")
 
-#: By the body and the key of what is wanted of it.
+#: By the bodies and the key of what is wanted of them.
 _made_of = namespace("derived body")
 
 
-class _KeptBody(NamedTuple):
-    """A copy that is kept.
+class _KeptBodies(NamedTuple):
+    """Copies that are kept.
 
     numbers   those that rules state, which are hidden inputs
-    choices   of dispatch that it relies on
+    choices   of dispatch that they rely on
     """
 
-    body: Body
+    bodies: tuple[Body, ...]
     numbers: list[Node]
     choices: Choices
 
 
 def derived(
-    base: Body,
+    bases: tuple[Body, ...],
     purpose: tuple,
-    f: Callable[[list[Tensor]], Sequence[Tensor]],
-    states: Sequence[Tensor],
-    scanned: Sequence[Tensor],
+    calls: Sequence[tuple[Callable[[list[Tensor]], Sequence[Tensor]], Sequence[Tensor], Sequence[Tensor]]],
     hidden: Sequence[Tensor],
-) -> BodyUse:
-    """The body of f(arguments and hidden inputs), which applies `base`: made once for a purpose.
+    known: Callable[[], list[Node]] = list,
+) -> Traced:
+    """The bodies of functions f(arguments and hidden inputs), which apply `bases`: made once for a purpose.
 
-    Its hidden inputs are these, and tensors that its rules met elsewhere.
+    Their hidden inputs are these, and tensors that rules met elsewhere.
 
-    purpose           all that f depends on beside `base` and avals
-    states, scanned   arguments are like these, and like elements of those
+    purpose   all that the functions depend on beside `bases` and avals
+    calls     of each f, what it has arguments like, and what it has arguments like elements of
+    known     see `trace`
     """
-    arguments = *[t.aval for t in states], *[t.aval.with_shape(t.shape[1:]) for t in scanned]
-    avals = arguments, tuple([t.aval for t in hidden])
-    key = _key(base, purpose, avals)
-    found = None if key is None else _made_of.get((base, key))
-    if found is None:
+    examples = [
+        [*map(Like, states), *[Like(t, is_element=True) for t in scanned], *map(Like, hidden)]
+        for _, states, scanned in calls
+    ]
+    key = _key(bases, purpose, tuple([tuple([x.aval for x in xs]) for xs in examples]))
+    found = None if key is None else _made_of.get((bases, key))
+    if found is not None:
+        include(found.choices)
+        return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
+    asked, since = state.now.asked, new_number()
+    with observed() as choices:
+        traces = [(partial(_as_list, f), [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)]
+        traced = trace(*traces, hidden=hidden, known=known)
+    outside = [t.node for t in traced.hidden[len(hidden) :]]
+    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
+    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
+        _made_of.put((bases, key), _KeptBodies(traced.bodies, outside, choices))
+        choices.on_change(partial(_made_of.pop, (bases, key)))
+    return traced
 
-        def values() -> list[list[Tensor]]:
-            """Arguments that f may be run on once: see `trace`."""
-            return [[*states, *[t[0] for t in scanned], *hidden]]
 
-        return _made(base, key, f, avals, hidden, values if all([t.shape[0] for t in scanned]) else None)
-    include(found.choices)
-    return BodyUse(found.body, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]])
+def _as_list(f: Callable, given: list[Tensor]) -> list[Tensor]:
+    return list(f(given))
 
 
-def _key(base: Body, purpose: tuple, avals: tuple) -> tuple | None:
+def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
     """The key of all that decides what is recorded; None where no key says it."""
     lines = state.now.lines
-    if not base.is_interned_itself or is_watched() or (lines is not None and lines.is_whole):
+    is_known = all([base.is_interned_itself for base in bases])
+    if not is_known or is_watched() or (lines is not None and lines.is_whole):
         return None
-    rules = tuple([call.recorded_key() for call in base.calls() if _is_users(call)])
+    rules = tuple([call.recorded_key() for base in bases for call in base.calls() if _is_users(call)])
     return None if None in rules else (purpose, MODE.get().tracks, avals, rules)
 
 
@@ -301,20 +323,6 @@ def _is_users(call: CustomCall) -> bool:
     """True if a rule of a call may read what a program changes."""
     rules = [rule.implementation for rule in map(call.rule, _RULES) if rule is not None]
     return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])
-
-
-def _made(
-    base: Body, key: tuple | None, f: Callable, avals: tuple, hidden: Sequence[Tensor], values: Callable | None
-) -> BodyUse:
-    asked, since = state.now.asked, new_number()
-    with observed() as choices:
-        made = trace(lambda given: list(f(given)), [*avals[0], *avals[1]], values=values, hidden=hidden)
-    outside = [t.node for t in made.hidden[len(hidden) :]]
-    are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
-    if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
-        _made_of.put((base, key), _KeptBody(made.body, outside, choices))
-        choices.on_change(partial(_made_of.pop, (base, key)))
-    return made
 
 
 # ---------------------------------------------------------------- of many examples (`vmap`)

@@ -77,16 +77,17 @@ def _draft(
                     for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
-        case Repetition():
-            repeat = _while(nested, reads, places, plan)
-            return repeat, repeat.room()[2]
-        case Retreat(back=body):
-            forwards, values = nested.forwards, len(body.outputs)
-            split = forwards + values
-            scanned = [(0, 0)] * nested.carried  # known only when it runs
-            over = Recurrence(body, values, nested.carried, 1, True, False)
-            back = _loop(over, [*reads[forwards:split], *scanned, *reads[nested.carried : forwards]], places, plan, "b")
-            repeat = _while(nested, reads, [None] * nested.carried, plan, back)
+        case Repetition() | Retreat():
+            back, own, hidden = None, nested.own, tuple(reads[nested.own :])
+            firsts = tuple(reads[own - nested.carried : own])
+            if isinstance(nested, Retreat):
+                values = len(nested.back.outputs)
+                over = Recurrence(nested.back, values, nested.carried, 1, True)
+                scanned = [(0, 0)] * nested.carried  # known only when it runs, as is the length
+                back = _loop(over, [*reads[:values], *scanned, *hidden], places, plan, "b")
+                places = [None] * nested.carried
+            condition, step = plan(nested.condition, "c"), plan(_asking(nested), "s")
+            repeat = While(len(reads), condition, step, firsts, hidden, tuple(places), back)
             return repeat, repeat.room()[2]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
@@ -95,8 +96,15 @@ def _loop(
     recurrence: Recurrence, reads: Sequence[Place], places: list[Place | None], plan: Planner, letter: str = "k"
 ) -> Loop:
     carried, body = recurrence.carried, recurrence.body
-    given, befores = places[carried : len(body.outputs)], places[len(body.outputs) :] or [None] * carried
-    stacked = [o for o, place in zip(body.outputs[carried:], given, strict=True) if place is not None]
+    befores: list[Place | None] = [None] * carried
+    stacked, given = [], []
+    for output, place in zip(body.outputs[carried:], places[carried:], strict=True):
+        k = body.inputs.index(output) if output in body.inputs[:carried] else -1
+        if place is not None and k >= 0 and befores[k] is None:
+            befores[k] = place
+        elif place is not None:
+            stacked.append(output)
+            given.append(place)
     live = _live(body, carried, stacked, [k for k in range(carried) if places[k] is not None or befores[k] is not None])
     inputs = [*[body.inputs[k] for k in live], *body.inputs[carried:]]
     split = carried + recurrence.scanned
@@ -109,7 +117,7 @@ def _loop(
         scanned=tuple(reads[carried:split]),
         hidden=tuple(reads[split:]),
         lasts=tuple([places[k] for k in live]),
-        stacks=tuple([p for p in given if p is not None]),
+        stacks=tuple(given),
         befores=tuple([befores[k] for k in live]),
     )
 
@@ -134,25 +142,6 @@ def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
 def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The body with these inputs and outputs."""
     return inherit(body, Graph.of(inputs, outputs, body.name), {})
-
-
-def _while(
-    nested: Repetition | Retreat,
-    reads: list[Place],
-    places: list[Place | None],
-    plan: Planner,
-    back: Loop | None = None,
-) -> While:
-    carried = nested.carried
-    return While(
-        reads=len(reads),
-        condition=plan(nested.condition, "c"),
-        step=plan(_asking(nested), "s"),
-        firsts=tuple(reads[:carried]),
-        hidden=tuple(reads[carried : len(nested.step.inputs)]),
-        lasts=tuple(places),
-        back=back,
-    )
 
 
 def _asking(nested: Repetition | Retreat) -> Graph:

@@ -29,7 +29,7 @@ import numpy as np
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, INPUT, Op, internal
 from ..lowering import Call, Map, Nest
-from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
+from ..nested import Nested, Recurrence
 from ..records import replace
 from .pipeline import optimize
 from .rewrites import inlined, rebuilt
@@ -58,7 +58,8 @@ def separate(graph: Graph) -> Graph:
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
                    *[(k, i.params) for k, i in known.items()])  # fmt: skip
             if key not in trimmed:
-                trimmed[key] = _trimmed(_knowing(node.op.lower.control(**node.keywords), known))
+                nested = _knowing(node.op.lower.control(**node.keywords), known)
+                trimmed[key] = _trimmed(nested, len(node.inputs))
             nested, reads = trimmed[key]
             values = [node.inputs[k] for k in reads]
             found[original] = nested, values
@@ -86,7 +87,7 @@ def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
     if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
-        if number < len(nested.body.outputs) and (output := nested.body.outputs[number]) in elements:
+        if (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
         if vector.params[0] is not nested:
             number += 1  # after the number of the step, which is a state too
@@ -116,43 +117,19 @@ def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
     return replace(nested, body=Graph.of(body.inputs, inlined(body, inputs), body.name))
 
 
-def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
-    """The loop without the inputs that its graphs do not read, and the numbers of those that stay."""
-    match nested:
-        case Recurrence(body, carried, scanned):
-            (body,), stays = _reading((body, carried))
-            of_elements = sum(k < scanned for k in stays)
-            return replace(nested, body=body, scanned=of_elements), [*range(carried), *[carried + k for k in stays]]
-        case NestedBranch(yes, no):
-            (yes, no), stays = _reading((yes, 0), (no, 0))
-            return NestedBranch(yes, no), [0, *[1 + k for k in stays]]
-        case Repetition(condition, step):
-            carried = nested.carried
-            (condition, step), stays = _reading((condition, carried), (step, carried))
-            return Repetition(condition, step), [*range(carried), *[carried + k for k in stays]]
-        case Retreat(condition, step, back):
-            carried, first, values = nested.carried, nested.forwards, len(back.outputs)
-            graphs, stays = _reading((condition, carried), (step, carried), (back, values + carried))
-            return Retreat(*graphs), [*range(carried), *[carried + k for k in stays], *range(first, first + values)]
-    raise AssertionError(f"control flow of an unknown kind: {nested!r}")
-
-
-def _reading(*graphs: tuple[Graph, int]) -> tuple[list[Graph], list[int]]:
-    """Graphs, optimised, with the inputs that one of them reads, and which these are: after so many of its own each
-    has the same ones."""
-    made = [(optimize(graph), own) for graph, own in graphs]
-    count = len(made[0][0].inputs) - made[0][1]
-    stays = [k for k in range(count) if any(_reads(graph, own + k) for graph, own in made)]
-    return [_with(graph, [*graph.inputs[:own], *[graph.inputs[own + k] for k in stays]]) for graph, own in made], stays
-
-
-def _with(graph: Graph, inputs: Sequence[Node]) -> Graph:
-    return inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
-
-
-def _reads(graph: Graph, k: int) -> bool:
-    node = graph.inputs[k]
-    return node in graph.outputs or any(node in n.inputs for n in graph.nodes)
+def _trimmed(nested: Nested, count: int) -> tuple[Nested, list[int]]:
+    """The loop without those of its `count` inputs that its graphs do not read, and the numbers of those that stay."""
+    graphs = {name: optimize(graph) for name, graph in nested.graphs.items()}
+    read = {name: {*graph.outputs, *[i for n in graph.nodes for i in n.inputs]} for name, graph in graphs.items()}
+    shared = range(nested.own - count, 0)  # counted from the end, as own inputs of graphs differ in number
+    stays = [k for k in shared if any([graph.inputs[k] in read[name] for name, graph in graphs.items()])]
+    for name, graph in graphs.items():
+        inputs = [*graph.inputs[: len(graph.inputs) - len(shared)], *[graph.inputs[k] for k in stays]]
+        graphs[name] = inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
+    more = {}
+    if isinstance(nested, Recurrence):
+        more["scanned"] = sum([k < shared.start + nested.scanned for k in stays])
+    return replace(nested, **graphs, **more), [*range(nested.own), *[count + k for k in stays]]
 
 
 # ---------------------------------------------------------------- elements that follow from their number

@@ -120,7 +120,7 @@ SHIFTED = """
 f(x: f64[40], k: i64[]) {{
   one: i64[] = constant(value=3, dtype="i64")
   back: i64[] = neg({by})
-  a: f64[40] = scan(x, back, dtype="f64", carried=1, scanned=0, length=5, reverse=True, keeps=False, body=s(
+  a: f64[40] = scan(x, back, dtype="f64", carried=1, scanned=0, length=5, reverse=True, body=s(
       x: f64[40], by: i64[]) {{
     a: f64[40] = rotate(x, by, axis=0)
     b: f64[40] = mul(a, x)

@@ -130,7 +130,8 @@ def test_all_results_of_a_loop_are_made_in_one_run():
 def test_what_nobody_wants_of_a_loop_is_not_computed():
     _, _, program = caught(lambda c, xs: ad.scan(counted, c, xs)[1]["half"], (0.0, 0), X)
     (loop,) = [s.work for s in program.steps if isinstance(s.work, Loop)]
-    assert len(loop.stacked) == 1 and loop.lasts == (None,)  # the count is not there at all
+    # The half is the state before each step; the count is not there at all.
+    assert not loop.stacked and loop.lasts == (None,) and len(loop.befores) == 1
 
 
 def large(h, x):
