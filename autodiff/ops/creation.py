@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
+from ..dispatch.declaration import Declaration, place_of
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
@@ -85,6 +87,21 @@ def extent_of(name: str, number: Any) -> int:
     return found[0]
 
 
+def _known(body: Any) -> Callable[..., Tensor]:
+    """A function of numbers alone, whose call is known for a message about its arguments (`declaration.called`)."""
+    most = body.__code__.co_argcount
+
+    @wraps(body)
+    def run(*args: Any, **keywords: Any) -> Tensor:
+        if len(args) > most:
+            Declaration(body.__name__, body, place_of(body)).refuse(args, keywords)
+        return body(*args, **keywords)
+
+    made: Any = run
+    made.is_remembered, made.__kwdefaults__ = True, body.__kwdefaults__  # see `reads.is_library_function`
+    return made
+
+
 @public(0)
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
@@ -109,8 +126,7 @@ def _constant(name: str, number: int, told: str, example: str) -> Callable[..., 
     >>> import autodiff as ad
     {example}
     """
-    body.is_remembered = True  # type: ignore[attr-defined]  # see `reads.is_library_function`
-    return body
+    return _known(body)
 
 
 zeros = _constant("zeros", 0, "Zeros.", """>>> ad.zeros(2, dtype=ad.int64)
@@ -189,6 +205,7 @@ def full_like(x, fill_value, *, dtype=None):
 # ---------------------------------------------------------------- ranges
 
 
+@_known
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
