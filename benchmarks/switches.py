@@ -87,8 +87,7 @@ def _recordings_in_parts() -> None:
 @_switch("known sizes")
 def _sizes() -> None:
     """The rules run, and a graph is made, for each new size of what is recorded."""
-    for user in ("autodiff.tape.ask", "autodiff.transforms.gradient"):
-        _replace(user, "size_of", lambda *given: None)
+    _replace("autodiff.tape.ask", "size_of", lambda *given: None)
 
 
 @_switch("patience")
@@ -268,4 +267,4 @@ def _blocks() -> None:
 @_switch("loops in parts")
 def _parts() -> None:
     """All that is written in a step is done in it."""
-    _replace("autodiff.control.fission", "_split_of", lambda *given: None)
+    _replace("autodiff.control.fission", "_split", lambda *given: None)
