@@ -143,16 +143,11 @@ def _contents(cell: Any) -> Any:
         return None
 
 
-_MISSING = object()
-
-
 def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
     """The present value of `name.attribute.attribute` among globals, and True if that is all there is to it."""
     if where[0] == "import":
         return None, is_fixed(where[1])
-    value = names.get(where[1], _MISSING)
-    if value is _MISSING:
-        value = getattr(builtins, where[1], None)
+    value = names[where[1]] if where[1] in names else getattr(builtins, where[1], None)
     used = 2
     for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):

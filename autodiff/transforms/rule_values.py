@@ -36,7 +36,7 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["flow_of", "gradients_of", "push_rule", "tensors_of", "without_known_history"]
+__all__ = ["flow_of", "gradients_of", "push_rule", "tensor_at", "without_known_history"]
 
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
@@ -167,7 +167,7 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
     """(place, gradient) for the tensors of one argument; None stands for a whole subtree."""
     if value is None:
         return []
-    if not packed.has_tensors:
+    if all(p is None for p in packed.places):
         if isinstance(value, (tuple, list, dict)) and all(g is None for g in tree.leaves(value)):
             return []
         raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
@@ -270,17 +270,12 @@ def without_known_history(
 ) -> dict[int, Tensor]:
     """The results of a rule that asked for values, whose derivatives nobody knows.   which: what they are"""
     call: CustomCall = node.call
-    closed = tracked_by(rule, call.reads, lambda place: tensors_of(node)(place).node)
+    closed = tracked_by(rule, call.reads, lambda place: tensor_at(node, place).node)
     return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
 
 
-def tensors_of(node: Node) -> Callable[[int], Tensor]:
-    """The tensors of a boundary by place, each with its own history."""
-    return partial(_handle_at, node)
-
-
-def _handle_at(node: Node, place: int) -> Tensor:
-    """A handle: on an output behind its boundary, on an input, on an intermediate."""
+def tensor_at(node: Node, place: int) -> Tensor:
+    """A tensor of a boundary, with its own history: an output behind it, an input, an intermediate."""
     if place < 0:
         return output_of(node, -1 - place)
     source = node.inputs[place]
@@ -324,9 +319,9 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
-    tensor_at = tensors_of(node)
-    ctx = _context(call, tensor_at, needs, lambda _: True, node)
-    returned = _call_user(rule.implementation, rule, call, tensor_at, (ctx, *given), where)
+    own_at = partial(tensor_at, node)
+    ctx = _context(call, own_at, needs, lambda _: True, node)
+    returned = _call_user(rule.implementation, rule, call, own_at, (ctx, *given), where)
     found = {slot: _checked_tangent(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
     if state.now.looked - state.now.bounded == looked:
         return found

@@ -91,10 +91,8 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         asked = state.now.asked
         try:
             bars = _on_tensors(node, rule, cotangents, places)
-        except host.Unlearnt:
-            raise
-        except ConcretizationError:
-            if not state.now.tracing or state.now.asked == asked:
+        except ConcretizationError as error:
+            if not state.now.tracing or state.now.asked == asked or isinstance(error, host.Unlearnt):
                 raise
             _report(rule)
             bars = _on_arrays(node, rule, cotangents, places)
@@ -110,7 +108,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
     bars = rule_values.gradients_of(
-        call, rule, partial(call_nested, run), own, rule_values.tensors_of(node),
+        call, rule, partial(call_nested, run), own, partial(rule_values.tensor_at, node),
         {slot: handle(bar.node) for slot, bar in cotangents.items()},
         lambda place: zeros_of(call.avals[-1 - place] if place < 0 else node.inputs[place].kind.out.aval),
         flow, places, node,
