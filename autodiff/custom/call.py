@@ -210,10 +210,6 @@ class CustomCall:
     materialize = property(attrgetter("shape.materialize"), doc="True if the cotangent of an unused output is zeros.")
     is_one = property(lambda self: len(self.avals) == 1, doc="True if it has one output that is tracked.")
 
-    def closed(self) -> Iterator[tuple[int, str]]:
-        """(place, name) of what forward closes over and no rule gives a gradient for."""
-        return enumerate(self.shape.closed, self.shape.closed_at)
-
     # ------------------------------------------------------------ what a rule reads
 
     @property

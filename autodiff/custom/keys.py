@@ -31,13 +31,7 @@ from abc import get_cache_token
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np

@@ -171,22 +171,21 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
         if isinstance(value, (tuple, list, dict)) and all(g is None for g in tree.leaves(value)):
             return []
         raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
-    if packed.structure is None and (only := packed.places[0]) is not None:
-        return [(only, value)]
+    parts = _parts(packed, value, name, f"{where}: the gradient for {name!r} must have the argument's container")
+    pairs = [(place, part) for place, part in zip(packed.places, parts, strict=True) if part is not None]
+    if any([place is None and isinstance(part, (Tensor, np.ndarray)) for place, part in pairs]):
+        raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
+    return [(place, part) for place, part in pairs if place is not None]
+
+
+def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
+    """The leaves of what a rule returned for something packed; None for a subtree.  GradientError: see `refusal`."""
+    if packed.structure is None:
+        return [value]
     try:
-        parts = tree.flatten_up_to(packed.structure, value, name)
+        return tree.flatten_up_to(packed.structure, value, name)
     except (TypeError, ValueError) as error:
-        raise GradientError(f"{where}: the gradient for {name!r} must have the argument's container: {error}") from None
-    pairs = []
-    for place, part in zip(packed.places, parts, strict=True):
-        if part is None:
-            continue
-        if place is None:
-            if isinstance(part, (Tensor, np.ndarray)):
-                raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
-            continue
-        pairs.append((place, part))
-    return pairs
+        raise GradientError(f"{refusal}: {error}") from None
 
 
 def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
@@ -313,9 +312,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     def tangent_at(place: int) -> Tensor | None:
         return tangents.get(node.inputs[place])
 
-    for place, name in call.closed():
-        if tangent_at(place) is not None:
-            refuse_closed(name, "jvp", call.function.__name__, call.method.place, call.line)
+    refuse_closed(call, "jvp", lambda place: tangent_at(place) is not None)
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
@@ -336,18 +333,12 @@ def _or_none(tangent: Any) -> Any:
 
 
 def _by_slot(call: CustomCall, returned: Any, where: str) -> dict[int, Any]:
-    result = call.result
     if returned is None:
         mend = "return the tangents of the outputs; `return None` says that they are zero"
         refuse_forgotten(call.rule("jvp"), where, mend)
         return {}
-    if result.structure is None:
-        parts = [returned]
-    else:
-        try:
-            parts = tree.flatten_up_to(result.structure, returned, "outputs")
-        except (TypeError, ValueError) as error:
-            raise GradientError(f"{where} must return the tangents in the outputs' container: {error}") from None
+    result = call.result
+    parts = _parts(result, returned, "outputs", f"{where} must return the tangents in the outputs' container")
     pairs = zip(result.places, parts, strict=True)
     return {-1 - place: t for place, t in pairs if place is not None and place < 0 and t is not None}
 

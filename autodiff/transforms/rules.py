@@ -79,9 +79,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     note(call.function, "rules", call.method, call.types)
     if isinstance(call, boundary.MappedCall):
         return boundary.MappedCall.pull_each(node, cotangents, wanted)
-    for place, name in call.closed():
-        if node.inputs[place] in wanted:
-            reads.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)
+    reads.refuse_closed(call, "backward", lambda place: node.inputs[place] in wanted)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
