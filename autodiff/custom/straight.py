@@ -6,17 +6,6 @@ returns one float tensor; what it saves, and sets on its context, are tensors an
 function runs each time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.
 Several float tensors in any container take `short`.  Whatever turns out otherwise, before or after the function has
 run, goes on as `call_forward` and `completed` have it.
-
-    def call(a0, a1):                                   # a tensor and a number
-        n0 = a0.node
-        if now.captures is not None or not ...: return general(a0, a1)
-        h0 = a handle on n0, masked
-        ctx = ...
-        y = run(ctx, h0, a1)
-        if ...: return completed(...)
-        saved tensors -> places;  shape, found by these
-        node = boundary(n0, *extras, y.node)
-        return a handle on it
 """
 
 from __future__ import annotations

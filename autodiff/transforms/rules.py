@@ -1,12 +1,7 @@
 """Applying the rule of a custom function: its backward, on tensors or, if it runs on the host, on arrays.
 
-A plan that serves other numbers has the rules of its backward run under watch:
-
-    watches = Watches(past)
-    with watches.open():
-        gradients = emit(...)          # rules get watched numbers (`custom.watching`)
-    watches.keys()                     # what they looked at counts by value from now on
-    plan.formulas = watches.formulas(plan.gather)
+A plan that serves other numbers has the rules of its backward run under watch (`Watches.open`): they get watched
+numbers (`custom.watching`), of which those that they looked at count by value from then on (`Watches.keys`).
 
 The rule of an operation is decided by its kind (`rule_programs`).  A user's rule may read anything: a key says what it
 reads, the numbers of the call and values that it has by name (`Call.recorded_key`).  The rule of |x| looks at its
