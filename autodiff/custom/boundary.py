@@ -161,7 +161,7 @@ class HistorylessError(GradientError):
     """A derivative was asked for through a value whose history nobody knows."""
 
 
-def _refuse(_bar: Any, y: Tensor, *_: Any) -> NoReturn:
+def _refuse(_: Any, y: Tensor, *_others: Any) -> NoReturn:
     (what,) = y.node.kind.params
     raise HistorylessError(
         f"a derivative was asked for through {what}, which has none: it was computed outside of the tape\n"
@@ -170,12 +170,8 @@ def _refuse(_bar: Any, y: Tensor, *_: Any) -> NoReturn:
     )
 
 
-def _push(dxs: Any, y: Tensor, *_: Any) -> NoReturn:
-    _refuse(dxs, y)
-
-
 _HISTORYLESS = Primitive(
-    "historyless", infer=lambda x, *_, what: x, reference=None, params=("what",), pull=_refuse, push=_push
+    "historyless", infer=lambda x, *_, what: x, reference=None, params=("what",), pull=_refuse, push=_refuse
 )
 
 

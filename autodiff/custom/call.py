@@ -13,7 +13,8 @@ output k, read back behind its boundary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 from types import FunctionType
 from typing import Any
@@ -73,15 +74,6 @@ class Packed(NamedTuple):
         statics = iter(self.statics)
         leaves = [static(next(statics)) if p is None else tensor_at(p) for p in self.places]
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
-
-    def with_statics(self, statics: Iterable[Any]) -> Packed:
-        """A copy with other leaves that are no tensors."""
-        return Packed(self.structure, self.places, tuple(statics))
-
-    @property
-    def has_tensors(self) -> bool:
-        """True if there is any tensor in it."""
-        return any(p is not None for p in self.places)
 
 
 def pack(
@@ -218,10 +210,6 @@ class CustomCall:
     materialize = property(attrgetter("shape.materialize"), doc="True if the cotangent of an unused output is zeros.")
     is_one = property(lambda self: len(self.avals) == 1, doc="True if it has one output that is tracked.")
 
-    def closed(self) -> Iterator[tuple[int, str]]:
-        """(place, name) of what forward closes over and no rule gives a gradient for."""
-        return enumerate(self.shape.closed, self.shape.closed_at)
-
     # ------------------------------------------------------------ what a rule reads
 
     @property
@@ -249,11 +237,9 @@ class CustomCall:
 
     def packed(self) -> list[Packed]:
         """Everything that a rule may read: arguments, saved, attributes, result."""
-        found, at = [], 0
-        for packed, count in self.shape.parts:
-            found.append(packed.with_statics(self.statics[at : at + count]) if count else packed)
-            at += count
-        return found
+        statics = iter(self.statics)
+        parts = self.shape.parts
+        return [Packed(p.structure, p.places, tuple(islice(statics, n))) if n else p for p, n in parts]
 
     # ------------------------------------------------------------ rule and key
 

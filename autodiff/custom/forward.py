@@ -189,10 +189,8 @@ def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
     asked = now.asked
     try:
         return entered.run(ctx, values)
-    except Unlearnt:
-        raise
     except ConcretizationError as error:
-        if now.asked == asked:  # refused for something else than asking
+        if now.asked == asked or isinstance(error, Unlearnt):  # refused for something else than asking
             raise
         return run_traced(entered.visit(), ctx, values, error)
 

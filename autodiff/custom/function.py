@@ -87,7 +87,10 @@ class Function(GenericFunction):
         run = method.implementation
         if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
             return self._call_seen
-        backward, has_context = self.rule_for("backward", method, classes), method.kind == "forward"
+        has_context = method.kind == "forward"
+        if not (has_context or self.rules or method.rules):
+            return run
+        backward = self.rule_for("backward", method, classes)
         if not has_context and backward is None and self.rule_for("jvp", method, classes) is None:
             return run
         names = self.declaration.fixed

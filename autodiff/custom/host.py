@@ -180,7 +180,8 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
     if said(ctx).dirty:
         return  # an array has no handle whose value could be replaced
     places = {id(x): p for p, x in _tensors_in(visit, dict(zip(visit.packed, ctx.inputs, strict=True)))}
-    table, key, returned = _learnt.setdefault(ref(visit.method, _learnt.pop), {}), visit.key(), outputs.as_returned()
+    table, key = _learnt.setdefault(ref(visit.method, _learnt.pop), {}), visit.key()
+    returned = outputs.rebuilt(outputs.returned)
     if visit.method.out is not None and key not in table:
         # A number is an array to out= where it is an argument of jit.
         numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]

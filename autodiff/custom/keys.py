@@ -1,8 +1,7 @@
 """Keys of all that a rule reads besides tensors: equal keys mean that the rule would record the same.
 
-A rule is Python: it may read its closure, its defaults and module globals, and so may the functions
-it calls.  What they name is found once per code object; what the names hold is looked at whenever a
-backward asks for a key (a microsecond or two for a rule), so nothing that a rule reads can be stale.
+The names that a rule, and the functions that it calls, read are found once per code object (`reads`); the values
+that they hold are looked at whenever a backward asks for a key, so nothing that a rule reads can be stale.
 
     number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
     tuple, frozenset; tensors                          by their parts; by node
@@ -32,13 +31,7 @@ from abc import get_cache_token
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -184,12 +177,10 @@ class ReadsWalk:
         return self._inside(cls, cls, parts_of(parts)) if parts else cls
 
     def _object(self, value: Any) -> Any:
-        """An object of a class written in Python: all of it are its attributes and its class.
+        """An object of a class written in Python, by identity, its attributes and its class.
 
-        A tag that chooses a method, a frozen dataclass of options, a member of an Enum: which object it is counts (a
-        rule may ask whether it `is` another), its attributes as they are now, and what the methods of its class may
-        read.  Tensors and arrays in it no key tells, nor an object that is met for the first time or has changed since
-        it was met: one that is another each time is nothing to remember a recording by.
+        No key tells of tensors in it, nor of one that is met for the first time or has changed since: an object that is
+        another each time is nothing to remember a recording by.
         """
         if not is_object(value):
             return self._if_whole(None, False)

@@ -42,20 +42,21 @@ _KNOWN = frozenset(DTYPES.values())
 class Outputs:
     """The result of a forward method.
 
-    leaves      its leaves, arrays made tensors;  structure: its container (None: one leaf)
+    returned    its leaves, arrays as they were;  leaves: the same, arrays made tensors
+    structure   its container (None: one leaf)
     slots       for each leaf: which tracked output it is, or None
     tracked     the tracked outputs, in order: the same tensor returned twice is two of them
     """
 
-    __slots__ = ("_returned", "leaves", "slots", "structure", "tracked")
+    __slots__ = ("leaves", "returned", "slots", "structure", "tracked")
 
     def __init__(self, function: str, result: Any, constant: Sequence[Any]) -> None:
         """`constant` holds outputs that are marked non-differentiable; GradientError for what is none."""
-        self._returned: list[Any] = [result]
+        self.returned: list[Any] = [result]
         self.structure: tree.Structure | None = None
         if not isinstance(result, Tensor):
-            self._returned, self.structure = tree.flatten(result)
-        self.leaves = [x if isinstance(x, Tensor) else _as_output(function, x) for x in self._returned]
+            self.returned, self.structure = tree.flatten(result)
+        self.leaves = [x if isinstance(x, Tensor) else _as_output(function, x) for x in self.returned]
         fixed = [self._made_of(x) for x in constant]
         if any([t is None for t in fixed]):
             raise GradientError(located(
@@ -69,22 +70,14 @@ class Outputs:
             if carries:
                 self.tracked.append(t)
 
-    def returns(self, x: Any) -> bool:
-        """True if forward returned this very object."""
-        return any(x is r for r in self._returned)
-
     def tensor_of(self, x: Any) -> Tensor | None:
         """The tensor that something saved stands for: itself, or the output that an array became."""
         return x if isinstance(x, Tensor) else self._made_of(x)
 
     def _made_of(self, x: Any) -> Tensor | None:
         """The tensor that something which forward returned became; None for anything else."""
-        pairs = zip(self._returned, self.leaves, strict=True)
+        pairs = zip(self.returned, self.leaves, strict=True)
         return next((t for r, t in pairs if r is x and isinstance(t, Tensor)), None)
-
-    def as_returned(self) -> Any:
-        """The results that forward returned, arrays as they were."""
-        return self.rebuilt(list(self._returned))
 
     def rebuilt(self, leaves: list[Any]) -> Any:
         """Other leaves in the same container."""
@@ -169,7 +162,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
                 "declare it: ctx.mark_dirty(input), and return it; or compute a new tensor",
             ))
     for k, t in found.items():
-        if not outputs.returns(t):
+        if not any([t is x for x in outputs.leaves]):
             raise GradientError(located(
                 f"{function}: the input {t.aval} is marked dirty, but forward does not return it",
                 "return it: the result takes its place in the caller's handle",

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from codegen.records import NamedTuple
 
 from .. import tree
 from ..errors import GradientError
-from ..frames import UserLine
 from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor
@@ -143,16 +142,11 @@ def _contents(cell: Any) -> Any:
         return None
 
 
-_MISSING = object()
-
-
 def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
     """The present value of `name.attribute.attribute` among globals, and True if that is all there is to it."""
     if where[0] == "import":
         return None, is_fixed(where[1])
-    value = names.get(where[1], _MISSING)
-    if value is _MISSING:
-        value = getattr(builtins, where[1], None)
+    value = names[where[1]] if where[1] in names else getattr(builtins, where[1], None)
     used = 2
     for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):
@@ -288,15 +282,18 @@ def names_of(nodes: Sequence[Node], function: Any) -> tuple[str, ...]:
     return tuple([known.get(n, f"a tensor {n.kind.out.aval}") for n in nodes])
 
 
-def refuse_closed(name: str, rule: str, function: str, place: str, line: UserLine | None) -> NoReturn:
-    """Raise GradientError: a gradient is wanted through a value that a forward, or its rule, closes over."""
-    raise GradientError(
-        f"{function}: a gradient is wanted through {name}, which its forward ({place}) reads without being given it:"
-        f" the {rule} says nothing of it\n"
-        f"  called at {line}\n"
-        f"  pass it as an argument of {function}; ad.stop_gradient(...) says that it is a constant;\n"
-        "  or write the forward as a method (.method), which is differentiated as it stands"
-    )
+def refuse_closed(call: Any, rule: str, is_wanted: Callable[[int], bool]) -> None:
+    """Raise GradientError if a gradient is wanted through a value that a forward closes over."""
+    function = call.function.__name__
+    for place, name in enumerate(call.shape.closed, call.shape.closed_at):
+        if is_wanted(place):
+            raise GradientError(
+                f"{function}: a gradient is wanted through {name}, which its forward ({call.method.place}) reads"
+                f" without being given it: the {rule} says nothing of it\n"
+                f"  called at {call.line}\n"
+                f"  pass it as an argument of {function}; ad.stop_gradient(...) says that it is a constant;\n"
+                "  or write the forward as a method (.method), which is differentiated as it stands"
+            )
 
 
 # ---------------------------------------------------------------- while a rule runs

@@ -6,17 +6,6 @@ returns one float tensor; what it saves, and sets on its context, are tensors an
 function runs each time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.
 Several float tensors in any container take `short`.  Whatever turns out otherwise, before or after the function has
 run, goes on as `call_forward` and `completed` have it.
-
-    def call(a0, a1):                                   # a tensor and a number
-        n0 = a0.node
-        if now.captures is not None or not ...: return general(a0, a1)
-        h0 = a handle on n0, masked
-        ctx = ...
-        y = run(ctx, h0, a1)
-        if ...: return completed(...)
-        saved tensors -> places;  shape, found by these
-        node = boundary(n0, *extras, y.node)
-        return a handle on it
 """
 
 from __future__ import annotations
@@ -67,7 +56,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         finally:
             now.body -= 1
         {told}
-        if now.asked != asked or {unusual} not is_float(y):
+        if now.asked != asked or {unusual} not _is_float(y):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         body = y.node
         if body.kind.out.requires_grad and (
@@ -84,9 +73,9 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         key, statics, extras = {key}, [{statics}], []
         {saved}
         shape = shapes.get(key) or new_shape(key)
-        call = Call(site, shape, tuple(statics), (body.kind.out.aval,), False, None, line)
+        call = CustomCall(site, shape, tuple(statics), (body.kind.out.aval,), False, None, line)
         out = body.kind.out
-        node = rich_node(kind_for(out), ({inputs}, *extras, body), call=call)
+        node = rich_node(boundary_kind(out), ({inputs}, *extras, body), call=call)
         node.body = {count} + len(extras)
         node.flow = flow
         node.line = line
@@ -108,7 +97,7 @@ _SAVED = """
         if ctx.__dict__:
             given = (*given, *attributes(ctx).items())
         if given:
-            pairs = kept_of(given, {{body: -1, {number}}}, {at}, statics, extras)
+            pairs = _kept_of(given, {{body: -1, {number}}}, {at}, statics, extras)
             if pairs is None:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
             key = (told.materialize, len(ctx.__dict__), 1, None, *pairs)
@@ -145,26 +134,17 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
-        "Call": CustomCall,
-        "ForwardContext": ForwardContext,
-        "attributes": attributes,
+        **{f.__name__: f for f in (attributes, boundary_kind, closed_over, is_masked, said, _is_float, _kept_of)},
+        **{cls.__name__: cls for cls in (CustomCall, ForwardContext, UserLine, np.ndarray)},
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "flow": slice(0, len(tensors)),
         "mode": MODE.get,
-        "closed_over": closed_over,
-        "is_float": _is_float,
-        "is_masked": is_masked,
-        "kept_of": _kept_of,
-        "kind_for": boundary_kind,
-        "new": object.__new__,
-        "ndarray": np.ndarray,
         "nearest_code": nearest_code,
+        "new": object.__new__,
         "new_line": tuple.__new__,
         "new_number": new_number,
         "rich_node": rich_node,
-        "said": said,
         "state": state,
-        "UserLine": UserLine,
     }
     return defined("made_for", text, env)
 

@@ -36,7 +36,7 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["flow_of", "gradients_of", "push_rule", "tensors_of", "without_known_history"]
+__all__ = ["flow_of", "gradients_of", "push_rule", "tensor_at", "without_known_history"]
 
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
@@ -167,26 +167,25 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
     """(place, gradient) for the tensors of one argument; None stands for a whole subtree."""
     if value is None:
         return []
-    if not packed.has_tensors:
+    if all(p is None for p in packed.places):
         if isinstance(value, (tuple, list, dict)) and all(g is None for g in tree.leaves(value)):
             return []
         raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
-    if packed.structure is None and (only := packed.places[0]) is not None:
-        return [(only, value)]
+    parts = _parts(packed, value, name, f"{where}: the gradient for {name!r} must have the argument's container")
+    pairs = [(place, part) for place, part in zip(packed.places, parts, strict=True) if part is not None]
+    if any([place is None and isinstance(part, (Tensor, np.ndarray)) for place, part in pairs]):
+        raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
+    return [(place, part) for place, part in pairs if place is not None]
+
+
+def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
+    """The leaves of what a rule returned for something packed; None for a subtree.  GradientError: see `refusal`."""
+    if packed.structure is None:
+        return [value]
     try:
-        parts = tree.flatten_up_to(packed.structure, value, name)
+        return tree.flatten_up_to(packed.structure, value, name)
     except (TypeError, ValueError) as error:
-        raise GradientError(f"{where}: the gradient for {name!r} must have the argument's container: {error}") from None
-    pairs = []
-    for place, part in zip(packed.places, parts, strict=True):
-        if part is None:
-            continue
-        if place is None:
-            if isinstance(part, (Tensor, np.ndarray)):
-                raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
-            continue
-        pairs.append((place, part))
-    return pairs
+        raise GradientError(f"{refusal}: {error}") from None
 
 
 def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
@@ -270,17 +269,12 @@ def without_known_history(
 ) -> dict[int, Tensor]:
     """The results of a rule that asked for values, whose derivatives nobody knows.   which: what they are"""
     call: CustomCall = node.call
-    closed = tracked_by(rule, call.reads, lambda place: tensors_of(node)(place).node)
+    closed = tracked_by(rule, call.reads, lambda place: tensor_at(node, place).node)
     return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
 
 
-def tensors_of(node: Node) -> Callable[[int], Tensor]:
-    """The tensors of a boundary by place, each with its own history."""
-    return partial(_handle_at, node)
-
-
-def _handle_at(node: Node, place: int) -> Tensor:
-    """A handle: on an output behind its boundary, on an input, on an intermediate."""
+def tensor_at(node: Node, place: int) -> Tensor:
+    """A tensor of a boundary, with its own history: an output behind it, an input, an intermediate."""
     if place < 0:
         return output_of(node, -1 - place)
     source = node.inputs[place]
@@ -318,15 +312,13 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     def tangent_at(place: int) -> Tensor | None:
         return tangents.get(node.inputs[place])
 
-    for place, name in call.closed():
-        if tangent_at(place) is not None:
-            refuse_closed(name, "jvp", call.function.__name__, call.method.place, call.line)
+    refuse_closed(call, "jvp", lambda place: tangent_at(place) is not None)
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
-    tensor_at = tensors_of(node)
-    ctx = _context(call, tensor_at, needs, lambda _: True, node)
-    returned = _call_user(rule.implementation, rule, call, tensor_at, (ctx, *given), where)
+    own_at = partial(tensor_at, node)
+    ctx = _context(call, own_at, needs, lambda _: True, node)
+    returned = _call_user(rule.implementation, rule, call, own_at, (ctx, *given), where)
     found = {slot: _checked_tangent(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
     if state.now.looked - state.now.bounded == looked:
         return found
@@ -341,18 +333,12 @@ def _or_none(tangent: Any) -> Any:
 
 
 def _by_slot(call: CustomCall, returned: Any, where: str) -> dict[int, Any]:
-    result = call.result
     if returned is None:
         mend = "return the tangents of the outputs; `return None` says that they are zero"
         refuse_forgotten(call.rule("jvp"), where, mend)
         return {}
-    if result.structure is None:
-        parts = [returned]
-    else:
-        try:
-            parts = tree.flatten_up_to(result.structure, returned, "outputs")
-        except (TypeError, ValueError) as error:
-            raise GradientError(f"{where} must return the tangents in the outputs' container: {error}") from None
+    result = call.result
+    parts = _parts(result, returned, "outputs", f"{where} must return the tangents in the outputs' container")
     pairs = zip(result.places, parts, strict=True)
     return {-1 - place: t for place, t in pairs if place is not None and place < 0 and t is not None}
 

@@ -1,12 +1,7 @@
 """Applying the rule of a custom function: its backward, on tensors or, if it runs on the host, on arrays.
 
-A plan that serves other numbers has the rules of its backward run under watch:
-
-    watches = Watches(past)
-    with watches.open():
-        gradients = emit(...)          # rules get watched numbers (`custom.watching`)
-    watches.keys()                     # what they looked at counts by value from now on
-    plan.formulas = watches.formulas(plan.gather)
+A plan that serves other numbers has the rules of its backward run under watch (`Watches.open`): they get watched
+numbers (`custom.watching`), of which those that they looked at count by value from then on (`Watches.keys`).
 
 The rule of an operation is decided by its kind (`rule_programs`).  A user's rule may read anything: a key says what it
 reads, the numbers of the call and values that it has by name (`Call.recorded_key`).  The rule of |x| looks at its
@@ -79,9 +74,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     note(call.function, "rules", call.method, call.types)
     if isinstance(call, boundary.MappedCall):
         return boundary.MappedCall.pull_each(node, cotangents, wanted)
-    for place, name in call.closed():
-        if node.inputs[place] in wanted:
-            reads.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)
+    reads.refuse_closed(call, "backward", lambda place: node.inputs[place] in wanted)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
@@ -91,10 +84,8 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         asked = state.now.asked
         try:
             bars = _on_tensors(node, rule, cotangents, places)
-        except host.Unlearnt:
-            raise
-        except ConcretizationError:
-            if not state.now.tracing or state.now.asked == asked:
+        except ConcretizationError as error:
+            if not state.now.tracing or state.now.asked == asked or isinstance(error, host.Unlearnt):
                 raise
             _report(rule)
             bars = _on_arrays(node, rule, cotangents, places)
@@ -110,7 +101,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
     bars = rule_values.gradients_of(
-        call, rule, partial(call_nested, run), own, rule_values.tensors_of(node),
+        call, rule, partial(call_nested, run), own, partial(rule_values.tensor_at, node),
         {slot: handle(bar.node) for slot, bar in cotangents.items()},
         lambda place: zeros_of(call.avals[-1 - place] if place < 0 else node.inputs[place].kind.out.aval),
         flow, places, node,
