@@ -200,7 +200,7 @@ def _likes(examples: Sequence[Any]) -> list[Like]:
 
 
 def _recorded(f: Callable, examples: Sequence[Any]) -> tuple[int, list[Node], list[Node], Nesting]:
-    """When it was begun, the arguments, the results and their nesting."""
+    """A recording: when it was begun, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [x.argument() if isinstance(x, Like) else x for x in leaves]

@@ -4,7 +4,7 @@
     reference = on_arrays(program)        elements are arrays
     lower = Map(on_elements(program))     k is the scalar builder, and elements are its values
 
-    lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x)))
+    lambda k, x: k.maximum(x, 0.0) + k.exp(-abs(x))
 
 A number beside an element is of its dtype; the last element among several operands says it.
 """
@@ -111,12 +111,12 @@ class _Element:
 
     __slots__ = ("builder", "value")
 
-    def __init__(self, builder: _Builder, value: Any) -> None:
+    def __init__(self, builder: _ElementBuilder, value: Any) -> None:
         self.builder = builder
         self.value = value
 
 
-class _Builder:
+class _ElementBuilder:
     """A builder whose methods take elements, and numbers beside them."""
 
     def __init__(self, k: Any) -> None:
@@ -158,7 +158,7 @@ def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
     """The program of a builder whose values have no operators, as a `Map` takes it."""
 
     def lower(k: Any, *xs: Any, **params: Any) -> Any:
-        builder = _Builder(k)
+        builder = _ElementBuilder(k)
         return program(builder, *[_Element(builder, x) for x in xs], **params).value
 
     return lower

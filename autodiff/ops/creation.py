@@ -238,7 +238,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
 
 @public(0)
 def _counted(count, start, step, dtypes):
-    """So many numbers from `start` on, computed in the first dtype, as the second one."""
+    """A count of numbers from `start` on, computed in the first dtype, as the second one."""
     return cast_to(add(multiply(iota((count,), 0, dtypes[0]), step), start), dtypes[1])
 
 

@@ -159,7 +159,7 @@ class Text:
         return cell
 
     def grown(self, cell: str, size: str) -> str:
-        """So many bytes there, which begin as the memory before."""
+        """A larger memory in a cell, of so many bytes, which begins as the one before."""
         old = self.let("old", f"load ptr, ptr {cell}")
         found = self.let("grown", f"call ptr @PyMem_RawRealloc(ptr {old}, i64 {size})")
         is_none = self.let("is.none", f"icmp eq ptr {found}, null")

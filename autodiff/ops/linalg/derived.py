@@ -15,10 +15,11 @@ from ..arithmetic import abs_
 from ..conversion import cast_to
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
+from ..norms import norm
 from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating, norm
+from ..statistics import floating
 from ..template import public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
