@@ -12,9 +12,11 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 from weakref import ref
+
+import numpy as np
 
 __all__ = ["PARTS", "Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same", "take_along"]
 
@@ -100,13 +102,57 @@ def refuse(x: Any) -> None:
         )
 
 
-def same(a: Any, b: Any) -> bool:
-    """True if two functions are alike for all that cloudpickle, which sends functions by value, sees of them."""
-    cloudpickle: Any = sys.modules.get("cloudpickle")
-    try:
-        return a is b or (cloudpickle is not None and cloudpickle.dumps(a) == cloudpickle.dumps(b))
-    except Exception:  # of what they read some may be sent no further
+def same(a: Any, b: Any, met: frozenset = frozenset()) -> bool:
+    """True if two functions, or two values that functions read, are alike for all that can be seen."""
+    if a is b or (id(a), id(b)) in met:
+        return True
+    if type(a) is not type(b):
         return False
+    met |= {(id(a), id(b))}
+    if isinstance(a, FunctionType):
+        return a.__code__ == b.__code__ and _all_same(_read_by(a), _read_by(b), met)
+    if isinstance(a, MethodType):
+        return same(a.__func__, b.__func__, met) and same(a.__self__, b.__self__, met)
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.dtype.kind != "O" and a.tobytes() == b.tobytes()
+    if isinstance(a, (tuple, list)):
+        return _all_same(a, b, met)
+    if isinstance(a, dict):
+        return list(a) == list(b) and _all_same(list(a.values()), list(b.values()), met)
+    if isinstance(a, (int, float, complex, str, bytes, frozenset, set, np.generic, range)):
+        return repr(a) == repr(b)
+    if isinstance(a, type):
+        return False
+    try:
+        held = a.__reduce_ex__(2), b.__reduce_ex__(2)  # as pickle sees them
+    except Exception:
+        return False
+    return isinstance(held[0], tuple) and same(*held, met)
+
+
+def _all_same(a: Any, b: Any, met: frozenset) -> bool:
+    return len(a) == len(b) and all([same(x, y, met) for x, y in zip(a, b, strict=True)])
+
+
+_EMPTY = object()
+
+
+def _read_by(f: FunctionType) -> list:
+    """The values that a function reads from outside: defaults, closed-over variables, globals."""
+    names: list[str] = []
+    codes = [f.__code__]
+    for code in codes:  # it grows by the functions inside
+        names += code.co_names
+        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+    read = [f.__globals__.get(name, _EMPTY) for name in names]
+    return [f.__defaults__, f.__kwdefaults__, [*map(_held, f.__closure__ or ())], read]
+
+
+def _held(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has no value yet
+        return _EMPTY
 
 
 # ---------------------------------------------------------------- classes

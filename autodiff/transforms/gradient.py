@@ -117,6 +117,8 @@ class Gradients(Question):
         self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
     def is_current(self) -> bool:
+        if self.ask is None or self.ask.purpose != BACKWARD:
+            return True  # nothing is added to a `.grad`
         grads = [(None if leaf is None else leaf.grad, g.old) for g in self.groups for leaf in [g.nodes[0].leaf]]
         return all([(None if grad is None else grad.node) is old for grad, old in grads])
 

@@ -227,17 +227,33 @@ def call_nested(f: Callable, *args: Any) -> Any:
 
 
 def _on_a_new_stack(f: Callable, args: tuple) -> Any:
-    """f(*args) in a new thread that takes this one's place; what it raises is raised here."""
-    from concurrent.futures import ThreadPoolExecutor  # few programs go so deep
+    """f(*args) in a new thread that takes this one's place; what it raises is raised here.
 
+    No pool does it: a pool refuses work once the main thread has ended, and has a daemon's exit wait.
+    """
     now = state.now
+    told: list[tuple[Any, BaseException | None]] = []
+    done = threading.Event()
 
-    def run() -> Any:
+    def run() -> None:
         use(now)
-        return f(*args)
+        try:
+            told.append((f(*args), None))
+        except BaseException as raised:
+            told.append((None, raised))
+        finally:
+            done.set()
 
+    threading.Thread(target=copy_context().run, args=(run,), name="autodiff nested backward").start()
     try:
-        with ThreadPoolExecutor(1, "autodiff nested backward") as stack:
-            return stack.submit(copy_context().run, run).result()
+        done.wait()
     finally:
+        done.wait()  # after an interrupt, too: the work goes on in the recording of this thread
         use(now)
+    result, error = told.pop()
+    if error is None:
+        return result
+    try:
+        raise error
+    finally:
+        del error  # else its frames would hold it

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -258,6 +260,33 @@ def test_hooks_nest_200_deep():
 
     go_deeper(None)
     assert depth[0] == 200
+
+
+AT_THE_END = """
+import atexit, threading
+import autodiff as ad
+
+def nested(depth):
+    x = ad.tensor(2.0, requires_grad=True)
+    y = x * x
+    if depth:
+        y.register_hook(lambda g: (nested(depth - 1), g)[1])
+    y.backward()
+    if depth == 60:
+        print(x.grad.item())
+
+def after_the_main_thread():
+    threading.main_thread().join()
+    nested(60)
+
+threading.Thread(target=after_the_main_thread).start()
+atexit.register(nested, 60)
+"""
+
+
+def test_hooks_nest_when_the_main_thread_has_ended_and_at_exit():
+    ran = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=True)
+    assert (ran.stdout.split(), ran.stderr) == (["4.0", "4.0"], "")
 
 
 def test_a_tensor_with_a_hook_is_freed_without_the_collector():

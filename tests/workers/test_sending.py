@@ -131,6 +131,45 @@ def test_a_jit_function_that_arrives_again_is_the_same_and_is_traced_once(cell):
     assert len(traced.entries) == 1
 
 
+READING = """
+import autodiff as ad
+
+class Scale:
+    def __init__(self):
+        self.factor = 3.0
+    def __call__(self, x):
+        return x * self.factor
+
+@ad.jit
+def inner(x):
+    return ad.sin(x)
+
+outer = ad.function(lambda x: x * 2.0)
+scale = Scale()
+
+@ad.jit
+def f(x):
+    return READS(x)
+"""
+
+
+@pytest.mark.parametrize("reads", ["scale", "Scale()", "scale.__call__", "inner", "outer"])
+def test_what_a_function_reads_may_be_defined_beside_it(reads, tmp_path):
+    module = ModuleType("__main__")
+    exec(READING.replace("READS", reads), module.__dict__)
+    (tmp_path / "sent").write_bytes(pickle.dumps([cloudpickle.dumps(module.f) for _ in range(3)]))
+    ran = subprocess.run([sys.executable, "-c", """
+import pickle, sys
+found = []
+for data in pickle.load(open(sys.argv[1], "rb")):
+    f = pickle.loads(data)
+    f(1.0)
+    found.append(f.traced)
+print([len(t.entries) for t in found], len(set(found)))
+""", str(tmp_path / "sent")], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[1, 1, 1] 1\n"
+
+
 @pytest.mark.parametrize("change", ["number", "array in place", "function"])
 def test_a_jit_function_that_reads_something_else_by_now_is_traced_anew(cell, change):
     first = arrived(cell.f)
