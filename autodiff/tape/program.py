@@ -96,21 +96,18 @@ class Program:
         return any([op.has_regions for op in {kind.op for kind, _ in self.equations}])
 
     def _made(self) -> ir.Graph:
-        inputs = [ir.input_node(aval) for aval in self.inputs]
-        made = inputs[::-1]  # input k stands at -1 - k, behind all equations
-        nodes = self.lowered = []
-        for kind, places in self.equations:
-            op, out = kind.op, kind.out
+        inputs, count = [ir.input_node(aval) for aval in self.inputs], len(self.equations)
+        made: list[Any] = [*[None] * count, *inputs[::-1]]  # input k stands at -1 - k, behind all equations
+        for place, (kind, places) in enumerate(self.equations):
+            op, aval, operands = kind.op, kind.out.aval, [*map(made.__getitem__, places)]
             if op is CONSTANT:
-                nodes.append(ir.Node(ir.CONSTANT, (), kind.params, out.aval))
-                continue
-            operands = [nodes[p] if p >= 0 else made[p] for p in places]
-            written = op.written
-            nodes.append(
-                ir.Node(op, operands, kind.params, out.aval) if written is None
-                else written(operands, kind.params, out.aval)
-            )
-        return ir.Graph.of(inputs, [nodes[p] if p >= 0 else made[p] for p in self.outputs])
+                made[place] = ir.Node(ir.CONSTANT, (), kind.params, aval)
+            elif op.written is None:
+                made[place] = ir.Node(op, operands, kind.params, aval)
+            else:
+                made[place] = op.written(operands, kind.params, aval)
+        self.lowered = made[:count]
+        return ir.Graph.of(inputs, [made[p] for p in self.outputs])
 
     def evaluate(self, *values: Any) -> tuple[np.ndarray, ...]:
         """The outputs for these inputs, by the reference of each operation, in memory of their own.

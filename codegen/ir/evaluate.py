@@ -53,12 +53,12 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
     last = _last_readers(graph)
     given = _checked(graph, arrays)
     values = dict(zip(graph.inputs, given, strict=True))
-    with one_thread():
+    with ignoring(all="ignore"), one_thread():
         for node in graph.nodes:
             if node not in last:
                 continue
             try:
-                values[node] = evaluate_node(node, [values[i] for i in node.inputs])
+                values[node] = _evaluated(node, [values[i] for i in node.inputs])
             except Exception as error:
                 error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
                 raise
@@ -76,17 +76,21 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     Reductions and products are given packed arrays, since NumPy adds up in the order of memory: the
     value of a node then depends on nothing but the values of its inputs.
     """
-    assert node.op.reference is not None, f"{node.op.name} has no reference"
     with ignoring(all="ignore"):
-        try:
-            if ANY_LAYOUT.isdisjoint(node.op.traits):
-                arrays = [np.asarray(array, order="C") for array in arrays]
-            value = node.op.reference(*arrays, **node.keywords)
-        except Exception as error:
-            told = refused(error, node.op, node.aval)
-            if told is not None:
-                raise told from None
-            raise
+        return _evaluated(node, arrays)
+
+
+def _evaluated(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    assert node.op.reference is not None, f"{node.op.name} has no reference"
+    try:
+        if ANY_LAYOUT.isdisjoint(node.op.traits):
+            arrays = [np.asarray(array, order="C") for array in arrays]
+        value = node.op.reference(*arrays, **(node.keywords if node.params else {}))
+    except Exception as error:
+        told = refused(error, node.op, node.aval)
+        if told is not None:
+            raise told from None
+        raise
     return _as_aval(node, value)
 
 
