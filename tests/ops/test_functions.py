@@ -293,6 +293,23 @@ def test_floats_of_integers_and_of_complex_numbers():
             wrong()
 
 
+def test_a_users_method_of_nanprod_takes_no_dtype():
+    class Own(ad.AbstractTensor):
+        pass
+
+    @ad.nanprod.method(Own)
+    def method(x, axis=None, *, keepdims=False):
+        return ad.tensor(7.0)
+
+    try:
+        assert ad.nanprod(Own()) == 7.0
+    finally:
+        method.delete()
+    x = np.array([2.0, np.nan, 3.0])
+    assert ad.nanprod(x, dtype=np.float32).dtype == np.float32
+    assert ad.nanprod(x, initial=2.0) == 12.0 and ad.nanprod(x, where=[True, True, False]) == 2.0
+
+
 def test_the_larger_of_a_number_and_nan_has_all_of_the_gradient():
     a, b = np.array([1.0, np.nan, 2.0, np.nan]), np.array([np.nan, 3.0, 2.0, np.nan])
     for f in (ad.fmax, ad.fmin):
