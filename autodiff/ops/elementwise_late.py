@@ -166,7 +166,7 @@ def elu(x, alpha=1.0):
     """
     x = floating(x, "elu")
     above = x > 0.0
-    return where(above, x, alpha * expm1(where(above, 0.0, x)))
+    return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
 @public()
@@ -189,7 +189,7 @@ def leaky_relu(x, negative_slope=0.01):
     f64[2] [-0.01  2.  ]
     """
     x = floating(x, "leaky_relu")
-    return where(x > 0.0, x, x * negative_slope)
+    return where(x > 0.0, x, multiply(x, negative_slope))
 
 
 @public()

@@ -24,7 +24,7 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, common, integer, number
-from .arithmetic import add, conj, floor_divide, real_aval
+from .arithmetic import add, conj, floor_divide, multiply, real_aval
 from .batching import along
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
@@ -120,7 +120,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
         return zeros_of(y.aval.with_shape(y.shape[:along] + y.shape[along + 1 :]))
     pairs = part(y, along, 1, n) + part(y, along, 0, n - 1)
     if x is None:
-        return summed(pairs, (along,)) * 0.5 * dx
+        return multiply(summed(pairs, (along,)) * 0.5, dx)
     x = as_tensor(x, "trapezoid", "x")
     widths = diff(x) if x.ndim == 1 else diff(x, axis=along)
     if x.ndim == 1:
@@ -219,7 +219,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     if n < 2:
         return p
     step, half = diff(p, axis=along), period / 2
-    moved = step - floor_divide(step + half, period) * period
+    moved = step - floor_divide(add(step, half), period) * period
     moved = where((moved == -half) & (step > 0.0), half, moved)
     change = moved - step
     limit = half if discont is None else max(number(discont, "unwrap", "discont"), half)

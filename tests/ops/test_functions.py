@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -291,6 +292,21 @@ def test_floats_of_integers_and_of_complex_numbers():
     for wrong in (lambda: ad.copysign(1j, 1.0), lambda: ad.ldexp(1.0, 0.5), lambda: ad.fmod(1j, 2.0)):
         with pytest.raises(ad.DTypeError):
             wrong()
+
+
+@pytest.mark.parametrize("wrong", ["x", None, {}])
+@pytest.mark.parametrize("f", [
+    lambda x, wrong: ad.leaky_relu(x, wrong),
+    lambda x, wrong: ad.elu(x, wrong),
+    lambda x, wrong: ad.isclose(x, x, rtol=wrong),
+    lambda x, wrong: ad.isclose(x, x, atol=wrong),
+    lambda x, wrong: ad.trapezoid(x, dx=wrong),
+    lambda x, wrong: ad.linalg.matrix_rank(ad.diag(x), rtol=wrong or "x"),
+    lambda x, wrong: ad.unwrap(x, period=Fraction(1, 2)),
+])  # fmt: skip
+def test_an_argument_that_is_no_number_is_told_with_the_users_line(f, wrong):
+    with pytest.raises(ad.DispatchError, match=r"is .*, not a tensor\n  called at "):
+        f(np.ones(3), wrong)
 
 
 def test_a_users_method_of_nanprod_takes_no_dtype():
