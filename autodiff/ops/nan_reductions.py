@@ -74,6 +74,8 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     if of is prod:  # methods of nanprod take no dtype
         signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "dtype"])
     body.__signature__ = signature  # type: ignore[attr-defined]  # the parameters of calls
+    # Dispatch need not pass them on: a call with keywords bound to it is not recorded by machine code.
+    body.__kwdefaults__ = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
     made: Function = public(1, name=name, doc=_DOC.format(
         told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
         parameters=", ".join(parameters), example=example,

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -292,6 +293,14 @@ def test_floats_of_integers_and_of_complex_numbers():
     for wrong in (lambda: ad.copysign(1j, 1.0), lambda: ad.ldexp(1.0, 0.5), lambda: ad.fmod(1j, 2.0)):
         with pytest.raises(ad.DTypeError):
             wrong()
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "max", "min", "argmax", "argmin"])
+def test_what_skips_nan_is_called_as_it_is_so_that_machine_code_records_it(name):
+    f = getattr(ad, f"nan{name}")
+    f(ad.ones(3))
+    run, _ = f.served_by((ad.ones(3),))
+    assert run is not None and not isinstance(run, partial)
 
 
 @pytest.mark.parametrize("wrong", ["x", None, {}])
