@@ -67,8 +67,8 @@ def _product(cls: type) -> None:
         return cls(ops.matmul(x1.matrix, x2.matrix))
 
 
-for _cls in (LowerTriangular, UpperTriangular):
-    _product(_cls)
+_product(LowerTriangular)
+_product(UpperTriangular)
 for _cls in _LINEAR:
     _two_of_a_kind(ops.add, _cls)
     _two_of_a_kind(ops.subtract, _cls)
