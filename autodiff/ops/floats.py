@@ -67,18 +67,37 @@ nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nexta
 _LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
 
 
-def _exponent(k: Any, x: Any) -> Any:
-    fraction, bias, most, power = _LAYOUT[k.dtype(x)]
+def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """The parts of x: its bits, its exponent as it stands in them, and True if it is 0, infinite or nan.
+
+    A subnormal x is taken times a power of two, the second of the four.
+    """
+    fraction, _, most, power = _LAYOUT[k.dtype(x)]
     is_small = abs(x) < float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny)
     bits = k.bits(k.select(is_small, x * 2.0**power, x))
     biased = k.bit_and(k.shift_right(bits, fraction), most)
-    found = biased - (bias - 1) - k.select(is_small, power, k.constant(0, like=bits))
-    return k.cast(k.select((x == 0.0) | (biased == most), 0, found), "i32")
+    return bits, k.select(is_small, power, k.constant(0, like=bits)), biased, (x == 0.0) | (biased == most)
+
+
+def _mantissa(k: Any, x: Any) -> Any:
+    fraction, bias, most, _ = _LAYOUT[k.dtype(x)]
+    bits, _, _, is_special = _scaled(k, x)
+    others = k.bit_not(k.constant(most << fraction, like=bits))
+    return k.select(is_special, x, k.from_bits(k.bit_or(k.bit_and(bits, others), (bias - 1) << fraction)))
+
+
+def _exponent(k: Any, x: Any) -> Any:
+    _, added, biased, is_special = _scaled(k, x)
+    return k.cast(k.select(is_special, 0, biased - (_LAYOUT[k.dtype(x)][1] - 1) - added), "i32")
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
     result="i32", partials=None, lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
+)
+_mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
+    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(-_exponent_of(x), x.dtype)),), lower=_mantissa,
+    doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
 
@@ -92,8 +111,7 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     (f64[] 0.75, i32[] 3)
     """
     (x,) = common("frexp", (("x", x),), "f")
-    exponent = _exponent_of(x)
-    return _ldexp(x, cast_to(-exponent, x.dtype)), exponent
+    return _mantissa_of(x), _exponent_of(x)
 
 
 def _times_power(k: Any, x: Any, n: Any) -> Any:

@@ -70,7 +70,12 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
         y = of(choose(is_nan, fill, x), axis, **keywords)
         return choose(all_(is_nan, axes, **keywords), np.nan, y) if is_extreme else y
 
-    body.__signature__ = of.declaration.signature  # type: ignore[attr-defined]  # the parameters of calls
+    signature = of.declaration.signature
+    if of is prod:  # methods of nanprod take no dtype
+        signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "dtype"])
+    body.__signature__ = signature  # type: ignore[attr-defined]  # the parameters of calls
+    # Dispatch need not pass them on: a call with keywords bound to it is not recorded by machine code.
+    body.__kwdefaults__ = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
     made: Function = public(1, name=name, doc=_DOC.format(
         told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
         parameters=", ".join(parameters), example=example,
@@ -78,7 +83,7 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     if is_extreme:
         of_masked_extreme(made, 1 if of is max_ else -1)
     elif not (is_place or is_running):
-        of_masked(made, int(fill), multiply if fill else add)
+        of_masked(made, int(fill), multiply if fill else add, body)
     return made
 
 

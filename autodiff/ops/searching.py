@@ -19,7 +19,7 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arguments import common, listed, number
-from .arithmetic import abs_
+from .arithmetic import abs_, add, multiply
 from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
@@ -338,7 +338,7 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     bool[3] [ True  True False]
     """
     a, b = common("isclose", (("a", a), ("b", b)), "fc")
-    is_near = abs_(a - b) <= atol + rtol * abs_(b)
+    is_near = abs_(a - b) <= add(atol, multiply(rtol, abs_(b)))
     found = where(isfinite(b), is_near, a == b)
     return found | (isnan(a) & isnan(b)) if equal_nan else found
 

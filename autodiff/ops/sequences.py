@@ -219,7 +219,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     if n < 2:
         return p
     step, half = diff(p, axis=along), period / 2
-    moved = step - floor_divide(step + half, period) * period
+    moved = step - floor_divide(add(step, half), period) * period
     moved = where((moved == -half) & (step > 0.0), half, moved)
     change = moved - step
     limit = half if discont is None else max(number(discont, "unwrap", "discont"), half)

@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.ir import Aval
 
-from .. import ops, tree
+from .. import ops
 from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Matrix
@@ -184,7 +184,9 @@ def _(a, b):
 
 @linalg.inv.method(Diagonal | UniformScaling)
 def _(a):
-    return tree.map(lambda held: ops.divide(1, held), a)
+    if isinstance(a, Diagonal):
+        return Diagonal(ops.divide(1, a.diagonal))
+    return UniformScaling(ops.divide(1, a.scale), a.n)
 
 
 # ---------------------------------------------------------------- sums of the two

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -291,6 +293,46 @@ def test_floats_of_integers_and_of_complex_numbers():
     for wrong in (lambda: ad.copysign(1j, 1.0), lambda: ad.ldexp(1.0, 0.5), lambda: ad.fmod(1j, 2.0)):
         with pytest.raises(ad.DTypeError):
             wrong()
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "max", "min", "argmax", "argmin"])
+def test_what_skips_nan_is_called_as_it_is_so_that_machine_code_records_it(name):
+    f = getattr(ad, f"nan{name}")
+    f(ad.ones(3))
+    run, _ = f.served_by((ad.ones(3),))
+    assert run is not None and not isinstance(run, partial)
+
+
+@pytest.mark.parametrize("wrong", ["x", None, {}])
+@pytest.mark.parametrize("f", [
+    lambda x, wrong: ad.leaky_relu(x, wrong),
+    lambda x, wrong: ad.elu(x, wrong),
+    lambda x, wrong: ad.isclose(x, x, rtol=wrong),
+    lambda x, wrong: ad.isclose(x, x, atol=wrong),
+    lambda x, wrong: ad.trapezoid(x, dx=wrong),
+    lambda x, wrong: ad.linalg.matrix_rank(ad.diag(x), rtol=wrong or "x"),
+    lambda x, wrong: ad.unwrap(x, period=Fraction(1, 2)),
+])  # fmt: skip
+def test_an_argument_that_is_no_number_is_told_with_the_users_line(f, wrong):
+    with pytest.raises(ad.DispatchError, match=r"is .*, not a tensor\n  called at "):
+        f(np.ones(3), wrong)
+
+
+def test_a_users_method_of_nanprod_takes_no_dtype():
+    class Own(ad.AbstractTensor):
+        pass
+
+    @ad.nanprod.method(Own)
+    def method(x, axis=None, *, keepdims=False):
+        return ad.tensor(7.0)
+
+    try:
+        assert ad.nanprod(Own()) == 7.0
+    finally:
+        method.delete()
+    x = np.array([2.0, np.nan, 3.0])
+    assert ad.nanprod(x, dtype=np.float32).dtype == np.float32
+    assert ad.nanprod(x, initial=2.0) == 12.0 and ad.nanprod(x, where=[True, True, False]) == 2.0
 
 
 def test_the_larger_of_a_number_and_nan_has_all_of_the_gradient():

@@ -110,6 +110,22 @@ def test_third_derivatives_of_a_determinant_are_those_of_the_second_ones(dtype, 
     np.testing.assert_allclose(pulled, found, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e-10, 1.0, 1e10])
+@pytest.mark.parametrize("change", [1e-25, 1.0, 1e15])
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 9])
+def test_second_derivatives_of_a_determinant_keep_their_digits_at_any_size(n, size, change, rng):
+    a, v = rng.normal(size=(n, n)), rng.normal(size=(n, n))
+    inverse = np.linalg.inv(a)
+    turned = np.linalg.det(a) * (np.trace(inverse @ v) * inverse - inverse @ v @ inverse).T
+    expected = size ** (n - 2) * change * turned
+    atol = 1e-10 * np.abs(expected).max()
+    np.testing.assert_allclose(ad.hvp(la.det, (a * size,), (v * change,)), expected, atol=atol)
+    t = ad.tensor(a * size, requires_grad=True)
+    (g,) = ad.grad(la.det(t), [t], create_graph=True)
+    (pulled,) = ad.grad(ad.sum(g * (v * change)), [t])
+    np.testing.assert_allclose(pulled, expected, atol=atol)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("n", [1, 3, 9, 12])
 def test_the_logarithm_of_a_determinant_has_derivatives_that_are_nan_where_it_is_infinite(n, dtype, rng):

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import ShapeError, located
 from ...tensor import Tensor
 from ..arguments import axes_of, common, integer, listed
-from ..arithmetic import abs_
+from ..arithmetic import abs_, multiply
 from ..conversion import cast_to
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
@@ -164,7 +164,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     s = svdvals(a)
     if tol is None:
         share = float(np.finfo(s.dtype).eps) * max(a.shape[-2:]) if rtol is None else rtol
-        limit = max_(s, -1, keepdims=True) * share if s.shape[-1] else 0.0
+        limit = multiply(max_(s, -1, keepdims=True), share) if s.shape[-1] else 0.0
     else:
         limit = tol if isinstance(tol, (int, float)) else expand_dims(tol, -1)
     return sum_(cast_to(s > limit, I64), -1)

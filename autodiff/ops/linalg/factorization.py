@@ -21,15 +21,17 @@ from codegen.lowering import Call, Decompose, Dense
 from codegen.records import NamedTuple
 
 from ...errors import DispatchError, GradientError, located
-from ...tape import record
+from ...tape import DETACH, record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, real_aval, real_part
+from ..arithmetic import abs_, conjugated, imaginary_part, real_aval, real_part
 from ..batching import along
+from ..conditions import where
 from ..conversion import cast_to
 from ..diagonals import halved_lower, upper_part
+from ..extremes import max_
 from ..forms import further
 from ..joining import joined
-from ..primitive import primitive, spread_to, zeros_of
+from ..primitive import number_of, primitive, spread_to, zero_of, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
@@ -226,16 +228,26 @@ def _change(a: Tensor, e: Tensor) -> Tensor:
     """The change of the adjugate of a with a change e: cofactors of cofactors, which every matrix has.
 
     For e = x yᵀ it is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e is a sum of such products,
-    one for each of its columns x, with y a column of the identity.
+    one for each of its columns x, with y a column of the identity.  The borders get the size of a: the digits of a
+    would be lost beside much larger ones, and those of small x beside a.
     """
     n, axis = a.shape[-1], a.ndim - 2
+    if not n:
+        return e
     shape = (*a.shape[:-2], n, n, n)
-    columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
-    rows = spread_to(reshaped(-identity(a), (n, 1, n)), (*shape[:-2], 1, n))
+    size, change = _largest(a), _largest(e)
+    columns = reshaped(flipped_axes(e / change * size), (*shape[:-1], 1))
+    rows = reshaped(-identity(a) * size, (*shape[:-2], 1, n))
     corner = zeros_of(a.aval.with_shape((*shape[:-2], 1, 1)))
     above = joined((spread_to(expand_dims(a, axis), shape), columns), axis + 2)
     found = record(_adjugate, (joined((above, joined((rows, corner), axis + 2)), axis + 1),))
-    return summed(part(part(found, axis + 1, 0, n), axis + 2, 0, n), (axis,))
+    return summed(part(part(found, axis + 1, 0, n), axis + 2, 0, n), (axis,)) / size * (change / size)
+
+
+def _largest(x: Tensor) -> Tensor:
+    """The size of the largest element of each matrix, and 1 of zeros, as a matrix of one: without a gradient."""
+    top = max_(abs_(record(DETACH, (x,))), (x.ndim - 2, x.ndim - 1), keepdims=True)
+    return cast_to(where(top == zero_of(top.dtype), number_of(1.0, top.dtype), top), x.dtype)
 
 
 #: det(a) · a⁻¹, which every matrix has.
