@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import ops, tree
 from ..custom import Function
 from ..ops import dense, linalg, project, stop_gradient
-from ..ops.linalg.factorization import SlogdetResult
+from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import vjp
 from .base import NUMBER, check_inner, check_same, cotangent_of

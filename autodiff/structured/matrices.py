@@ -8,7 +8,8 @@ from .. import ops
 from ..mode import MODE
 from ..ops import linalg
 from ..ops.diagonals import lower_part, upper_part
-from ..ops.linalg.factorization import SlogdetResult, factored, log_det_factored
+from ..ops.linalg.determinant import SlogdetResult, log_det_factored
+from ..ops.linalg.factorization import factored
 from ..ops.linalg.matrices import right_side, symmetric_part
 from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored

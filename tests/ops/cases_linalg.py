@@ -3,7 +3,7 @@
 import numpy as np
 
 import autodiff as ad
-from autodiff.ops.linalg.factorization import _adjugate, log_det_factored
+from autodiff.ops.linalg.determinant import _adjugate, log_det_factored
 from autodiff.ops.linalg.solving import solved_factored
 
 from .cases import between, case, cases

@@ -1,6 +1,7 @@
 """Linear algebra (public as `ad.linalg`): what NumPy has in `np.linalg`, as far as it is served.
 
-    solving         solve, solve_triangular, inv        factorization   cholesky, qr, det, slogdet
+    solving         solve, solve_triangular, inv        factorization   cholesky, qr
+    determinant     det, slogdet
     eigen           eigh, eigvalsh                      singular        svd, svdvals, pinv
     derived         lstsq, matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
     and what stands in `ad` as well
@@ -14,8 +15,9 @@ from ..protocols import counterparts
 from ..shaping import matrix_transpose
 from ..summaries import cross, vecdot
 from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
+from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
-from .factorization import cholesky, det, qr, slogdet
+from .factorization import cholesky, qr
 from .singular import pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 

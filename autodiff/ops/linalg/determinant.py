@@ -1,0 +1,309 @@
+"""Determinants, and the sign and logarithm of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call, Dense
+from codegen.records import NamedTuple
+
+from ...errors import ShapeError, located
+from ...tape import record
+from ...tensor import Tensor
+from ..arithmetic import conjugated, imaginary_part, negative, real_aval, real_part
+from ..batching import along, to_front, with_examples
+from ..conversion import cast_to
+from ..joining import joined
+from ..primitive import expect, primitive, spread_to, zeros_of
+from ..reductions import summed
+from ..shaping import expand_dims, flipped_axes, reshaped, transposed
+from ..slicing import part
+from ..template import public
+from .matrices import adjoint, identities, identity, of_finite, of_matrices, shaped, square, square_aval
+from .solving import factorised, inverse_or_nan, solved_factored
+
+__all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
+
+
+def _number(name: str) -> Callable[..., Aval]:
+    return shaped(name, lambda m, n: (), is_square=True)
+
+
+def _beside(number: Tensor, matrix: Tensor) -> Tensor:
+    """Each matrix times its number."""
+    return reshaped(number, (*number.shape, 1, 1)) * matrix
+
+
+def _pairing(a: Tensor, b: Tensor) -> Tensor:
+    """The sum over each matrix of products of elements."""
+    return summed(a * b, (a.ndim - 2, a.ndim - 1))
+
+
+# ---------------------------------------------------------------- the adjugate
+
+
+def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """uᴴ, the singular values, v, and det(u vᴴ)."""
+    u, s, vt = np.linalg.svd(a)
+    sign = np.linalg.det(u) * np.linalg.det(vt)
+    return u.swapaxes(-1, -2).conj(), s, vt.swapaxes(-1, -2).conj(), sign[..., None, None]
+
+
+def _adjugate_reference(a: np.ndarray) -> np.ndarray:
+    """By singular values, each left out in turn: right for singular matrices too."""
+    uh, s, v, sign = _decomposed(a)
+    others = np.prod(np.where(np.eye(a.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
+    return sign * (v * others[..., None, :]) @ uh
+
+
+def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """By singular values, each two left out in turn: with e' = uᴴ e v and p[i, j] the product of the others,
+
+    v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
+    """
+    n = a.shape[-1]
+    changes = e.reshape(*a.shape[:-2], e.shape[-2] // max(n, 1), n, n)
+    uh, s, v, sign = _decomposed(a[..., None, :, :])
+    turned, others = uh @ changes @ v, _products_without_two(s)
+    inside = -others * turned
+    index = np.arange(n)
+    inside[..., index, index] = (others @ turned[..., index, index][..., None])[..., 0]
+    return (sign * (v @ inside @ uh)).reshape(e.shape)
+
+
+def _products_without_two(s: np.ndarray) -> np.ndarray:
+    """The products of falling numbers without the i-th and the j-th, 0 for i = j; only nonzero ones are divided by."""
+    n = s.shape[-1]
+    if n < 2:
+        return np.zeros((*s.shape, n), s.dtype)
+    large, (one, other) = s[..., : n - 2], np.moveaxis(s[..., n - 2 :], -1, 0)[..., None]
+    over = np.divide(1, large, out=np.zeros_like(large), where=large > 0)
+    most = np.prod(large, axis=-1, keepdims=True)
+    p = np.empty((*s.shape, n), s.dtype)
+    p[..., : n - 2, : n - 2] = ((most * one * over)[..., None] * (other * over)[..., None, :])
+    p[..., n - 2, : n - 2] = p[..., : n - 2, n - 2] = most * over * other
+    p[..., n - 1, : n - 2] = p[..., : n - 2, n - 1] = most * over * one
+    p[..., n - 2, n - 1] = p[..., n - 1, n - 2] = most[..., 0]
+    p[..., np.arange(n), np.arange(n)] = 0
+    return p
+
+
+def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
+    """The change of `adjugate_change(a, e)` for a change of a, which is the same with both exchanged.
+
+    For e = x yᵀ the change of the adjugate is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e
+    is a sum of such products, one for each of its columns x, with y a column of the identity.
+    """
+    n, axis = a.shape[-1], a.ndim - 2
+    shape = (*a.shape[:-2], n, n, n)
+    columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
+    below = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
+    bordered = _bordered(spread_to(expand_dims(a, axis), shape), columns, below)
+    nothing = zeros_of(columns.aval)
+    change = _bordered(spread_to(expand_dims(moved, axis), shape), nothing, flipped_axes(nothing))
+    found = record(_adjugate_change, (bordered, change))
+    return summed(part(part(found, axis + 1, 0, n), axis + 2, 0, n), (axis,))
+
+
+def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
+    """Each matrix with a column beside it and a row below it, and 0 in the corner."""
+    axis = x.ndim - 2
+    corner = zeros_of(x.aval.with_shape((*x.shape[:-2], 1, 1)))
+    return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
+
+
+def _each_by_itself(a: Tensor, *of_changes: Tensor) -> tuple[Tensor, ...]:
+    """The matrix of each change, and changes, or what has their shape: [..., m, n, n]."""
+    (*batch, n, _), rows = a.shape, of_changes[0].shape[-2]
+    shape = (*batch, rows // max(n, 1), n, n)
+    return spread_to(expand_dims(a, len(batch)), shape), *[reshaped(x, shape) for x in of_changes]
+
+
+def _change_vjp(y_bar, y, a, e):
+    def of_a():
+        each, changes, y_bars = _each_by_itself(a, e, y_bar)
+        return summed(_change_of_change(adjoint(each), adjoint(changes), y_bars), (a.ndim - 2,))
+
+    return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
+
+
+def _change_aval(a: Aval, e: Aval) -> Aval:
+    square_aval("adjugate_change", a)
+    expect("adjugate_change", (a, e), "fc")
+    *batch, rows, n = e.shape
+    if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
+        raise ShapeError(located(f"adjugate_change: {e} is no change of {a}"))
+    return e
+
+
+def _change_batch(op, size, xs, mapped):
+    """The changes of all examples below each other, where they are of the same matrices: those are factorised once."""
+    a, e = xs
+    if mapped[0]:
+        return record(op, with_examples(size, xs, mapped))
+    *batch, rows, n = e.shape[1:]
+    at = len(batch)
+    together = reshaped(transposed(e, (*range(1, at + 1), 0, at + 1, at + 2)), (*batch, size * rows, n))
+    return to_front(reshaped(record(op, (a, together)), (*batch, size, rows, n)), at)
+
+
+#: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
+#: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
+_adjugate_change = of_matrices(
+    "adjugate_change",
+    lambda a, e: of_finite(_change_reference, a, e),
+    infer=_change_aval,
+    vjp=_change_vjp,
+    lower=Call(),
+    batch=_change_batch,
+)
+
+#: det(a) · a⁻¹, which every matrix has.
+_adjugate = of_matrices(
+    "adjugate",
+    lambda a: of_finite(_adjugate_reference, a),
+    infer=lambda a: square_aval("adjugate", a),
+    vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
+    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
+    lower=Dense("adjugate"),
+)
+
+
+_det = of_matrices(
+    "det",
+    np.linalg.det,
+    infer=_number("det"),
+    vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
+    jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
+    lower=Dense("determinant"),
+)
+
+
+@public(records=_det)
+def det(a):
+    """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
+
+    Singular matrices have derivatives of every order too: a determinant is a polynomial.
+    Raises ShapeError for matrices that are not square.
+
+    >>> ad.grad(ad.linalg.det)(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    f64[2,2]
+    [[ 4. -3.]
+     [-2.  1.]]
+    """
+    return record(_det, (square("det", a, "fc"),))
+
+
+class SlogdetResult(NamedTuple):
+    """sign · exp(logabsdet) is the determinant."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+_sign = primitive(
+    "det_sign",
+    lambda a, *_: np.linalg.slogdet(a)[0],
+    infer=_number("slogdet"),
+    lower=Dense("sign"),
+    batch=along(),
+    heavy=True,
+    discrete=True,
+)
+
+
+def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
+    return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
+
+
+def _trace_of_change(da: Tensor, a: Tensor, factors: Sequence[Tensor]) -> Tensor:
+    """The trace of a⁻¹ da."""
+    return _pairing(flipped_axes(inverse_or_nan(a, *factors)), da)
+
+
+def _direction_vjp(y_bar, y, a, *factors):
+    """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
+    along_turn = imaginary_part(y_bar * conjugated(y))
+    return _against_inverse(cast_to(along_turn, y.dtype) * 1j, a, factors)
+
+
+def _direction_jvp(dxs, y, a, *factors):
+    if dxs[0] is None:
+        return None
+    turn = imaginary_part(_trace_of_change(dxs[0], a, factors))
+    return cast_to(turn, y.dtype) * y * 1j
+
+
+#: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
+_direction = of_matrices(
+    "det_direction",
+    lambda a, *_: np.linalg.slogdet(a)[0],
+    infer=_number("slogdet"),
+    vjp=_direction_vjp,
+    jvp=_direction_jvp,
+    lower=Dense("sign"),
+)
+
+
+#: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
+_log_abs_det = of_matrices(
+    "log_abs_det",
+    lambda a, *_: np.linalg.slogdet(a)[1],
+    infer=lambda a, *_: real_aval(_number("slogdet")(a)),
+    vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
+    jvp=lambda dxs, y, a, *factors: None if dxs[0] is None else real_part(_trace_of_change(dxs[0], a, factors)),
+    lower=Dense("log_abs"),
+)
+
+
+def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+
+
+def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
+    return solved_factored(a, factor, identities(a))
+
+
+#: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
+_log_det_factored = of_matrices(
+    "log_det_factored",
+    _factored_reference,
+    infer=_number("log_det_factored"),
+    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
+    jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
+    lower=Dense("log_of_factor"),
+)
+
+
+def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
+    """log(det(a)) of symmetric positive definite matrices and their Cholesky factors."""
+    return record(_log_det_factored, (a, factor))
+
+
+@public()
+def slogdet(a) -> SlogdetResult:
+    """The sign of each determinant, and the logarithm of its size: no overflow.
+
+    a: T[..., n, n]  →  (sign: T[...], logabsdet: f[...])     T float or complex; integers and bool give float64
+
+    Of complex matrices the sign is the direction of the determinant, of size 1, and has a gradient.
+    A singular matrix gives sign 0 and logarithm -inf; its logarithm, and of complex numbers its sign, have no gradient:
+    nan.
+    Raises ShapeError for matrices that are not square.
+
+    >>> ad.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+    SlogdetResult(sign=f64[] -1.0, logabsdet=f64[] 0.0)
+    >>> ad.linalg.slogdet(1e-200 * ad.eye(2)).logabsdet > -ad.inf
+    bool[] True
+    >>> ad.linalg.det(1e-200 * ad.eye(2))
+    f64[] 0.0
+    """
+    a = square("slogdet", a, "fc")
+    sign = _direction if a.dtype.kind == "c" else _sign
+    factors = factorised(a)
+    known = (a,) if factors is None else (a, factors)
+    return SlogdetResult(record(sign, known), record(_log_abs_det, known))
