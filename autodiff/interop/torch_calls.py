@@ -103,18 +103,22 @@ def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int
     return pulled
 
 
-#: Of one call: the structure of its result; None where that is one array.
-Nesting = list[tree.Structure | None]
+class _Levels:
+    """Of one call: the structure of its result, unless that is one array.  A list PyTorch would take apart."""
+
+    __slots__ = ("structure",)
+
+    structure: tree.Structure | None
 
 
 def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
     """The program's result for leaves some of which are tensors."""
-    nesting: Nesting = [None]
+    nesting = _Levels()
     function = _Transformed if _is_transforming() else _TorchCall
     found = function.apply(program, nesting, torch.is_grad_enabled(), *leaves)
-    if nesting[0] is None:
+    if nesting.structure is None:
         return found
-    return tree.unflatten(nesting[0], list(found))
+    return tree.unflatten(nesting.structure, list(found))
 
 
 #: True inside `torch.func`'s transformations, which ask for a class that can say more.
@@ -172,7 +176,7 @@ class _TorchCall(_Rules, Function):
     """A call outside of `torch.func`'s transformations: value and gradient in one where a gradient may be asked for."""
 
     @staticmethod
-    def forward(ctx: Any, program: LeafProgram, nesting: Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(ctx: Any, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
         gradients, kept = None, ()
         wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
@@ -190,9 +194,9 @@ class _Transformed(_Rules, Function):
     """A call inside of them."""
 
     @staticmethod
-    def forward(program: LeafProgram, nesting: Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         results = _results(program.run(*[_array(x) if isinstance(x, Tensor) else x for x in leaves]), nesting)
-        return results[0] if nesting[0] is None else tuple(results)
+        return results[0] if nesting.structure is None else tuple(results)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
@@ -201,17 +205,17 @@ class _Transformed(_Rules, Function):
         ctx.gradients, ctx.kept = None, ()
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: Nesting, tracks: bool, *leaves: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         dims = in_dims[FIRST:]
         mapped = program.mapped(tuple([None if d is None else 0 for d in dims]))
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(leaves, dims, strict=True)]
         found = _Transformed.apply(mapped, nesting, tracks, *moved)
-        return found, (0 if nesting[0] is None else (0,) * len(found))
+        return found, (0 if nesting.structure is None else (0,) * len(found))
 
 
-def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: Nesting) -> None:
+def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Levels) -> None:
     """Note what the rules read."""
-    ctx.program, ctx.count, ctx.is_several = program, len(results), nesting[0] is not None
+    ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     ctx.others = None if len(tensors) == len(leaves) else [_HERE if isinstance(x, Tensor) else x for x in leaves]
     ctx.save_for_backward(*tensors)
@@ -263,13 +267,13 @@ def _refusal(t: Tensor, error: Exception) -> Exception:
     return DTypeError(located(f"{what}: {error}", "pass t.float() or t.double(), through which gradients flow"))
 
 
-def _results(result: Any, nesting: Nesting) -> list[Tensor]:
+def _results(result: Any, nesting: _Levels) -> list[Tensor]:
     """The leaves of a result as tensors; their nesting is noted."""
     if type(result) is np.ndarray or isinstance(result, np.generic):
-        nesting[0] = None
+        nesting.structure = None
         return [_tensor(result)]
     leaves, structure = tree.flatten(result)
-    nesting[0] = structure if structure.children or not leaves else None
+    nesting.structure = structure if structure.children or not leaves else None
     return [_tensor(x) for x in leaves]
 
 
