@@ -250,8 +250,10 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
     """
     kind = type(value)
     if not _has_objects(value):
-        return static_key(value)[0]
-    if kind in (tuple, frozenset):
+        key, is_whole = static_key(value)
+        if is_whole or kind not in (tuple, frozenset):
+            return key
+    if kind in (tuple, frozenset):  # of objects, or nested more deeply than a key looks
         return kind, kind([key_of_static(part, is_named) for part in value])
     if kind is MethodType:
         try:

@@ -238,6 +238,23 @@ def test_a_static_argument_is_not_kept_alive_and_takes_its_trace_along():
     assert len(f.traced.entries) == len(f.traced.front) == 0
 
 
+@pytest.mark.parametrize("kind", [tuple, frozenset])
+def test_static_values_differ_however_deep_they_lie(kind):
+    def nested(value):
+        for _ in range(20):
+            value = kind([value])
+        return value
+
+    def number(value):
+        while isinstance(value, kind):
+            (value,) = value
+        return value
+
+    f = ad.jit(lambda k, x: x * number(k), static_argnums=0)
+    for value in (1, 2, 3, 1):
+        assert f(nested(value), 2.0) == 2.0 * value
+
+
 def test_a_static_argument_without_weak_references_is_taken():
     class Slotted:
         __slots__ = ("k",)
