@@ -32,7 +32,7 @@ class _Flag:
     def __get__(self, config: Config | None, owner: object = None) -> bool:
         if config is None:
             return self  # type: ignore[return-value]  # of the class
-        return bool(getattr(modes, self.name) if hasattr(modes, self.name) else config.flags[self.name])
+        return bool(getattr(modes, self.name) if hasattr(modes, self.name) else config._flags[self.name])
 
     def __set__(self, config: Config, flag: bool) -> None:
         if flag not in (True, False):
@@ -41,7 +41,7 @@ class _Flag:
         if hasattr(modes, self.name):
             setattr(modes, self.name, bool(flag))
         else:
-            config.flags[self.name] = bool(flag)
+            config._flags[self.name] = bool(flag)
         look_closer(config.eager, modes.debug_info)
 
 
@@ -90,7 +90,7 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_patience", "flags", "forgetting", "transforming")
+    __slots__ = ("_flags", "_patience", "forgetting", "transforming")
 
     # For the library itself:
     #
@@ -99,7 +99,7 @@ class Config:
     def __init__(self) -> None:
         self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
-        self.flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
+        self._flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
         self._patience: int | None = None
         self.deterministic = modes.deterministic
         self.debug_info = modes.debug_info

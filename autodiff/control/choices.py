@@ -137,7 +137,7 @@ def _(ctx, bodies, inputs):
     return tuple(bodies[0].apply(inputs))
 
 
-def _pulled(ctx, bars):
+def _pulled(ctx, *bars):
     """The cotangents of what is wanted, from one body: zero for what the other one reads."""
     bodies, inputs = ctx.inputs
     first = len(bodies) - 1
@@ -159,7 +159,7 @@ def _pulled(ctx, bars):
     return {"bodies": None, "inputs": (*[None] * first, *placed(found, places, len(operands)))}
 
 
-def _pushed(ctx, dots):
+def _pushed(ctx, _bodies, dots):
     """The tangents of the float results of one body."""
     bodies, inputs = ctx.inputs
     first = len(bodies) - 1
@@ -176,11 +176,12 @@ def _pushed(ctx, dots):
 
 
 for _call in (_branched, _checkpointed):
-    _call.backward(lambda ctx, *bars: _pulled(ctx, bars))
-    _call.jvp(lambda ctx, _bodies, dots: _pushed(ctx, dots))
+    _call.backward(_pulled)
+    _call.jvp(_pushed)
 
 
 # ---------------------------------------------------------------- as users call them
+
 
 @border
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:

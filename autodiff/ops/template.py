@@ -33,7 +33,7 @@ __all__ = ["ITEMS", "NATIVE", "NONE", "WHEN_DECLARED", "Template", "of_examples"
 
 #: The native recorder while it is in front of Python (`ops.recorder`).
 NATIVE: list[Any] = []
-#: What is done with a function that is declared meanwhile.
+#: Functions that are called with each public function when it is declared.
 WHEN_DECLARED: list[Callable[[Any], None]] = []
 
 _new = object.__new__

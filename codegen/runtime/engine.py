@@ -28,7 +28,7 @@ from ..lazily import imported
 from ..modes import modes
 from . import elf, machine
 from .disk import FORMAT, blake2b, default
-from .llvm import is_loaded, library, library_file, version
+from .llvm import give_back, is_loaded, library, library_file, version
 
 __all__ = [
     "CompileError", "MachineCode", "Passes", "assembly_text", "compile", "deeply", "exported_names", "joined", "link",
@@ -192,14 +192,22 @@ def joined(
 
 def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's LLVM text after the passes."""
-    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
-        return library().text(module)
+
+    def made() -> str:
+        with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
+            return library().text(module)
+
+    return deeply(made)
 
 
 def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's assembly for this machine."""
-    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
-        return library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
+
+    def made() -> str:
+        with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
+            return library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
+
+    return deeply(made)
 
 
 def target_key() -> tuple[str, ...]:
@@ -258,12 +266,12 @@ class _Compiler:
         """
         disk, said = default(), machine.identity()
         if disk is None or said is None or is_loaded():
-            return _asked()
+            return deeply(_asked)
         parts = (b"target", str(FORMAT).encode(), version().encode(), machine.file_identity(library_file()), said)
         key = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
         entry = disk.load(key)
         if entry is None:
-            found = _asked()
+            found = deeply(_asked)
             disk.store([key], "\n".join(found).encode(), [])
             return found
         return tuple(entry.object_bytes.decode().split("\n"))
@@ -341,10 +349,18 @@ class _Deep(threading.Thread):
 
 
 def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
-    """`make(*arguments)`, in another thread, which is waited for, where the stack of this one may be small."""
+    """`make(*arguments)`, in another thread, which is waited for, where the stack of this one may be small.
+
+    All uses of LLVM come by here: an interrupt in one leaves no lock behind.
+    """
     me = threading.current_thread()
     if isinstance(me, _Deep) or me is threading.main_thread():
-        return make(*arguments)
+        try:
+            return make(*arguments)
+        except BaseException:
+            if is_loaded():
+                give_back()
+            raise
     made: list[_Made] = []
     raised: list[BaseException] = []
 

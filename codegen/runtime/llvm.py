@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     llvm = later("llvmlite.binding")
 
-__all__ = ["Library", "is_loaded", "library", "library_file", "version"]
+__all__ = ["Library", "give_back", "is_loaded", "library", "library_file", "version"]
 
 _FILES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
 
@@ -63,6 +63,14 @@ def library() -> Library:
 def is_loaded() -> bool:
     """True if this process has needed LLVM."""
     return bool(_loaded)
+
+
+def give_back() -> None:
+    """Free llvmlite's lock, which an interrupt in its `__enter__` or `__exit__` leaves with this thread: all other
+    threads that need LLVM would wait for ever."""
+    lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+    while lock is not None and lock._is_owned():
+        lock.release()
 
 
 class _LibrarysLock:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import threading
 from threading import get_ident
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import autodiff as ad
 from autodiff.mode import MODE
 from autodiff.tape.record import state
+from codegen.runtime import engine
 
 X = np.array([0.5, 1.0])
 #: At how many places each program is interrupted.
@@ -128,4 +131,32 @@ def test_an_interrupt_at_any_call_leaves_nothing_behind(program, is_near):
         Interrupting(at, is_near).run(program)
         assert condition() == before, f"event {at} of {counting.count}"
         np.testing.assert_allclose(program(), expected)
+        assert not llvm.ffi.lib._lock._lock._is_owned(), f"event {at} of {counting.count}: other threads cannot compile"
         assert run_by_a_known_call() == known, f"after event {at} of {counting.count}, for good, in all threads"
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+def test_other_threads_compile_after_an_interrupt_in_the_lock_of_llvm(method):
+    """Its lock is given back: an interrupt may come when it was just taken, or before it is let go."""
+    begun = threading.Event()
+
+    def interrupt(frame, event, argument) -> None:
+        of_lock = frame.f_code.co_name == method and frame.f_code.co_filename == llvm.ffi.__file__
+        if of_lock and event == ("c_return" if method == "__enter__" else "call"):
+            begun.set()
+            sys.setprofile(before)
+            raise Interrupt
+
+    before = sys.getprofile()
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(Interrupt):
+            engine.object_of("define i64 @f() { ret i64 7 }")
+    finally:
+        sys.setprofile(before)
+    assert begun.is_set()
+    made: list = []
+    other = threading.Thread(target=lambda: made.append(engine.object_of("define i64 @g() { ret i64 8 }")), daemon=True)
+    other.start()
+    other.join(60)
+    assert made and made[0][1] == ("g",)
