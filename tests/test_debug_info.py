@@ -74,11 +74,9 @@ def program(tmp_path, monkeypatch, sharing):
 def told(tmp_path, monkeypatch):
     """Debug info in this process; gives the folder in which its kernels are."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    debugged._folder.cache_clear()
     ad.config.debug_info = True
     yield tmp_path
     ad.config.debug_info = False
-    debugged._folder.cache_clear()
 
 
 def lines_in(folder, name):

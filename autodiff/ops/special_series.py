@@ -6,7 +6,6 @@ the largest coefficient.  Each is in a variable t from -1 to 1.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -151,7 +150,6 @@ def _told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
     return coefficients[:count]
 
 
-@functools.cache
 def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
     """The coefficients of 1, t, t² ... of a series."""
     rows = [[1], [0, 1]]  # of Chebyshev's polynomials

@@ -3,14 +3,12 @@
     loaded = linked(data, exports)      loaded.addresses["f"]
 
 Such a library is a file like any other, so nobody has to be told of it: `break train.py:12` stops in a kernel, and
-`perf annotate` shows lines.  The folder of a process stays when it ends, since `perf report` reads it then.
+`perf annotate` shows lines.  The files stay when the process ends, since `perf report` reads them then.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import itertools
 import os
 import shutil
 import subprocess
@@ -23,8 +21,6 @@ from typing import Any
 from ..ending import has_ended
 
 __all__ = ["check", "linked"]
-
-_numbers = itertools.count()
 
 
 class _Loaded:
@@ -53,7 +49,7 @@ def check() -> None:
 def linked(data: bytes, exports: Sequence[str]) -> Any:
     """An object file in memory.  Raises OSError."""
     check()
-    made = Path(_folder(os.getpid())) / f"{next(_numbers)}.so"
+    made = Path(tempfile.mkdtemp(prefix=f"autodiff-{os.getpid()}-")) / "kernel.so"
     source = made.with_suffix(".o")
     source.write_bytes(data)
     command = [str(_linker()), "-shared", "--build-id", "-z", "noexecstack", "-o", str(made), str(source)]
@@ -67,9 +63,3 @@ def linked(data: bytes, exports: Sequence[str]) -> Any:
 
 def _linker() -> str | None:
     return shutil.which("ld") or shutil.which("ld.lld")
-
-
-@functools.cache
-def _folder(process: int) -> str:
-    """The folder of a process, which a forked child does not share."""
-    return tempfile.mkdtemp(prefix=f"autodiff-{process}-")
