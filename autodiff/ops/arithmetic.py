@@ -95,17 +95,11 @@ divide = binary(
     accepts="fc",
     # One division, where both are asked; and two factors, since y / b may overflow where the gradient does not.
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
-    doc="""x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64
-
-    >>> ad.divide([1, 2], 4)
-    f64[2] [0.25 0.5 ]
-    """,
+    doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
+    example={"ad.divide([1, 2], 4)": "f64[2] [0.25 0.5 ]"},
 )
-negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
-
-    >>> ad.negative([1.0, -2.0])
-    f64[2] [-1.  2.]
-    """)
+negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,),
+    doc="-x.   T[...]  →  T[...]", example={"ad.negative([1.0, -2.0])": "f64[2] [-1.  2.]"})
 
 
 @public()
@@ -158,45 +152,28 @@ floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, low
     on_bool=_as_int64(lambda a, b: floor_divide(a, b)),
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
-
-    >>> ad.floor_divide([7, -7, 7], [2, 2, 0])
-    i64[3] [ 3 -4  0]
-    """)
+    Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.""",
+    example={"ad.floor_divide([7, -7, 7], [2, 2, 0])": "i64[3] [ 3 -4  0]"})
 mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
     on_bool=_as_int64(lambda a, b: mod(a, b)),
     doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0, floats by 0 give nan.
-
-    >>> ad.mod([7, -7, 7], [3, 3, 0])
-    i64[3] [1 2 0]
-    """)
+    Integers by 0 give 0, floats by 0 give nan.""",
+    example={"ad.mod([7, -7, 7], [3, 3, 0])": "i64[3] [1 2 0]"})
 
 # ---------------------------------------------------------------- size and sign
 
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     of_complex=lambda x: record(_size, (x,)),
-    doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
-
-    >>> ad.grad(ad.abs)(ad.tensor(0.0))
-    f64[] 0.0
-    >>> ad.abs(3 + 4j)
-    f64[] 5.0
-    """)
+    doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
+    example={"ad.grad(ad.abs)(ad.tensor(0.0))": "f64[] 0.0", "ad.abs(3 + 4j)": "f64[] 5.0"})
 sign: Function = unary("sign", accepts="fi", partials=None,
-    doc="""-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows
-
-    >>> ad.sign([-3.0, 0.0, ad.nan])
-    f64[3] [-1.  0. nan]
-    """)
+    doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
+    example={"ad.sign([-3.0, 0.0, ad.nan])": "f64[3] [-1.  0. nan]"})
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
     lower=lambda k, x: 1.0 / x,
-    doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
-
-    >>> ad.reciprocal([4, 0])
-    f64[2] [0.25  inf]
-    """)
+    doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
+    example={"ad.reciprocal([4, 0])": "f64[2] [0.25  inf]"})
 
 
 def _hypot_scalar(k, a, b):
@@ -209,13 +186,8 @@ def _hypot_scalar(k, a, b):
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
     lower=_hypot_scalar, cancels=by_size(lambda a, b: (a, b)),
-    doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
-
-    >>> ad.hypot(1e200, 0.0)
-    f64[] 1e+200
-    >>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)
-    f64[] 0.0
-    """)
+    doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
+    example={"ad.hypot(1e200, 0.0)": "f64[] 1e+200", "ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)": "f64[] 0.0"})
 
 
 def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Elementwise operations as public functions: operation and generic function in one declaration.
 
-    exp = unary("exp", partials=lambda y, x: (y,), doc=...)
+    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example={"ad.exp(0.0)": "f64[] 1.0"})
 
 Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
 what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
@@ -9,7 +9,7 @@ that its body records, and `natively` says that to the native recorder.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,11 +64,12 @@ def is_simple(tensor: type, number: type) -> bool:
 
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    of_complex: Callable[[Tensor], Tensor] | None = None, **declared: Any,
+    of_complex: Callable[[Tensor], Tensor] | None = None, example: Mapping[str, str] | None = None, **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
+    doc          its documentation, without the example: expressions, each with what it prints
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
@@ -79,12 +80,13 @@ def unary(
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return published(called, body, doc, operation)
+    return published(called, body, documented(doc, example or {}), operation)
 
 
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: Mapping[str, str] | None = None,
+    **declared: Any,
 ) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
 
@@ -100,7 +102,13 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return published(called, body, doc, operation)
+    return published(called, body, documented(doc, example or {}), operation)
+
+
+def documented(told: str, example: Mapping[str, str]) -> str:
+    """The documentation of a function, with an example: expressions, each with what it prints."""
+    lines = [line for asked, shown in example.items() for line in (f">>> {asked}", *shown.splitlines())]
+    return "\n    ".join([f"{told}\n", *lines, ""]) if lines else told
 
 
 def published(

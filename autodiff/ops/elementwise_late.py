@@ -44,33 +44,21 @@ exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
     partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
-    doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
-
-    >>> ad.exp2([3, -1])
-    f64[2] [8.  0.5]
-    """,
+    doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
+    example={"ad.exp2([3, -1])": "f64[2] [8.  0.5]"},
 )
 cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
-    doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
-
-    >>> ad.cbrt([-8.0, 27.0])
-    f64[2] [-2.  3.]
-    """)
+    doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
+    example={"ad.cbrt([-8.0, 27.0])": "f64[2] [-2.  3.]"})
 sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
-    doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
-
-    >>> ad.sinc([0.0, 0.5])
-    f64[2] [1.         0.63661977]
-    """)
+    doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
+    example={"ad.sinc([0.0, 0.5])": "f64[2] [1.         0.63661977]"})
 
 
 heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: x == 0.0),
     lower=lambda k, x, y: k.select(k.isnan(x), x, k.select(x < 0.0, 0.0, k.select(x > 0.0, 1.0, y))),
-    doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
-
-    >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
-    f64[3] [0.  0.5 1. ]
-    """)
+    doc="0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's",
+    example={"ad.heaviside([-1.0, 0.0, 2.0], 0.5)": "f64[3] [0.  0.5 1. ]"})
 
 
 @public()

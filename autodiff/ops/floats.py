@@ -31,18 +31,12 @@ from .template import public
 copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
-    The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
-
-    >>> ad.copysign([1.0, -2.0], -0.0)
-    f64[2] [-1. -2.]
-    """)
+    The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.""",
+    example={"ad.copysign([1.0, -2.0], -0.0)": "f64[2] [-1. -2.]"})
 signbit = unary("signbit", result="bool", partials=None,
     lower=lambda k, x: k.copysign(1.0, x) < 0.0,
-    doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
-
-    >>> ad.signbit([0.0, -0.0])
-    bool[2] [False  True]
-    """)
+    doc="True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]",
+    example={"ad.signbit([0.0, -0.0])": "bool[2] [False  True]"})
 
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
@@ -54,11 +48,8 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
 
 
 nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
-    doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
-
-    >>> ad.nextafter(1.0, 2.0) - 1.0
-    f64[] 2.220446049250313e-16
-    """)
+    doc="The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's",
+    example={"ad.nextafter(1.0, 2.0) - 1.0": "f64[] 2.220446049250313e-16"})
 
 # ---------------------------------------------------------------- the parts of a number
 
@@ -180,11 +171,8 @@ fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambd
     on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0, floats by 0 give nan.
-
-    >>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)
-    (f64[] -2.0, f64[] 1.0)
-    """)
+    Integers by 0 give 0, floats by 0 give nan.""",
+    example={"ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)": "(f64[] -2.0, f64[] 1.0)"})
 
 
 @public()

@@ -143,11 +143,8 @@ logit_slope = unary(
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
 logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
-    doc="""log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]
-
-    >>> ad.special.logit([0.5, 0.0, 2.0])
-    f64[3] [  0. -inf  nan]
-    """)
+    doc="log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]",
+    example={"ad.special.logit([0.5, 0.0, 2.0])": "f64[3] [  0. -inf  nan]"})
 
 
 def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
@@ -161,18 +158,12 @@ def _over(x: Tensor, y: Tensor) -> Tensor:
 
 xlogy = binary("xlogy", program=lambda k, x, y: _weighted(k, x, y, k.log(y)),
     partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
-    doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
-
-    >>> ad.special.xlogy([0.0, 2.0], [0.0, 1.0])
-    f64[2] [0. 0.]
-    """)
+    doc="x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]",
+    example={"ad.special.xlogy([0.0, 2.0], [0.0, 1.0])": "f64[2] [0. 0.]"})
 xlog1py = binary("xlog1py", program=lambda k, x, y: _weighted(k, x, y, k.log1p(y)),
     partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, 1.0 + y)),
-    doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
-
-    >>> ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])
-    f64[2] [0.e+00 1.e-20]
-    """)
+    doc="x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]",
+    example={"ad.special.xlog1py([0.0, 1.0], [-1.0, 1e-20])": "f64[2] [0.e+00 1.e-20]"})
 
 
 def _entr_slope(x: Tensor) -> Tensor:
@@ -182,11 +173,8 @@ def _entr_slope(x: Tensor) -> Tensor:
 
 entr = unary("entr", partials=lambda y, x: (lambda: _entr_slope(x),),
     program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
-    doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
-
-    >>> ad.special.entr([0.5, 0.0, -1.0])
-    f64[3] [0.34657359 0.               -inf]
-    """)
+    doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
+    example={"ad.special.entr([0.5, 0.0, -1.0])": "f64[3] [0.34657359 0.               -inf]"})
 
 #: Powers of two between which a quotient has all its digits.
 _PLAIN = {"f64": 1000, "f32": 120}
@@ -259,16 +247,10 @@ rel_entr = binary(
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
-    f[...], f[...]  →  f[...]
-
-    >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
-    f64[3] [0.34657359 0.                inf]
-    """)
+    f[...], f[...]  →  f[...]""",
+    example={"ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])": "f64[3] [0.34657359 0.                inf]"})
 kl_div = binary("kl_div", program=_kl_div,
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=0.0), lambda: entropy_by_y(x, y, more=0.0)),
-    doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
-
-    >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])
-    f64[2] [0. 2.]
-    """)
+    doc="x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]",
+    example={"ad.special.kl_div([1.0, 0.0], [1.0, 2.0])": "f64[2] [0. 2.]"})
 counterparts(("i0",), globals())

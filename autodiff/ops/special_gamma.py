@@ -158,20 +158,14 @@ gammaln = unary("gammaln", program=_gammaln,
     partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.gammaln([1000.0, 0.0])
-    f64[2] [5905.22042321           inf]
-    """)
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    example={"ad.special.gammaln([1000.0, 0.0])": "f64[2] [5905.22042321           inf]"})
 gamma = unary("gamma", program=_gamma,
     partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.gamma([5.0, 0.5, -1.0])
-    f64[3] [24.          1.77245385         nan]
-    """)
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    example={"ad.special.gamma([5.0, 0.5, -1.0])": "f64[3] [24.          1.77245385         nan]"})
 
 #: The largest order: beyond it factorials leave the range of float32.
 _MOST = 30

@@ -221,18 +221,12 @@ def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
 
 
 i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
-    doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
-
-    >>> ad.special.i0([0.0, 1.0])
-    f64[2] [1.         1.26606588]
-    """)
+    doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
+    example={"ad.special.i0([0.0, 1.0])": "f64[2] [1.         1.26606588]"})
 i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     partials=lambda y, x: (i0(x) - _over(y, x, scaled=False),),
-    doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
-
-    >>> ad.special.i1([0.0, 1.0])
-    f64[2] [0.        0.5651591]
-    """)
+    doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
+    example={"ad.special.i1([0.0, 1.0])": "f64[2] [0.        0.5651591]"})
 
 
 #: A function of its own, so that its slope at 0 is that of both sides.
@@ -244,15 +238,9 @@ i0e_turned: Function = unary("i0e_turned",
 i0e: Function = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
-    The second derivative there is 1.5, on which both sides agree.
-
-    >>> ad.special.i0e([0.0, 1000.0])
-    f64[2] [1.         0.01261724]
-    """)
+    The second derivative there is 1.5, on which both sides agree.""",
+    example={"ad.special.i0e([0.0, 1000.0])": "f64[2] [1.         0.01261724]"})
 i1e: Function = unary("i1e", program=_i1e,
     partials=lambda y, x: (i0e(x) - (sign(x) * y + _over(y, x, scaled=True)),),
-    doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
-
-    >>> ad.special.i1e([0.0, 1000.0])
-    f64[2] [0.         0.01261093]
-    """)
+    doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
+    example={"ad.special.i1e([0.0, 1000.0])": "f64[2] [0.         0.01261093]"})
