@@ -32,7 +32,7 @@ from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, unary
+from .declare import binary, composed, unary
 from .primitive import (
     C64,
     C128,
@@ -102,14 +102,8 @@ negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: 
     doc="-x.   T[...]  →  T[...]", example={"ad.negative([1.0, -2.0])": "f64[2] [-1.  2.]"})
 
 
-@public()
-def positive(x):
-    """+x: x itself.   T[...]  →  T[...]
-
-    >>> ad.positive([1.0, -2.0])
-    f64[2] [ 1. -2.]
-    """
-    return another(as_tensor(x, "positive", "x"))
+positive = composed("positive", lambda x: another(as_tensor(x, "positive", "x")),
+    "+x: x itself.   T[...]  →  T[...]", {"ad.positive([1.0, -2.0])": "f64[2] [ 1. -2.]"})
 
 
 def _mul0_scalar(k, g, p):

@@ -19,7 +19,7 @@ from .arguments import common, listed
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
-from .declare import binary, published, unary
+from .declare import Example, binary, composed, published, unary
 from .primitive import BOOL, elementwise, number_of
 from .template import public
 
@@ -96,37 +96,22 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
     return cast_to(as_tensor(x, name, argument), BOOL)
 
 
-def _logical(of_bits: Function, told: str, example: str) -> Any:
+def _logical(of_bits: Function, told: str, example: Example) -> Any:
     """An operation on bits, of what is true and what is not."""
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
-
-    doc = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
-
-    {example}
-    """
-
-    def body(x1, x2):
-        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
-
-    return public(name=name, doc=doc)(body)
+    doc = f"True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
+    return composed(
+        name, lambda x1, x2: record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2"))), doc, example
+    )
 
 
-logical_and = _logical(bitwise_and, "both are", """>>> ad.logical_and([0, 1, 2], [3, 0, 4])
-    bool[3] [False False  True]""")
-logical_or = _logical(bitwise_or, "either is", """>>> ad.logical_or([0, 1], [0, 0])
-    bool[2] [False  True]""")
-logical_xor = _logical(bitwise_xor, "exactly one is", """>>> ad.logical_xor([0, 1, 2], [3, 0, 4])
-    bool[3] [ True  True False]""")
-
-
-@public()
-def logical_not(x):
-    """True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
-
-    >>> ad.logical_not([0.0, 0.5])
-    bool[2] [ True False]
-    """
-    return record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),))
+logical_and = _logical(bitwise_and, "both are", {"ad.logical_and([0, 1, 2], [3, 0, 4])": "bool[3] [False False  True]"})
+logical_or = _logical(bitwise_or, "either is", {"ad.logical_or([0, 1], [0, 0])": "bool[2] [False  True]"})
+logical_xor = _logical(bitwise_xor, "exactly one is",
+    {"ad.logical_xor([0, 1, 2], [3, 0, 4])": "bool[3] [ True  True False]"})
+logical_not = composed("logical_not", lambda x: record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),)),
+    "True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]",
+    {"ad.logical_not([0.0, 0.5])": "bool[2] [ True False]"})
 
 
 _where = elementwise(

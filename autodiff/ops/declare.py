@@ -24,6 +24,9 @@ from .arguments import common
 from .primitive import BOOL, OwnPrimitive, elementwise
 from .template import public
 
+#: Expressions, each with what it prints: the end of a documentation.
+Example = Mapping[str, str]
+
 
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
@@ -64,12 +67,12 @@ def is_simple(tensor: type, number: type) -> bool:
 
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    of_complex: Callable[[Tensor], Tensor] | None = None, example: Mapping[str, str] | None = None, **declared: Any,
+    of_complex: Callable[[Tensor], Tensor] | None = None, example: Example | None = None, **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
-    doc          its documentation, without the example: expressions, each with what it prints
+    doc          its documentation, without the example
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
@@ -80,12 +83,12 @@ def unary(
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return published(called, body, documented(doc, example or {}), operation)
+    return published(called, body, documented(example or {}, doc), operation)
 
 
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: Mapping[str, str] | None = None,
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: Example | None = None,
     **declared: Any,
 ) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
@@ -102,13 +105,18 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return published(called, body, documented(doc, example or {}), operation)
+    return published(called, body, documented(example or {}, doc), operation)
 
 
-def documented(told: str, example: Mapping[str, str]) -> str:
-    """The documentation of a function, with an example: expressions, each with what it prints."""
+def documented(example: Example, *paragraphs: str) -> str:
+    """The documentation of a function, with an example at the end."""
     lines = [line for asked, shown in example.items() for line in (f">>> {asked}", *shown.splitlines())]
-    return "\n    ".join([f"{told}\n", *lines, ""]) if lines else told
+    return "\n\n    ".join([*paragraphs, "\n    ".join([*lines, ""])])
+
+
+def composed(name: str, body: Any, told: str, example: Example, tensors: int | None = None) -> Any:
+    """A public function that is one expression; `tensors` as for `public`."""
+    return public(tensors, name=name, doc=documented(example, told))(body)
 
 
 def published(

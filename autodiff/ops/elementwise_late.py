@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
 from .conversion import as_tensor
-from .declare import binary, unary
+from .declare import binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import weighted
@@ -61,27 +61,10 @@ heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: x == 0.0
     example={"ad.heaviside([-1.0, 0.0, 2.0], 0.5)": "f64[3] [0.  0.5 1. ]"})
 
 
-@public()
-def deg2rad(x):
-    """Degrees as radians.   f[...]  →  f[...]
-
-    >>> ad.deg2rad([180.0, -90.0])
-    f64[2] [ 3.14159265 -1.57079633]
-    """
-    return multiply(x, math.pi / 180)
-
-
-@public()
-def rad2deg(x):
-    """Radians as degrees.   f[...]  →  f[...]
-
-    >>> ad.rad2deg(ad.pi)
-    f64[] 180.0
-    """
-    return multiply(x, 180 / math.pi)
-
-
-degrees, radians = rad2deg, deg2rad
+deg2rad = radians = composed("deg2rad", lambda x: multiply(x, math.pi / 180),
+    "Degrees as radians.   f[...]  →  f[...]", {"ad.deg2rad([180.0, -90.0])": "f64[2] [ 3.14159265 -1.57079633]"})
+rad2deg = degrees = composed("rad2deg", lambda x: multiply(x, 180 / math.pi),
+    "Radians as degrees.   f[...]  →  f[...]", {"ad.rad2deg(ad.pi)": "f64[] 180.0"})
 
 
 @public()
@@ -157,16 +140,11 @@ def elu(x, alpha=1.0):
     return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
-@public()
-def selu(x):
+selu = composed("selu", lambda x: 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717),
     """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
 
-    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
-
-    >>> ad.selu([-1.0, 0.0, 1.0])
-    f64[3] [-1.11133074  0.          1.05070099]
-    """
-    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.""",
+    {"ad.selu([-1.0, 0.0, 1.0])": "f64[3] [-1.11133074  0.          1.05070099]"})
 
 
 @public()
@@ -180,14 +158,12 @@ def leaky_relu(x, negative_slope=0.01):
     return where(x > 0.0, x, multiply(x, negative_slope))
 
 
-@public()
-def log_sigmoid(x):
-    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]
-
-    >>> ad.log_sigmoid([0.0, -50.0])
-    f64[2] [ -0.69314718 -50.        ]
-    """
-    return -softplus(-floating(x, "log_sigmoid"))
+log_sigmoid = composed("log_sigmoid", lambda x: -softplus(-floating(x, "log_sigmoid")),
+    "log(sigmoid(x)), without underflow.   f[...]  →  f[...]",
+    {"ad.log_sigmoid([0.0, -50.0])": "f64[2] [ -0.69314718 -50.        ]"})
+relu6 = composed("relu6", lambda x: clip(as_tensor(x, "relu6", "x"), 0, 6),
+    "x, but no less than 0 and no more than 6.   T[...]  →  T[...]",
+    {"ad.relu6([-1.0, 3.0, 9.0])": "f64[3] [0. 3. 6.]"})
 
 
 def _tanh_softplus(k, x):
@@ -226,13 +202,3 @@ def mish(x):
     """
     x = floating(x, "mish")
     return x * tanh_softplus(x)
-
-
-@public()
-def relu6(x):
-    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]
-
-    >>> ad.relu6([-1.0, 3.0, 9.0])
-    f64[3] [0. 3. 6.]
-    """
-    return clip(as_tensor(x, "relu6", "x"), 0, 6)

@@ -32,6 +32,7 @@ from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
+from .declare import Example, documented
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced
@@ -161,7 +162,7 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
 
-def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Any:
+def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: Example) -> Any:
     """The function of extreme elements; those of bool are what `any` and `all` say."""
 
     def extreme(x, axis=None, *, keepdims=False):
@@ -182,22 +183,17 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
     Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    {example}
-    """
-    return public(1, operation, name=operation.name, doc=doc)(extreme)
+    where     a mask of the elements that count; all others are left out, with a gradient of 0"""
+    return public(1, operation, name=operation.name, doc=documented(example, doc))(extreme)
 
 
-max_ = _public_extreme(_max, "largest", any_.primitive, """>>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
-    f64[3] [0.  0.5 0.5]""")
-min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
-    i64[2,1]
-    [[2]
-     [1]]""")
+max_ = _public_extreme(_max, "largest", any_.primitive,
+    {"ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))": "f64[3] [0.  0.5 0.5]"})
+min_ = _public_extreme(_min, "smallest", all_.primitive,
+    {"ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)": "i64[2,1]\n[[2]\n [1]]"})
 
 
-def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
+def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: Example) -> Any:
     """The function of the places of an extreme."""
 
     def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
@@ -220,22 +216,19 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    {example}
-    """
-    return public(1, operation, name=name, doc=doc)(place)
+    Raises ShapeError when x has no such axis, or nothing along it."""
+    return public(1, operation, name=name, doc=documented(example, doc))(place)
 
 
-argmax = _place("argmax", "largest", np.argmax, "max", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [1 0]""")
-argmin = _place("argmin", "smallest", np.argmin, "min", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [0 2]""")
+argmax = _place("argmax", "largest", np.argmax, "max",
+    {"ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [1 0]"})
+argmin = _place("argmin", "smallest", np.argmin, "min",
+    {"ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [0 2]"})
 
 # ---------------------------------------------------------------- running extremes
 
 
-def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
+def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Example) -> Any:
     """The function of running extremes."""
     plateaus = runs(name, numpy)
 
@@ -266,16 +259,11 @@ nan from the first nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
-    Raises ShapeError when x has no such axis.
-
-    {example}
-    """
-    return public(1, operation, name=name, doc=doc)(running)
+    Raises ShapeError when x has no such axis."""
+    return public(1, operation, name=name, doc=documented(example, doc))(running)
 
 
-cummax = _running("cummax", "largest", np.maximum, "max", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
-    f64[5] [ 1.  3.  3. nan nan]""")
-cummin = _running("cummin", "smallest", np.minimum, "min", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
-    f64[2,2]
-    [[3. 1.]
-     [2. 1.]]""")
+cummax = _running("cummax", "largest", np.maximum, "max",
+    {"ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])": "f64[5] [ 1.  3.  3. nan nan]"})
+cummin = _running("cummin", "smallest", np.minimum, "min",
+    {"ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)": "f64[2,2]\n[[3. 1.]\n [2. 1.]]"})

@@ -19,7 +19,7 @@ from .arguments import common
 from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
 from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, unary
+from .declare import binary, composed, unary
 from .elementwise import arctan2, rint, trunc
 from .power import power
 from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
@@ -197,16 +197,8 @@ def float_power(x1, x2):
     return power(cast_to(x1, wide), cast_to(x2, wide))
 
 
-@public()
-def fabs(x):
-    """|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0
-
-    >>> ad.fabs(-2)
-    f64[] 2.0
-    """
-    (x,) = common("fabs", (("x", x),), "f")
-    return abs_(x)
-
+fabs = composed("fabs", lambda x: abs_(*common("fabs", (("x", x),), "f")),
+    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0", {"ad.fabs(-2)": "f64[] 2.0"})
 
 #: As NumPy has it: `trunc` by another name.
 fix = trunc
@@ -284,11 +276,6 @@ def iscomplex(x):
     return imaginary_part(x) != 0.0 if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
-@public()
-def isreal(x):
-    """True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]
-
-    >>> ad.isreal([1j, 2.0])
-    bool[2] [False  True]
-    """
-    return ~iscomplex(x)
+isreal = composed("isreal", lambda x: ~iscomplex(x),
+    "True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]",
+    {"ad.isreal([1j, 2.0])": "bool[2] [False  True]"})

@@ -22,6 +22,7 @@ from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
+from .declare import Example, documented
 from .primitive import I64, OwnPrimitive, expect, linear, primitive, sum_to
 from .shaping import reshaped, spread
 from .template import public
@@ -106,7 +107,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
-def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Any:
+def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: Example) -> Any:
     operation = reduction(name, lambda x, *, axis: reference(x, axis), "b", discrete=True)
     doc = f"""True if {word} over an axis, several, or (None) all of them {"are" if of_nothing else "is"} True.
 
@@ -114,10 +115,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
 
     Of nothing it is {of_nothing}.  Raises ShapeError when x has no such axis.
 
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    {example}
-    """
+    where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 
     def body(x, axis=None, *, keepdims=False):
         x = as_tensor(x, name, "x")
@@ -125,13 +123,11 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
         x = truth(x, name, "x")
         return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
-    return public(1, operation, name=name, doc=doc)(body)
+    return public(1, operation, name=name, doc=documented(example, doc))(body)
 
 
-any_ = _quantifier("any", np.any, "any element", False, """>>> ad.any([[0, 0], [0, 3]], axis=0)
-    bool[2] [False  True]""")
-all_ = _quantifier("all", np.all, "all elements", True, """>>> ad.all([[1, 0], [2, 3]], axis=1)
-    bool[2] [False  True]""")
+any_ = _quantifier("any", np.any, "any element", False, {"ad.any([[0, 0], [0, 3]], axis=0)": "bool[2] [False  True]"})
+all_ = _quantifier("all", np.all, "all elements", True, {"ad.all([[1, 0], [2, 3]], axis=1)": "bool[2] [False  True]"})
 
 
 # ---------------------------------------------------------------- gradients of custom functions

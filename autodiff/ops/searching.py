@@ -24,6 +24,7 @@ from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
+from .declare import composed
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate, stack
@@ -343,13 +344,10 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return found | (isnan(a) & isnan(b)) if equal_nan else found
 
 
-@public()
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+allclose = composed(
+    "allclose", lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: all_(isclose(a, b, rtol, atol, equal_nan)),
     """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
-    Raises ShapeError when a and b do not broadcast.
-
-    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
-    bool[] True
-    """
-    return all_(isclose(a, b, rtol, atol, equal_nan))
+    Raises ShapeError when a and b do not broadcast.""",
+    {"ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])": "bool[] True"},
+)

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arguments import check_parts, common, integer
 from .arithmetic import divide, mul0
 from .conditions import where
-from .declare import binary, unary
+from .declare import binary, composed, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
@@ -50,17 +50,11 @@ def _floats(name: str, **given: Any) -> list[Tensor]:
 # ---------------------------------------------------------------- of gamma functions
 
 
-@public()
-def factorial(x):
+factorial = composed("factorial", lambda x: gamma(_floats("factorial", x=x)[0] + 1.0),
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
-    Of -1 it is inf, of whole numbers below nan.
-
-    >>> ad.special.factorial([0, 5, -1, -2])
-    f64[4] [  1. 120.  inf  nan]
-    """
-    (x,) = _floats("factorial", x=x)
-    return gamma(x + 1.0)
+    Of -1 it is inf, of whole numbers below nan.""",
+    {"ad.special.factorial([0, 5, -1, -2])": "f64[4] [  1. 120.  inf  nan]"})
 
 
 @public()
@@ -95,14 +89,9 @@ def _beyond(x: Tensor) -> Tensor:
     return polynomial(_TERMS, inverse * inverse) * inverse
 
 
-@public()
-def beta(a, b):
-    """Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]
-
-    >>> ad.special.beta([2.0, 0.5], [3.0, 0.5])
-    f64[2] [0.08333333 3.14159265]
-    """
-    return exp(betaln(a, b))
+beta = composed("beta", lambda a, b: exp(betaln(a, b)),
+    "Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]",
+    {"ad.special.beta([2.0, 0.5], [3.0, 0.5])": "f64[2] [0.08333333 3.14159265]"})
 
 
 @public()

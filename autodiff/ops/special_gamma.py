@@ -19,7 +19,7 @@ from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import common, integer
-from .declare import unary
+from .declare import composed, unary
 from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
@@ -176,16 +176,11 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
     return record(_polygamma_operation, (x,), (n,))
 
 
-@public()
-def digamma(x):
+digamma = composed("digamma", lambda x: _of_order(x, 0, "digamma"),
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.digamma([1.0, 0.0, -1.0])
-    f64[3] [-0.57721566        -inf         nan]
-    """
-    return _of_order(x, 0, "digamma")
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    {"ad.special.digamma([1.0, 0.0, -1.0])": "f64[3] [-0.57721566        -inf         nan]"})
 
 
 @public()
