@@ -32,7 +32,7 @@ from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, composed, unary
+from .declare import Example, binary, composed, documented, unary
 from .primitive import (
     C64,
     C128,
@@ -225,30 +225,32 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     return cast_to(x, like.dtype) * constant(1j, dtype_name_of(like))
 
 
-_real: OwnPrimitive = linear(
-    "real",
-    np.real,
-    infer=_complex_aval("real"),
-    transpose=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
-    lower=Call(),
-    traits=("elementwise",),
-)
-_imag: OwnPrimitive = linear(
-    "imag",
-    np.imag,
-    infer=_complex_aval("imag"),
-    transpose=lambda y_bar, y, x: (_imaginary(y_bar, x),),
-    lower=Call(),
-    traits=("elementwise",),
-)
-_conj = linear(
-    "conj",
-    np.conjugate,
-    infer=_complex_aval("conj", gives_real=False),
-    transpose=lambda y_bar, y, x: (conjugated(y_bar),),
-    lower=Call(),
-    traits=("elementwise",),
-)
+def _part(
+    name: str, numpy: Callable[..., Any], transpose: Callable[..., tuple], of_real: Callable[[Tensor], Tensor],
+    told: str, example: Example, gives_real: bool = True,
+) -> Any:
+    """The public function of a linear operation on complex numbers, and what it is of real ones."""
+    operation = linear(
+        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, lower=Call(), traits=("elementwise",)
+    )
+
+    def body(x):
+        t = as_tensor(x, name, "x")
+        return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
+
+    return public(records=operation, name=name, doc=documented(example, told))(body)
+
+
+real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), another,
+    "The real part.   c[...]  →  f[...]     real arrays are themselves",
+    {"ad.real([1 + 2j, 3.0])": "f64[2] [1. 3.]"})
+imag = _part("imag", np.imag, lambda y_bar, y, x: (_imaginary(y_bar, x),), lambda x: zeros_of(x.aval),
+    "The imaginary part.   c[...]  →  f[...]     zeros of real arrays",
+    {"ad.imag([1 + 2j, 3.0])": "f64[2] [2. 0.]"})
+conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), another,
+    "The conjugate.   c[...]  →  c[...]     real arrays are themselves",
+    {"ad.conj([1 + 2j, 3.0])": "c128[2] [1.-2.j 3.-0.j]"}, gives_real=False)
+_real, _imag, _conj = real.primitive, imag.primitive, conj.primitive
 
 
 def _direction(x: Tensor) -> Tensor:
@@ -299,29 +301,3 @@ def real_aval(aval: Aval) -> Aval:
 def conjugated(x: Tensor) -> Tensor:
     """The conjugate of a tensor; itself where it is real."""
     return record(_conj, (x,)) if x.dtype.kind == "c" else x
-
-
-def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tensor], doc: str) -> Any:
-    def body(x):
-        t = as_tensor(x, name, "x")
-        return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
-
-    return public(records=operation, name=name, doc=doc)(body)
-
-
-real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
-
-    >>> ad.real([1 + 2j, 3.0])
-    f64[2] [1. 3.]
-    """)
-imag = _public("imag", _imag, lambda x: zeros_of(x.aval),
-    """The imaginary part.   c[...]  →  f[...]     zeros of real arrays
-
-    >>> ad.imag([1 + 2j, 3.0])
-    f64[2] [2. 0.]
-    """)
-conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
-
-    >>> ad.conj([1 + 2j, 3.0])
-    c128[2] [1.-2.j 3.-0.j]
-    """)

@@ -55,9 +55,6 @@ _OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
 _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
 
-# ---------------------------------------------------------------- into tensors
-
-
 def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     """A tensor of whatever an operation takes.
 
@@ -239,8 +236,6 @@ def _operation_called() -> tuple[Any, str]:
 
 
 CONVERSIONS.append(as_tensor)
-
-# ---------------------------------------------------------------- dtypes
 
 
 def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:

@@ -37,9 +37,6 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------- positions
-
-
 def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
     along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.broadcast_to(along, shape).astype(DTYPES[dtype])
@@ -57,9 +54,6 @@ _iota = primitive(
 def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
     """The position along `axis` of each element: what ranges, the identity and masks are made of."""
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
-
-
-# ---------------------------------------------------------------- constants
 
 
 def extents_of(name: str, shape: Any) -> tuple[int, ...]:
@@ -188,9 +182,6 @@ def full_like(x, fill_value, *, dtype=None):
     """
     x = as_tensor(x, "full_like", "x")
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
-
-
-# ---------------------------------------------------------------- ranges
 
 
 @_known

@@ -31,9 +31,6 @@ from .template import public
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
 
-# ---------------------------------------------------------------- triangles
-
-
 def _matrices(x: Any, name: str) -> Tensor:
     x = as_tensor(x, name, "x")
     if x.ndim < 2:
@@ -97,8 +94,6 @@ def triu(x, k=0):
      [0 4]]
     """
     return upper_part(_matrices(x, "triu"), integer(k, "triu", "k"))
-
-# ---------------------------------------------------------------- diagonals
 
 
 def _slant_aval(x: Aval, *, count: int) -> Aval:

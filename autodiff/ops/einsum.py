@@ -88,9 +88,6 @@ def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
     return as_before(transposed(x, tuple([labels.index(c) for c in output])), was_bool)
 
 
-# ---------------------------------------------------------------- reading the labels
-
-
 def spelled(*operands: Any) -> tuple[Any, ...]:
     """Operands with a list of numbers behind each, and one of the result at the end, as a string and the operands."""
     lists = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
@@ -173,9 +170,6 @@ def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) ->
     return found
 
 
-# ---------------------------------------------------------------- single operands
-
-
 def _tidied(x: Tensor, labels: Labels, extents: dict[str, int]) -> tuple[Tensor, Labels]:
     """An operand with each of its labels once, without the axes of extent 1 that broadcast."""
     drop = [i for i, c in enumerate(labels) if x.shape[i] != extents[c]]
@@ -195,9 +189,6 @@ def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, La
     x, labels = term
     axes = tuple([i for i, c in enumerate(labels) if c not in kept])
     return summed(x, axes), tuple([c for c in labels if c in kept])
-
-
-# ---------------------------------------------------------------- pairs
 
 
 def _pair(

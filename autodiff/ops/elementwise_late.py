@@ -89,9 +89,6 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
-# ---------------------------------------------------------------- activation functions of networks
-
-
 @public()
 def silu(x):
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]

@@ -44,9 +44,6 @@ from .template import public
 __all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
 
-# ---------------------------------------------------------------- the elements that attain an extreme
-
-
 def _op(name: str, *inputs: Node, **params: Any) -> Node:
     return apply(OPS[name], *inputs, **params)
 
@@ -224,8 +221,6 @@ argmax = _place("argmax", "largest", np.argmax, "max",
     {"ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [1 0]"})
 argmin = _place("argmin", "smallest", np.argmin, "min",
     {"ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [0 2]"})
-
-# ---------------------------------------------------------------- running extremes
 
 
 def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Example) -> Any:

@@ -50,9 +50,6 @@ __all__ = [
 _COMPLEX: dict[np.dtype, np.dtype] = {F32: C64, F64: C128}
 
 
-# ---------------------------------------------------------------- operations
-
-
 def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
     y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
     return y.astype(x.dtype, copy=False)
@@ -102,9 +99,6 @@ _to_real: OwnPrimitive = _fourier(
     lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False), _whole_aval,
     lambda y_bar, y, x, *, axis, n: (_weighted(record(_of_real, (y_bar,), (axis,)), axis, n, 2.0),),
 )  # fmt: skip
-
-
-# ---------------------------------------------------------------- along one axis
 
 
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
@@ -211,9 +205,6 @@ ihfft = _single(
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------- along several axes
-
-
 def _on_axes(
     name: str, x: Any, s: Any, axes: Any, to_complex: bool
 ) -> tuple[Tensor, list[tuple[int | None, int]]]:
@@ -293,9 +284,6 @@ irfft2 = _several(
     "irfft2", "The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]",
     {"ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))": "f64[2,2]\n[[1. 2.]\n [3. 4.]]"},
 )
-
-
-# ---------------------------------------------------------------- frequencies, and their order
 
 
 @public()

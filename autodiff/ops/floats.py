@@ -26,8 +26,6 @@ from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
 from .template import public
 
-# ---------------------------------------------------------------- signs and neighbours
-
 copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
@@ -51,7 +49,6 @@ nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nexta
     doc="The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's",
     example={"ad.nextafter(1.0, 2.0) - 1.0": "f64[] 2.220446049250313e-16"})
 
-# ---------------------------------------------------------------- the parts of a number
 
 #: Of a float's bits: how many are the fraction's, the exponent that means 1, all of the exponent's; a power of two that
 #: makes every subnormal number a normal one.
@@ -224,9 +221,6 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
 fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
-
-
-# ---------------------------------------------------------------- complex numbers, and tests
 
 
 @public()

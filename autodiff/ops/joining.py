@@ -29,8 +29,6 @@ from .template import ITEMS, public
 
 __all__ = ["concatenate", "split", "stack"]
 
-# ---------------------------------------------------------------- concatenate
-
 
 def _unlike(first: Aval, place: int, other: Aval) -> str:
     """The first of some arrays, the first that does not go with it, and where they were given."""
@@ -102,7 +100,6 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
 
-# ---------------------------------------------------------------- lists that grow
 
 #: Of fewer items the graph is recorded: it is small.
 _MANY = 8

@@ -145,9 +145,6 @@ nanstd = _spread(std, "The standard deviation of the elements that are not nan, 
     {"ad.nanstd([1.0, ad.nan, 3.0])": "f64[] 1.0"})
 
 
-# ---------------------------------------------------------------- quantiles
-
-
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
     skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0

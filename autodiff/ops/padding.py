@@ -196,7 +196,6 @@ def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
     return [(flat[int(before)], flat[int(after)]) for before, after in places]
 
 
-# ---------------------------------------------------------------- borders of what is there
 
 #: One number, tensor or None for each side of each axis.
 Sides = Sequence[tuple[Any, Any]]

@@ -33,8 +33,6 @@ __all__ = ["power", "square"]
 #: the library function does (n / 2 ulps, against one).
 STATIC_LIMIT = 16
 
-# ---------------------------------------------------------------- known exponents
-
 
 def _static_reference(x: np.ndarray, *, exponent: float) -> np.ndarray:
     if exponent == 0.5:
@@ -85,9 +83,6 @@ def power_to(x: Any, exponent: float) -> Any:
     if exponent == 1:
         return another(x)
     return record(_power_static, (x,), (exponent,))
-
-
-# ---------------------------------------------------------------- run-time exponents
 
 
 def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:

@@ -172,9 +172,6 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
 
 
-# ---------------------------------------------------------------- distributions of one shape
-
-
 def _shaped(
     name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: Example
 ) -> Any:
@@ -220,9 +217,6 @@ logistic = _shaped(
     "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: subtract(log(u), log1p(negative(u))),
     {"u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))": "", "bool(abs(ad.mean(u) - 0.5) < 0.05)": "True"},
 )
-
-
-# ---------------------------------------------------------------- from what there is
 
 
 @public()

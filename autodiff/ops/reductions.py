@@ -130,9 +130,6 @@ any_ = _quantifier("any", np.any, "any element", False, {"ad.any([[0, 0], [0, 3]
 all_ = _quantifier("all", np.all, "all elements", True, {"ad.all([[1, 0], [2, 3]], axis=1)": "bool[2] [False  True]"})
 
 
-# ---------------------------------------------------------------- gradients of custom functions
-
-
 @public()
 def unbroadcast(g, like):
     """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.

@@ -159,9 +159,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
     return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))
 
 
-# ---------------------------------------------------------------- order
-
-
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
     """NumPy's stable order; the descending one of reversed rows, so that equal elements keep their order."""
     if not descending:

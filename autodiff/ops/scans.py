@@ -29,9 +29,6 @@ from .template import public
 __all__ = ["cumprod", "cumsum", "prod"]
 
 
-# ---------------------------------------------------------------- running sums and products
-
-
 def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
     return np.flip(y, axis) if reverse else y

@@ -255,9 +255,6 @@ def isin(element, test_elements, *, invert=False):
     return ~found if invert else found
 
 
-# ---------------------------------------------------------------- what has to be known
-
-
 def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
     """The places where x is not zero, an array for each axis."""
     x = as_tensor(x, name, "x")

@@ -28,8 +28,6 @@ from .shaping import flip, reshaped
 from .slicing import part
 from .template import public
 
-# ---------------------------------------------------------------- windows of a row
-
 
 def windows(x: Tensor, n: int) -> Tensor:
     """All windows of n elements of a row, as columns, x[i + k], which nothing stores.   T[m]  →  T[n,m-n+1]
@@ -38,9 +36,6 @@ def windows(x: Tensor, n: int) -> Tensor:
     """
     (m,) = x.shape
     return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
-
-
-# ---------------------------------------------------------------- samples and polynomials
 
 
 @public()
@@ -215,8 +210,6 @@ def vander(x, N=None, increasing=False):
         powers.append(powers[-1] * x)
     return stack(powers if increasing else powers[::-1], axis=1)
 
-
-# ---------------------------------------------------------------- convolutions
 
 
 #: Products with so few numbers are written one after the other, not as a sum over windows: 100,000 floats with 16 of

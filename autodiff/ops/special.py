@@ -47,9 +47,6 @@ def _floats(name: str, **given: Any) -> list[Tensor]:
     return common(name, tuple(given.items()), "f")
 
 
-# ---------------------------------------------------------------- of gamma functions
-
-
 factorial = composed("factorial", lambda x: gamma(_floats("factorial", x=x)[0] + 1.0),
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
@@ -112,9 +109,6 @@ def multigammaln(a, d):
     for j in range(1, d):
         total = total + gammaln(a - 0.5 * j)
     return total + 0.25 * d * (d - 1) * math.log(math.pi)
-
-
-# ---------------------------------------------------------------- of probabilities
 
 
 def _logit(k: Any, x: Any) -> Any:

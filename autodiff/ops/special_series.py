@@ -178,7 +178,6 @@ def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
     return total
 
 
-# ---------------------------------------------------------------- modified Bessel functions
 
 #: Below, I1(x) / x is the sum of (x/2)**2k / (2 k! (k+1)!), whose term of k = 7 is less than 1e-17 of it.
 _NEAR = 0.5

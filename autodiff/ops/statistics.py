@@ -161,9 +161,6 @@ log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_over_or_0(1.0, 
 )
 
 
-# ---------------------------------------------------------------- exponentials
-
-
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element over these axes: what x is shifted by, which changes no derivative.
 
