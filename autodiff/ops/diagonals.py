@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
+from .declare import Example, composed
 from .primitive import OwnPrimitive, linear, zero_of
 from .reductions import summed, widened
 from .shaping import reshaped, transposed
@@ -60,40 +62,24 @@ def halved_lower(x: Tensor) -> Tensor:
     return lower_part(where(equal(*_places(x, 0)), multiply(x, 0.5), x))
 
 
-@public(1)
-def tril(x, k=0):
-    """Each matrix below and on its k-th diagonal, zeros above.
+def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int], Tensor], example: Example) -> Any:
+    return composed(
+        name, lambda x, k=0: of(_matrices(x, name), integer(k, name, "k")),
+        f"""Each matrix {where_it_is} its k-th diagonal, zeros {rest}.
 
     x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
 
-    Raises ShapeError for less than two axes.
-
-    >>> ad.tril([[1, 2], [3, 4]])
-    i64[2,2]
-    [[1 0]
-     [3 4]]
-    >>> ad.tril([[1, 2], [3, 4]], k=-1)
-    i64[2,2]
-    [[0 0]
-     [3 0]]
-    """
-    return lower_part(_matrices(x, "tril"), integer(k, "tril", "k"))
+    Raises ShapeError for less than two axes.""", example, 1,
+    )
 
 
-@public(1)
-def triu(x, k=0):
-    """Each matrix above and on its k-th diagonal, zeros below.
-
-    x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
-
-    Raises ShapeError for less than two axes.
-
-    >>> ad.triu([[1, 2], [3, 4]])
-    i64[2,2]
-    [[1 2]
-     [0 4]]
-    """
-    return upper_part(_matrices(x, "triu"), integer(k, "triu", "k"))
+tril = _triangle("tril", "below and on", "above", lower_part, {
+    "ad.tril([[1, 2], [3, 4]])": "i64[2,2]\n[[1 0]\n [3 4]]",
+    "ad.tril([[1, 2], [3, 4]], k=-1)": "i64[2,2]\n[[0 0]\n [3 0]]",
+})
+triu = _triangle("triu", "above and on", "below", upper_part, {
+    "ad.triu([[1, 2], [3, 4]])": "i64[2,2]\n[[1 2]\n [0 4]]",
+})
 
 
 def _slant_aval(x: Aval, *, count: int) -> Aval:

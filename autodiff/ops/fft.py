@@ -286,32 +286,22 @@ irfft2 = _several(
 )
 
 
-@public()
-def fftfreq(n, d=1.0):
-    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
+def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example: Example) -> Any:
+    name = f"{of.__name__}freq"
 
-    Raises TypeError and ShapeError for an n that is no extent.
+    def body(n, d=1.0):
+        count = extent_of(f"fft.{name}", n)
+        Aval((count,), np.float64)  # raises for one that is too large
+        return as_tensor(built(f"fft.{name}", count, lambda: numpy(count, d)))
 
-    >>> ad.fft.fftfreq(4, d=0.5)
-    f64[4] [ 0.   0.5 -1.  -0.5]
-    """
-    count = extent_of("fft.fftfreq", n)
-    Aval((count,), np.float64)  # raises for one that is too large
-    return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
+    return public(name=name, doc=documented(
+        example, f"The frequencies of an `{of.__name__}` of n samples that are d apart.   →  f64[{shape}]",
+        "Raises TypeError and ShapeError for an n that is no extent.",
+    ))(body)
 
 
-@public()
-def rfftfreq(n, d=1.0):
-    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
-
-    Raises TypeError and ShapeError for an n that is no extent.
-
-    >>> ad.fft.rfftfreq(4, d=0.5)
-    f64[3] [0.  0.5 1. ]
-    """
-    count = extent_of("fft.rfftfreq", n)
-    Aval((count,), np.float64)
-    return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
+fftfreq = _frequencies(fft, "n", np.fft.fftfreq, {"ad.fft.fftfreq(4, d=0.5)": "f64[4] [ 0.   0.5 -1.  -0.5]"})
+rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, {"ad.fft.rfftfreq(4, d=0.5)": "f64[3] [0.  0.5 1. ]"})
 
 
 def _shifted(name: str, sign: int, told: str, example: Example) -> Any:

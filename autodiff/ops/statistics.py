@@ -7,6 +7,7 @@ are constants of the graph.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from .arithmetic import imaginary_part, real_part
 from .cancelling import by_size
 from .conditions import isfinite, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import unary
+from .declare import Example, documented, unary
 from .elementwise import exp, log
 from .extremes import max_
 from .primitive import F64, number_of, zero_of, zeros_of
@@ -69,56 +70,39 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     return y if wanted is None else cast_to(y, wanted)
 
 
-def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, keepdims: bool) -> Tensor:
-    if correction is not None and ddof:
-        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
-    x = floating(x, name)
-    axes = axes_of(name, axis, x.aval)
-    # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
-    deviation = x - spread(_mean(x, axes), axes, x.shape)
-    freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
-    squares = summed(squared_size(deviation), axes)
-    return unreduced(squares / number_of(as_float(freedom), squares.dtype), x, axes, keepdims)
+def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: Example) -> Any:
+    """The variance, and what is made of it."""
+
+    def body(x, axis=None, *, ddof=0, correction=None, keepdims=False):
+        if correction is not None and ddof:
+            raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+        x = floating(x, name)
+        axes = axes_of(name, axis, x.aval)
+        # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
+        deviation = x - spread(_mean(x, axes), axes, x.shape)
+        freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
+        squares = summed(squared_size(deviation), axes)
+        return finish(unreduced(squares / number_of(as_float(freedom), squares.dtype), x, axes, keepdims))
+
+    return public(1, name=name, doc=documented(
+        example, told, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
+        f"""{note}
+    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.""",
+        """mean      that of the elements where it is known, of a shape that broadcasts to that of x
+    where     a mask of the elements that count; all others are left out, with a gradient of 0""",
+    ))(body)
 
 
-@public(1)
-def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
-    """The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.
-
-    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
-
-    `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
-    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
-
-    mean      that of the elements where it is known, of a shape that broadcasts to that of x
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.var([1.0, 3.0])
-    f64[] 1.0
-    >>> ad.var([1.0, 3.0], ddof=1)
-    f64[] 2.0
-    """
-    return _variance("var", x, axis, ddof, correction, keepdims)
-
-
-@public(1)
-def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
-    """The standard deviation: the square root of `var`.
-
-    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
-
-    Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
-    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
-
-    mean      that of the elements where it is known, of a shape that broadcasts to that of x
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.std([1.0, 3.0, 5.0], ddof=1)
-    f64[] 2.0
-    >>> ad.grad(ad.std)(ad.ones(2))
-    f64[2] [0. 0.]
-    """
-    return root_of_squares(_variance("std", x, axis, ddof, correction, keepdims))
+var = _deviation(
+    "var", "The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.",
+    lambda y: y, "`correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.",
+    {"ad.var([1.0, 3.0])": "f64[] 1.0", "ad.var([1.0, 3.0], ddof=1)": "f64[] 2.0"},
+)
+std = _deviation(
+    "std", "The standard deviation: the square root of `var`.", lambda y: root_of_squares(y),
+    "Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).",
+    {"ad.std([1.0, 3.0, 5.0], ddof=1)": "f64[] 2.0", "ad.grad(ad.std)(ad.ones(2))": "f64[2] [0. 0.]"},
+)
 
 
 def squared_size(x: Tensor) -> Tensor:
