@@ -37,7 +37,6 @@ from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -58,7 +57,7 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining norms padding power rearranging reductions rows scans shaping statistics"
+    "indexing joining padding power rearranging reductions rows scans shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

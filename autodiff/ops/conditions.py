@@ -15,11 +15,10 @@ from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import common, listed
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
-from .declare import Example, binary, composed, published, unary
+from .declare import Example, binary, common, composed, listed, published, unary
 from .primitive import BOOL, elementwise, number_of
 from .template import public
 

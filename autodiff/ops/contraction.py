@@ -19,10 +19,10 @@ from codegen.lowering import Contract
 from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, common, integer
 from .arithmetic import multiply
 from .conditions import not_equal
 from .conversion import cast_to, numbers_of
+from .declare import axis_of, common, integer
 from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import flipped_axes, reshaped, transposed

@@ -22,11 +22,10 @@ from ..dispatch.declaration import Declaration, place_of
 from ..errors import ShapeError, caller, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
-from .declare import Example, documented
+from .declare import Example, common, documented
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to

@@ -17,13 +17,12 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, integer
 from .arithmetic import add, multiply
 from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
-from .declare import Example, composed
+from .declare import Example, axis_of, composed, integer
 from .primitive import OwnPrimitive, linear, zero_of
 from .reductions import summed, widened
 from .shaping import reshaped, transposed

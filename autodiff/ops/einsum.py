@@ -18,9 +18,9 @@ from typing import Any
 
 from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
-from .arguments import common, integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
+from .declare import common, integer
 from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed

@@ -27,12 +27,11 @@ from codegen.lowering import Call, Scan
 
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
-from .arguments import axes_of, integer, kept
 from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
-from .declare import Example, documented
+from .declare import Example, axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, reduction, summed, unreduced

@@ -27,13 +27,12 @@ from codegen.lowering import Fourier
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, built, integer, listed
 from .arithmetic import conj, multiply, real_aval
 from .batching import along
 from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
-from .declare import Example, documented
+from .declare import Example, axis_of, built, documented, integer, listed
 from .joining import joined
 from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, zeros_of
 from .protocols import counterparts

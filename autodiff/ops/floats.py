@@ -15,11 +15,10 @@ import numpy as np
 from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
 from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, composed, unary
+from .declare import binary, common, composed, unary
 from .elementwise import arctan2, rint, trunc
 from .power import power
 from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of

@@ -19,9 +19,9 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common_dtype, integer, listed
 from .batching import along
 from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
+from .declare import axis_of, check_parts, common_dtype, integer, listed
 from .primitive import linear
 from .shaping import reshaped
 from .slicing import part

@@ -19,12 +19,11 @@ from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, common, kept
 from .arithmetic import add, multiply
 from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import Example, composed, documented
+from .declare import Example, axes_of, axis_of, common, composed, documented, kept
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of

@@ -19,13 +19,13 @@ from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, isnan, logical_and, logical_not
 from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
+from .declare import axes_of, axis_of, kept
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_

@@ -17,14 +17,12 @@ from codegen.runtime.record_table import RecordedProgram
 from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import mul0, real_part
 from .conditions import equal, where
 from .conversion import cast_to
-from .declare import OneNode, is_simple, published
-from .elementwise import log, sqrt
+from .declare import OneNode, common, is_simple, published
+from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
-from .slopes import inverse_root
 from .template import public
 
 __all__ = ["power", "square"]

@@ -26,12 +26,11 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError, located
 from ..tensor import Tensor
-from .arguments import axis_of
 from .arithmetic import add, divide, mod, multiply, negative, subtract
 from .conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
-from .declare import Example, documented
+from .declare import Example, axis_of, documented
 from .elementwise import erf, log, log1p
 from .extremes import argmax
 from .gathering import take

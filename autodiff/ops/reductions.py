@@ -18,11 +18,10 @@ from .. import tree
 from ..errors import ShapeError, located
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
-from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import Example, documented
+from .declare import Example, axes_of, documented, kept, reduced_shape
 from .primitive import I64, OwnPrimitive, expect, linear, primitive, sum_to
 from .shaping import reshaped, spread
 from .template import public

@@ -16,9 +16,9 @@ from codegen.lowering import Scan
 
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
+from .declare import axes_of
 from .joining import joined
 from .primitive import OwnPrimitive, added, elementwise_aval, linear, number_of, primitive, spread_to, times, zeros_of
 from .reductions import reduction, unreduced, widened

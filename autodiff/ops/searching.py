@@ -18,13 +18,12 @@ from codegen.lowering import Move
 from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
-from .arguments import common, listed, number
 from .arithmetic import abs_, add, multiply
 from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
-from .declare import composed
+from .declare import common, composed, listed, number
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate, stack

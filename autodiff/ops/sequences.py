@@ -12,11 +12,11 @@ from typing import Any
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common, integer, number
 from .arithmetic import add, conj, floor_divide, multiply, real_aval
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
+from .declare import axis_of, check_parts, common, integer, number
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad

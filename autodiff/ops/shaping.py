@@ -17,10 +17,10 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
+from .declare import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .primitive import linear, spread_to, sum_to
 from .template import public
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from ..errors import DispatchError, located
 from ..tensor import Tensor
-from .arguments import check_parts, common, integer
 from .arithmetic import divide, mul0
 from .conditions import where
-from .declare import binary, composed, unary
+from .declare import binary, check_parts, common, composed, integer, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts

@@ -18,8 +18,7 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import common, integer
-from .declare import composed, unary
+from .declare import common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
 from .special_series import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public

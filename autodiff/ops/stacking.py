@@ -10,12 +10,11 @@ from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tape import another, of_its_own
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common, integer, listed
 from .arithmetic import add, divide, multiply
 from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import Example, composed, documented
+from .declare import Example, axis_of, check_parts, common, composed, documented, integer, listed
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack

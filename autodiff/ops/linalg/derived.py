@@ -10,17 +10,15 @@ import numpy as np
 
 from ...errors import ShapeError, located
 from ...tensor import Tensor
-from ..arguments import axes_of, common, integer, listed
 from ..arithmetic import abs_, multiply
 from ..conversion import cast_to
-from ..declare import composed
+from ..declare import axes_of, common, composed, integer, listed
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..norms import norm
 from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating
+from ..statistics import floating, norm
 from ..template import public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
