@@ -48,7 +48,6 @@ from .rearranging import *
 from .reductions import *
 from .reductions import all_, any_, sum_
 from .rows import *
-from .scans import *
 from .shaping import *
 from .statistics import *
 
@@ -57,7 +56,7 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining padding power rearranging reductions rows scans shaping statistics"
+    "indexing joining padding power rearranging reductions rows shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

@@ -34,8 +34,7 @@ from .conversion import as_tensor, cast_to
 from .declare import Example, axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
-from .reductions import all_, any_, reduction, summed, unreduced
-from .scans import recurrence
+from .reductions import all_, any_, recurrence, reduction, summed, unreduced
 from .shaping import on_axis, spread
 from .slicing import part
 from .template import public

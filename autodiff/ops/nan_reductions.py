@@ -28,9 +28,8 @@ from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
 from .primitive import F64, I64, spread_to
-from .reductions import all_, any_, sum_, summed
+from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
-from .scans import cumprod, cumsum, prod
 from .shaping import moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import public

@@ -33,8 +33,7 @@ from .forms import cast_by, computed_in, further
 from .joining import concatenate, joined, stack
 from .primitive import BOOL, spread_to
 from .rearranging import meshgrid, open_grid
-from .reductions import all_, any_, sum_
-from .scans import prod
+from .reductions import all_, any_, prod, sum_
 from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 

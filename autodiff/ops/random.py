@@ -36,9 +36,8 @@ from .extremes import argmax
 from .gathering import take
 from .primitive import F64, I64, number_of
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
-from .reductions import sum_
+from .reductions import cumsum, sum_
 from .rows import argsort
-from .scans import cumsum
 from .shaping import reshape
 from .slicing import part
 from .special_normal import erfinv

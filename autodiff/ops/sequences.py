@@ -22,8 +22,7 @@ from .joining import concatenate, joined, stack
 from .padding import pad
 from .primitive import spread_to, zeros_of
 from .rearranging import diff
-from .reductions import summed
-from .scans import cumsum
+from .reductions import cumsum, summed
 from .shaping import flip, reshaped
 from .slicing import part
 from .template import public

@@ -21,7 +21,7 @@ from .joining import concatenate, joined, split, stack
 from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
-from .scans import cumprod, cumsum
+from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
 
