@@ -16,6 +16,7 @@ from codegen.lazily import imported
 from codegen.lowering import Call
 from codegen.symbols import as_float
 
+from ..custom.function import Function
 from ..errors import located
 from ..tape import DETACH, record
 from ..tensor import Tensor
@@ -138,7 +139,7 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root_of_squares = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+root_of_squares: Function = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
     lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
