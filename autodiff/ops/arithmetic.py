@@ -110,11 +110,10 @@ def _mul0_scalar(k, g, p):
     return k.select(g == 0.0, 0.0, g * p)
 
 
-def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
-    g, p = xs
+def _mul0_vjp(y_bar: Tensor, y: Tensor, g: Tensor, p: Tensor) -> tuple:
     return (
-        sum_to(mul0(y_bar, adjoint_of(p)), g.shape) if g.node.kind.out.requires_grad else None,
-        sum_to(mul0(adjoint_of(g), y_bar), p.shape) if p.node.kind.out.requires_grad else None,
+        lambda: sum_to(mul0(y_bar, adjoint_of(p)), g.shape),
+        lambda: sum_to(mul0(adjoint_of(g), y_bar), p.shape),
     )
 
 
@@ -130,7 +129,7 @@ mul0 = primitive(
     on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(on_elements(_mul0_scalar)),
-    pull=_mul0_pull,
+    vjp=_mul0_vjp,
     jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),

@@ -225,8 +225,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Exampl
     """The function of running extremes."""
     plateaus = runs(name, numpy)
 
-    def pull(y_bar, y, xs, params, masked):
-        (x,), (axis,) = xs, params
+    def vjp(y_bar, y, x, *, axis, masked):
         if not x.size:
             return (y_bar,)
         found = record(plateaus, (x,), (axis,))
@@ -239,7 +238,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Exampl
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
     operation = primitive(
-        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), pull=pull,
+        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), vjp=vjp,
         lower=Scan(monoid), params=("axis",), heavy=True, batch=along("axis"),
     )  # fmt: skip
 

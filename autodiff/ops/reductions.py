@@ -176,8 +176,7 @@ def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> 
     return c
 
 
-def _recurrence_pull(y_bar, y, xs, params, masked):
-    (b, a), (axis, reverse) = xs, params
+def _recurrence_vjp(y_bar, y, b, a, *, axis, reverse, masked):
     if not b.size:
         return (y_bar, y_bar)
     # The term b[i] is multiplied with the factor of the next one.
@@ -196,7 +195,7 @@ _recurrence = primitive(
     _step_by_step,
     infer=elementwise_aval("recurrence", "f"),
     params=("axis", "reverse"),
-    pull=_recurrence_pull,
+    vjp=_recurrence_vjp,
     jvp=_recurrence_jvp,
     lower=Scan("affine"),
     heavy=True,
@@ -221,8 +220,7 @@ def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
-def _cumprod_pull(y_bar, y, xs, params, masked):
-    (x,), (axis,) = xs, params
+def _cumprod_vjp(y_bar, y, x, *, axis, masked):
     if not x.size:
         return (y_bar,)
     product_before = _shifted(y, axis, False, 1.0)
@@ -233,7 +231,7 @@ _cumprod = primitive(
     "cumprod",
     lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
     infer=elementwise_aval("cumprod", "fi"),
-    pull=_cumprod_pull,
+    vjp=_cumprod_vjp,
     lower=Scan("mul"),
     params=("axis",),
     heavy=True,
@@ -325,12 +323,11 @@ def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(number_of(1.0, x.dtype), top.shape[1:])
 
 
-def _prod_pull(y_bar, y, xs, params, masked):
-    (axes,), (x,) = params, xs
-    return (times(spread(y_bar, axes, x.shape), _product_of_others(x, axes), masked),)
+def _prod_vjp(y_bar, y, x, *, axis, masked):
+    return (times(spread(y_bar, axis, x.shape), _product_of_others(x, axis), masked),)
 
 
-_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", pull=_prod_pull)
+_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_prod_vjp)
 
 
 @public(1, _prod)

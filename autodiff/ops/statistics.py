@@ -266,10 +266,9 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     return unreduced(y, x, axes, keepdims)
 
 
-def _norm_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
-    (x, _), (axes,) = xs, params
+def _norm_vjp(y_bar: Tensor, y: Tensor, x: Tensor, _: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
     multiple, rest = divided(y_bar, y)
-    return (None if multiple is None else times(cast_to(spread(multiple, axes, x.shape), x.dtype), x, masked), rest)
+    return (None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked), rest)
 
 
 #: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
@@ -277,7 +276,7 @@ _norm = primitive(
     "norm",
     lambda x, y, *, axis: y,
     infer=lambda x, y, *, axis: y,
-    pull=_norm_pull,
+    vjp=_norm_vjp,
     jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
     lower=Call(),
     traits=("cancels",),
