@@ -61,8 +61,6 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------- sums and products
-
 add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("commutative",),
     on_bool=operator.or_,
     doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
@@ -154,8 +152,6 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
     Integers by 0 give 0, floats by 0 give nan.""",
     example={"ad.mod([7, -7, 7], [3, 3, 0])": "i64[3] [1 2 0]"})
 
-# ---------------------------------------------------------------- size and sign
-
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     of_complex=lambda x: record(_size, (x,)),
     doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
@@ -205,8 +201,6 @@ _cosine = elementwise(
     ),
 )
 
-
-# ---------------------------------------------------------------- complex numbers
 
 _REAL = {C64: F32, C128: F64}
 

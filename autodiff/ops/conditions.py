@@ -29,8 +29,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- bits
-
 bitwise_and: Function = binary("bitwise_and", accepts="ib", partials=None, lower="bit_and", traits=("commutative",),
     doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
     example={"ad.bitwise_and(0b1100, 0b1010)": "i64[] 8"})
@@ -50,9 +48,6 @@ bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accept
     lower="shift_right",
     doc="x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits",
     example={"ad.bitwise_right_shift([-8, -8], [1, 64])": "i64[2] [-4 -1]"})
-
-
-# ---------------------------------------------------------------- order
 
 
 def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
@@ -86,8 +81,6 @@ isfinite: Function = unary("isfinite", result="bool", partials=None,
     of_complex=lambda x: isfinite(x.real) & isfinite(x.imag),
     doc="True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are",
     example={"ad.isfinite([1.0, ad.inf, ad.nan])": "bool[3] [ True False False]"})
-
-# ---------------------------------------------------------------- logic
 
 
 def truth(x: Any, name: str, argument: str) -> Tensor:

@@ -153,9 +153,6 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
         ))
 
 
-# ---------------------------------------------------------------- one dtype for several operands
-
-
 def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
     """The arguments of `function`, given as (name, value), as tensors of one dtype.
 

@@ -134,8 +134,6 @@ sigmoid_slope: Function = binary(
 )
 
 
-# ---------------------------------------------------------------- exponentials and logarithms
-
 exp = unary("exp", accepts="fc", partials=lambda y, x: (y,),
     doc="e to the power x.   f[...]  →  f[...]", example={"ad.exp([0.0, -ad.inf])": "f64[2] [1. 0.]"})
 expm1 = unary("expm1", partials=lambda y, x: (exp(x),),
@@ -162,8 +160,6 @@ sqrt = unary(
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
     example={"ad.sqrt([4.0, -1.0])": "f64[2] [ 2. nan]", "ad.grad(ad.sqrt)(ad.tensor(0.0))": "f64[] inf"},
 )
-
-# ---------------------------------------------------------------- functions of statistics and learning
 
 
 def _erf_reference(x: np.ndarray) -> np.ndarray:
@@ -194,8 +190,6 @@ softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
     doc="log(1 + exp(x)), without overflow.   f[...]  →  f[...]",
     example={"ad.softplus([0.0, 50.0])": "f64[2] [ 0.69314718 50.        ]"})
 
-# ---------------------------------------------------------------- circular functions
-
 sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),),
     doc="The sine of x in radians.   f[...]  →  f[...]",
     example={"ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))": "f64[] -1.0"})
@@ -219,8 +213,6 @@ arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda
     The derivative at (0, 0) is nan: the angle jumps there.""",
     example={"ad.arctan2([1.0, -1.0], [-1.0, -1.0])": "f64[2] [ 2.35619449 -2.35619449]"})
 
-
-# ---------------------------------------------------------------- hyperbolic functions
 
 sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),),
     doc="The hyperbolic sine.   f[...]  →  f[...]", example={"ad.grad(ad.sinh)(ad.tensor(0.0))": "f64[] 1.0"})
@@ -279,8 +271,6 @@ logaddexp2 = binary("logaddexp2",
     doc="log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly",
     example={"ad.logaddexp2(1000.0, 1000.0)": "f64[] 1001.0"})
 
-
-# ---------------------------------------------------------------- rounding: no gradient flows
 
 floor = unary("floor", accepts="fib", partials=None,
     doc="The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",

@@ -6,6 +6,7 @@ Operations are written once, as programs for elements; the rest is made of other
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
 from .conversion import as_tensor
-from .declare import binary, composed, unary
+from .declare import Example, binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import weighted
@@ -89,17 +90,16 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
-@public()
-def silu(x):
+def _of_floats(name: str, of: Callable[[Tensor], Tensor], told: str, example: Example) -> Any:
+    """A function of x as floats."""
+    return composed(name, lambda x: of(floating(x, name)), told, example)
+
+
+silu = _of_floats("silu", lambda x: x * sigmoid(x),
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
-    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
-
-    >>> ad.silu([0.0, 1.0])
-    f64[2] [0.         0.73105858]
-    """
-    x = floating(x, "silu")
-    return x * sigmoid(x)
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.""",
+    {"ad.silu([0.0, 1.0])": "f64[2] [0.         0.73105858]"})
 
 
 @public()
@@ -155,7 +155,7 @@ def leaky_relu(x, negative_slope=0.01):
     return where(x > 0.0, x, multiply(x, negative_slope))
 
 
-log_sigmoid = composed("log_sigmoid", lambda x: -softplus(-floating(x, "log_sigmoid")),
+log_sigmoid = _of_floats("log_sigmoid", lambda x: -softplus(-x),
     "log(sigmoid(x)), without underflow.   f[...]  →  f[...]",
     {"ad.log_sigmoid([0.0, -50.0])": "f64[2] [ -0.69314718 -50.        ]"})
 relu6 = composed("relu6", lambda x: clip(as_tensor(x, "relu6", "x"), 0, 6),
@@ -188,14 +188,8 @@ tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y
 )
 
 
-@public()
-def mish(x):
+mish = _of_floats("mish", lambda x: x * tanh_softplus(x),
     """x tanh(softplus(x)).   f[...]  →  f[...]
 
-    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
-
-    >>> ad.mish([0.0, 1.0])
-    f64[2] [0.         0.86509839]
-    """
-    x = floating(x, "mish")
-    return x * tanh_softplus(x)
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.""",
+    {"ad.mish([0.0, 1.0])": "f64[2] [0.         0.86509839]"})

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
-from codegen.lowering import Call, Scan
+from codegen.lowering import Call
 
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
@@ -34,7 +34,7 @@ from .conversion import as_tensor, cast_to
 from .declare import Example, axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
-from .reductions import all_, any_, recurrence, reduction, summed, unreduced
+from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
 from .shaping import on_axis, spread
 from .slicing import part
 from .template import public
@@ -237,10 +237,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Exampl
         share = 1.0 / maximum(so_far, 1.0)
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
-    operation = primitive(
-        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), vjp=vjp,
-        lower=Scan(monoid), params=("axis",), heavy=True, batch=along("axis"),
-    )  # fmt: skip
+    operation = scan(name, lambda x, *, axis: numpy.accumulate(x, axis), "fi", monoid, vjp=vjp)
 
     def running(x, axis=None):
         x, along = on_axis(name, as_tensor(x, name, "x"), axis)

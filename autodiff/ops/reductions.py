@@ -147,22 +147,27 @@ any_ = _quantifier("any", np.any, "any element", False, {"ad.any([[0, 0], [0, 3]
 all_ = _quantifier("all", np.all, "all elements", True, {"ad.all([[1, 0], [2, 3]], axis=1)": "bool[2] [False  True]"})
 
 
+def scan(
+    name: str, reference: Callable[..., Any], accepts: str, monoid: str,
+    declare: Callable[..., OwnPrimitive] = primitive, params: tuple[str, ...] = ("axis",), **rules: Any,
+) -> OwnPrimitive:
+    """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
+    return declare(
+        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params, heavy=True,
+        batch=along("axis"), **rules,
+    )  # fmt: skip
+
+
 def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
     return np.flip(y, axis) if reverse else y
 
 
 #: Its transpose is the running sum from the other end: of all sums that an element counts in.
-_cumsum: OwnPrimitive = linear(
-    "cumsum",
-    _added_up,
-    infer=elementwise_aval("cumsum", "fic"),
-    params=("axis", "reverse"),
+_cumsum: OwnPrimitive = scan(
+    "cumsum", _added_up, "fic", "add", linear, params=("axis", "reverse"),
     transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
-    lower=Scan("add"),
-    heavy=True,
-    batch=along("axis"),
-)
+)  # fmt: skip
 
 
 def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
@@ -190,16 +195,8 @@ def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
     return None if db is None else recurrence(db, a, axis, reverse=reverse)
 
 
-_recurrence = primitive(
-    "recurrence",
-    _step_by_step,
-    infer=elementwise_aval("recurrence", "f"),
-    params=("axis", "reverse"),
-    vjp=_recurrence_vjp,
-    jvp=_recurrence_jvp,
-    lower=Scan("affine"),
-    heavy=True,
-    batch=along("axis"),
+_recurrence = scan(
+    "recurrence", _step_by_step, "f", "affine", params=("axis", "reverse"), vjp=_recurrence_vjp, jvp=_recurrence_jvp
 )
 
 
@@ -227,16 +224,7 @@ def _cumprod_vjp(y_bar, y, x, *, axis, masked):
     return (times(recurrence(y_bar, _shifted(x, axis, True), axis), product_before, masked),)
 
 
-_cumprod = primitive(
-    "cumprod",
-    lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-    infer=elementwise_aval("cumprod", "fi"),
-    vjp=_cumprod_vjp,
-    lower=Scan("mul"),
-    params=("axis",),
-    heavy=True,
-    batch=along("axis"),
-)
+_cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_cumprod_vjp)
 
 
 def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:

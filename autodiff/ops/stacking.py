@@ -32,9 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- putting together
-
-
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
     """The arrays to be put together, as a list, in a dtype where one is asked for.  Raises ShapeError for none."""
     found = listed(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
@@ -195,9 +192,6 @@ def append(x, values, axis=None):
     return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
-# ---------------------------------------------------------------- turning
-
-
 @public()
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
@@ -238,9 +232,6 @@ fliplr = _turned_round(
     "fliplr", 1, "x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]", "less than two axes",
     {"ad.fliplr([[1, 2], [3, 4]]).tolist()": "[[2, 1], [4, 3]]"},
 )
-
-
-# ---------------------------------------------------------------- made by a rule
 
 
 identity = composed("identity", lambda n, dtype=None: eye(n, dtype=dtype),
