@@ -19,8 +19,7 @@ from .conversion import as_tensor
 from .declare import Example, binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
-from .special_normal import weighted
-from .special_series import polynomial
+from .special_normal import polynomial, weighted
 from .statistics import floating
 from .template import public
 

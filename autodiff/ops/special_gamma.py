@@ -1,4 +1,4 @@
-"""The gamma function, its logarithm, and the derivatives of that.
+"""The gamma function, its logarithm, the derivatives of that, and functions made of these.
 
 Of positive numbers: from 1 to 3 by Chebyshev series that are exact at the zeros of the logarithm; up to where
 Stirling's series is exact by the recurrence Γ(x + 1) = x Γ(x).  Of negative numbers: by reflection,
@@ -18,9 +18,11 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
-from .declare import common, composed, integer, unary
+from .conditions import where
+from .declare import check_parts, common, composed, integer, unary
+from .elementwise import exp, log, log1p
 from .primitive import OwnPrimitive, elementwise
-from .special_series import LGAMMA_12, LGAMMA_23, horner, series
+from .special_normal import LGAMMA_12, LGAMMA_23, horner, polynomial, series
 from .template import public
 
 #: Bernoulli numbers of even index, from the second.
@@ -196,3 +198,72 @@ def polygamma(n, x):
     if not 0 <= order <= _MOST:
         raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
     return _of_order(x, order, "polygamma")
+
+
+#: From here on so many terms of Stirling's series are exact.
+_STIRLING = 10.0
+_TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+factorial = composed("factorial", lambda x: gamma(common("factorial", (("x", x),), "f")[0] + 1.0),
+    """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
+
+    Of -1 it is inf, of whole numbers below nan.""",
+    {"ad.special.factorial([0, 5, -1, -2])": "f64[4] [  1. 120.  inf  nan]"})
+
+
+@public()
+def betaln(a, b):
+    """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
+
+    Where both are large the difference loses digits: of 1e6 and 1e6 one.
+    Source: NIST Digital Library of Mathematical Functions, 5.11 and 5.12.
+
+    >>> ad.special.betaln([200.0], [300.0])
+    f64[1] [-337.98011307]
+    """
+    a, b = common("betaln", (("a", a), ("b", b)), "f")
+    is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
+    small, large = where(is_less, a, b), where(is_less, b, a)
+    is_far = (small > 0.0) & (large >= _STIRLING)
+    far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
+    near = where(is_far, 1.0, large)
+    return gammaln(small) + where(is_far, far, gammaln(near) - gammaln(small + near))
+
+
+def _lost(p: Tensor, q: Tensor) -> Tensor:
+    """log Γ(q) / Γ(p + q) for q from 10 on, by Stirling's series: what is common to both is not there to cancel."""
+    both = p + q
+    steep = (both - 0.5) * log1p(p / q)
+    return p - p * log(q) + (_beyond(q) - _beyond(both)) - steep
+
+
+def _beyond(x: Tensor) -> Tensor:
+    """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
+    inverse = 1.0 / x
+    return polynomial(_TERMS, inverse * inverse) * inverse
+
+
+beta = composed("beta", lambda a, b: exp(betaln(a, b)),
+    "Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]",
+    {"ad.special.beta([2.0, 0.5], [3.0, 0.5])": "f64[2] [0.08333333 3.14159265]"})
+
+
+@public()
+def multigammaln(a, d):
+    """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
+
+    Raises TypeError for a d that is no integer, DispatchError for one below 1.
+
+    >>> ad.special.multigammaln([3.0, 4.0], 2)
+    f64[2] [1.55019499 3.56509801]
+    """
+    (a,) = common("multigammaln", (("a", a),), "f")
+    d = integer(d, "multigammaln", "d")
+    if d < 1:
+        raise DispatchError(located(f"multigammaln: d is a positive int, not {d!r}"))
+    check_parts("multigammaln", d)
+    total = gammaln(a)
+    for j in range(1, d):
+        total = total + gammaln(a - 0.5 * j)
+    return total + 0.25 * d * (d - 1) * math.log(math.pi)
