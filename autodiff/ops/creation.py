@@ -19,13 +19,13 @@ from codegen.lowering import Move
 from codegen.symbols import as_index
 
 from ..dispatch.declaration import Declaration, place_of
-from ..errors import ShapeError, caller, located
+from ..errors import ShapeError, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import equal, where
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
-from .declare import Example, common, documented
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .declare import Example, common, documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to
@@ -56,18 +56,8 @@ def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
 
 
 def extents_of(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape out of an int or a sequence or array of them.  Raises TypeError and ShapeError naming the function."""
-    shape = numbers_of(shape)
-    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    try:
-        found = tuple([as_index(n) for n in extents])
-    except TypeError:
-        way_out = ""
-        if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
-            way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
-        raise TypeError(
-            f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
-        ) from None
+    """A shape of a new array, as `shape_of`.  Raises ShapeError for a negative extent."""
+    found = shape_of(name, shape)
     if any(n < 0 for n in found):
         raise ShapeError(located(f"{name}: extents are not negative: {found}"))
     return found

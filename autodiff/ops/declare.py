@@ -40,6 +40,8 @@ _MEANT = {
     **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
 }
+#: The way out for a number that is traced.
+_STATIC = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
 
 
 def integer(value: Any, name: str, what: str) -> int:
@@ -51,7 +53,7 @@ def integer(value: Any, name: str, what: str) -> int:
         if isinstance(value, Tensor):
             told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
             if value.node.value is None and value.dtype.kind == "i":
-                way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
+                way_out = _STATIC
         if what == "an axis":
             meant = f"\n  {_MEANT[name]}" if name in _MEANT else brackets()
             way_out = meant or way_out
@@ -123,10 +125,18 @@ def check_parts(function: str, count: int) -> None:
 
 
 def shape_of(function: str, shape: Any) -> tuple[int, ...]:
-    """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read."""
+    """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read.  Raises TypeError."""
     shape = numbers_of(shape)
     extents: Sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple([integer(n, function, "an extent") for n in extents])
+    try:
+        return tuple([as_index(n) for n in extents])
+    except TypeError:
+        way_out = ""
+        if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
+            way_out = _STATIC
+        raise TypeError(
+            f"{function}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
+        ) from None
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
