@@ -32,7 +32,7 @@ from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
-from .declare import Example, binary, composed, documented, unary
+from .declare import binary, composed, documented, unary
 from .primitive import (
     C64,
     C128,
@@ -94,14 +94,14 @@ divide = binary(
     # One division, where both are asked; and two factors, since y / b may overflow where the gradient does not.
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
     doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
-    example={"ad.divide([1, 2], 4)": "f64[2] [0.25 0.5 ]"},
+    example=">>> ad.divide([1, 2], 4)\nf64[2] [0.25 0.5 ]",
 )
 negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,),
-    doc="-x.   T[...]  →  T[...]", example={"ad.negative([1.0, -2.0])": "f64[2] [-1.  2.]"})
+    doc="-x.   T[...]  →  T[...]", example=">>> ad.negative([1.0, -2.0])\nf64[2] [-1.  2.]")
 
 
 positive = composed("positive", lambda x: another(as_tensor(x, "positive", "x")),
-    "+x: x itself.   T[...]  →  T[...]", {"ad.positive([1.0, -2.0])": "f64[2] [ 1. -2.]"})
+    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]")
 
 
 def _mul0_scalar(k, g, p):
@@ -144,25 +144,25 @@ floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, low
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.""",
-    example={"ad.floor_divide([7, -7, 7], [2, 2, 0])": "i64[3] [ 3 -4  0]"})
+    example=">>> ad.floor_divide([7, -7, 7], [2, 2, 0])\ni64[3] [ 3 -4  0]")
 mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
     on_bool=_as_int64(lambda a, b: mod(a, b)),
     doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0, floats by 0 give nan.""",
-    example={"ad.mod([7, -7, 7], [3, 3, 0])": "i64[3] [1 2 0]"})
+    example=">>> ad.mod([7, -7, 7], [3, 3, 0])\ni64[3] [1 2 0]")
 
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     of_complex=lambda x: record(_size, (x,)),
     doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
-    example={"ad.grad(ad.abs)(ad.tensor(0.0))": "f64[] 0.0", "ad.abs(3 + 4j)": "f64[] 5.0"})
+    example=">>> ad.grad(ad.abs)(ad.tensor(0.0))\nf64[] 0.0\n>>> ad.abs(3 + 4j)\nf64[] 5.0")
 sign: Function = unary("sign", accepts="fi", partials=None,
     doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
-    example={"ad.sign([-3.0, 0.0, ad.nan])": "f64[3] [-1.  0. nan]"})
+    example=">>> ad.sign([-3.0, 0.0, ad.nan])\nf64[3] [-1.  0. nan]")
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
     lower=lambda k, x: 1.0 / x,
     doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
-    example={"ad.reciprocal([4, 0])": "f64[2] [0.25  inf]"})
+    example=">>> ad.reciprocal([4, 0])\nf64[2] [0.25  inf]")
 
 
 def _hypot_scalar(k, a, b):
@@ -176,7 +176,7 @@ def _hypot_scalar(k, a, b):
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
     lower=_hypot_scalar, cancels=by_size(lambda a, b: (a, b)),
     doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
-    example={"ad.hypot(1e200, 0.0)": "f64[] 1e+200", "ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)": "f64[] 0.0"})
+    example=">>> ad.hypot(1e200, 0.0)\nf64[] 1e+200\n>>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)\nf64[] 0.0")
 
 
 def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
 
 def _part(
     name: str, numpy: Callable[..., Any], transpose: Callable[..., tuple], of_real: Callable[[Tensor], Tensor],
-    told: str, example: Example, gives_real: bool = True,
+    told: str, example: str, gives_real: bool = True,
 ) -> Any:
     """The public function of a linear operation on complex numbers, and what it is of real ones."""
     operation = linear(
@@ -236,13 +236,13 @@ def _part(
 
 real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), another,
     "The real part.   c[...]  →  f[...]     real arrays are themselves",
-    {"ad.real([1 + 2j, 3.0])": "f64[2] [1. 3.]"})
+    ">>> ad.real([1 + 2j, 3.0])\nf64[2] [1. 3.]")
 imag = _part("imag", np.imag, lambda y_bar, y, x: (_imaginary(y_bar, x),), lambda x: zeros_of(x.aval),
     "The imaginary part.   c[...]  →  f[...]     zeros of real arrays",
-    {"ad.imag([1 + 2j, 3.0])": "f64[2] [2. 0.]"})
+    ">>> ad.imag([1 + 2j, 3.0])\nf64[2] [2. 0.]")
 conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), another,
     "The conjugate.   c[...]  →  c[...]     real arrays are themselves",
-    {"ad.conj([1 + 2j, 3.0])": "c128[2] [1.-2.j 3.-0.j]"}, gives_real=False)
+    ">>> ad.conj([1 + 2j, 3.0])\nc128[2] [1.-2.j 3.-0.j]", gives_real=False)
 _real, _imag, _conj = real.primitive, imag.primitive, conj.primitive
 
 

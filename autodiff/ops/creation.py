@@ -25,7 +25,7 @@ from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
-from .declare import Example, common, documented, shape_of
+from .declare import common, documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to
@@ -92,7 +92,7 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     return spread_to(constant(dtype.type(number).item(), dtype_name(dtype)), shape)
 
 
-def _constant(name: str, number: int, told: str, example: Example) -> Callable[..., Tensor]:
+def _constant(name: str, number: int, told: str, example: str) -> Callable[..., Tensor]:
     """The function of one number everywhere, by its shape."""
 
     def body(shape, dtype=None, order="C", *, device=None, like=None):
@@ -102,17 +102,17 @@ def _constant(name: str, number: int, told: str, example: Example) -> Callable[.
 
     body.__name__ = body.__qualname__ = name
     body.__doc__ = documented(
-        {"import autodiff as ad": "", **example}, f"{told}   →  dtype[shape]",
+        f">>> import autodiff as ad\n{example}", f"{told}   →  dtype[shape]",
         "Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.",
         "order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory",
     )
     return _known(body)
 
 
-zeros = _constant("zeros", 0, "Zeros.", {"ad.zeros(2, dtype=ad.int64)": "i64[2] [0 0]"})
-ones = _constant("ones", 1, "Ones.", {"ad.ones(2, dtype=ad.float32)": "f32[2] [1. 1.]"})
+zeros = _constant("zeros", 0, "Zeros.", ">>> ad.zeros(2, dtype=ad.int64)\ni64[2] [0 0]")
+ones = _constant("ones", 1, "Ones.", ">>> ad.ones(2, dtype=ad.float32)\nf32[2] [1. 1.]")
 empty = _constant("empty", 0, "Zeros: tensors are values, so none can be filled in later.",
-    {"ad.empty(2)": "f64[2] [0. 0.]"})
+    ">>> ad.empty(2)\nf64[2] [0. 0.]")
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
@@ -141,7 +141,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     return of_its_own(spread_to(value, extents), value)
 
 
-def _constant_like(name: str, number: int, word: str, example: Example) -> Any:
+def _constant_like(name: str, number: int, word: str, example: str) -> Any:
     """The function of one number everywhere, in the shape of a tensor."""
 
     def body(x, *, dtype=None):
@@ -153,9 +153,9 @@ def _constant_like(name: str, number: int, word: str, example: Example) -> Any:
     return public(1, name=name, doc=documented(example, doc, raises))(body)
 
 
-zeros_like = _constant_like("zeros_like", 0, "Zeros", {"ad.zeros_like([1, 2])": "i64[2] [0 0]"})
-ones_like = _constant_like("ones_like", 1, "Ones", {"ad.ones_like([[True, False]])": "bool[1,2] [[ True  True]]"})
-empty_like = _constant_like("empty_like", 0, "Zeros", {"ad.empty_like([1.0, 2.0], dtype=ad.float32)": "f32[2] [0. 0.]"})
+zeros_like = _constant_like("zeros_like", 0, "Zeros", ">>> ad.zeros_like([1, 2])\ni64[2] [0 0]")
+ones_like = _constant_like("ones_like", 1, "Ones", ">>> ad.ones_like([[True, False]])\nbool[1,2] [[ True  True]]")
+empty_like = _constant_like("empty_like", 0, "Zeros", ">>> ad.empty_like([1.0, 2.0], dtype=ad.float32)\nf32[2] [0. 0.]")
 
 
 @public()

@@ -1,6 +1,6 @@
 """Public functions: what users write in, checked once, and elementwise operations in one declaration.
 
-    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example={"ad.exp(0.0)": "f64[] 1.0"})
+    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
 
 Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
 what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
@@ -15,7 +15,7 @@ beside an int64 array gives float64); NumPy scalars and arrays are strong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -233,10 +233,6 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     ))
 
 
-#: Expressions, each with what it prints: the end of a documentation.
-Example = Mapping[str, str]
-
-
 class OneNode:
     """Programs of the calls that record one node of an operation, whose operands are the arguments."""
 
@@ -276,7 +272,7 @@ def is_simple(tensor: type, number: type) -> bool:
 
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    of_complex: Callable[[Tensor], Tensor] | None = None, example: Example | None = None, **declared: Any,
+    of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
@@ -292,12 +288,12 @@ def unary(
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return published(called, body, documented(example or {}, doc), operation)
+    return published(called, body, documented(example, doc), operation)
 
 
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: Example | None = None,
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: str = "",
     **declared: Any,
 ) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
@@ -314,16 +310,15 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return published(called, body, documented(example or {}, doc), operation)
+    return published(called, body, documented(example, doc), operation)
 
 
-def documented(example: Example, *paragraphs: str) -> str:
-    """The documentation of a function, with an example at the end."""
-    lines = [line for asked, shown in example.items() for line in (f">>> {asked}", *shown.splitlines())]
-    return "\n\n    ".join([*paragraphs, "\n    ".join([*lines, ""])])
+def documented(example: str, *paragraphs: str) -> str:
+    """The documentation of a function, with an example at the end, as Python's prompt shows it."""
+    return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
 
 
-def composed(name: str, body: Any, told: str, example: Example, tensors: int | None = None) -> Any:
+def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None) -> Any:
     """A public function that is one expression; `tensors` as for `public`."""
     return public(tensors, name=name, doc=documented(example, told))(body)
 

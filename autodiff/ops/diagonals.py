@@ -22,7 +22,7 @@ from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
-from .declare import Example, axis_of, composed, integer
+from .declare import axis_of, composed, integer
 from .primitive import OwnPrimitive, linear, zero_of
 from .reductions import summed, widened
 from .shaping import reshaped, transposed
@@ -61,7 +61,7 @@ def halved_lower(x: Tensor) -> Tensor:
     return lower_part(where(equal(*_places(x, 0)), multiply(x, 0.5), x))
 
 
-def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int], Tensor], example: Example) -> Any:
+def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int], Tensor], example: str) -> Any:
     return composed(
         name, lambda x, k=0: of(_matrices(x, name), integer(k, name, "k")),
         f"""Each matrix {where_it_is} its k-th diagonal, zeros {rest}.
@@ -72,13 +72,11 @@ def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int]
     )
 
 
-tril = _triangle("tril", "below and on", "above", lower_part, {
-    "ad.tril([[1, 2], [3, 4]])": "i64[2,2]\n[[1 0]\n [3 4]]",
-    "ad.tril([[1, 2], [3, 4]], k=-1)": "i64[2,2]\n[[0 0]\n [3 0]]",
-})
-triu = _triangle("triu", "above and on", "below", upper_part, {
-    "ad.triu([[1, 2], [3, 4]])": "i64[2,2]\n[[1 2]\n [0 4]]",
-})
+tril = _triangle("tril", "below and on", "above", lower_part,
+    ">>> ad.tril([[1, 2], [3, 4]])\ni64[2,2]\n[[1 0]\n [3 4]]\n"
+    ">>> ad.tril([[1, 2], [3, 4]], k=-1)\ni64[2,2]\n[[0 0]\n [3 0]]")
+triu = _triangle("triu", "above and on", "below", upper_part,
+    ">>> ad.triu([[1, 2], [3, 4]])\ni64[2,2]\n[[1 2]\n [0 4]]")
 
 
 def _slant_aval(x: Aval, *, count: int) -> Aval:

@@ -135,30 +135,30 @@ sigmoid_slope: Function = binary(
 
 
 exp = unary("exp", accepts="fc", partials=lambda y, x: (y,),
-    doc="e to the power x.   f[...]  →  f[...]", example={"ad.exp([0.0, -ad.inf])": "f64[2] [1. 0.]"})
+    doc="e to the power x.   f[...]  →  f[...]", example=">>> ad.exp([0.0, -ad.inf])\nf64[2] [1. 0.]")
 expm1 = unary("expm1", partials=lambda y, x: (exp(x),),
     doc="exp(x) - 1, accurate near 0.   f[...]  →  f[...]",
-    example={"ad.expm1(1e-20)": "f64[] 1e-20", "ad.exp(1e-20) - 1": "f64[] 0.0"})
+    example=">>> ad.expm1(1e-20)\nf64[] 1e-20\n>>> ad.exp(1e-20) - 1\nf64[] 0.0")
 log = unary("log", accepts="fc", partials=lambda y, x: (1 / x,),
     doc="The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below",
-    example={"ad.log([1.0, 0.0, -1.0])": "f64[3] [  0. -inf  nan]", "ad.log(-1 + 0j)": "c128[] 3.141592653589793j"})
+    example=">>> ad.log([1.0, 0.0, -1.0])\nf64[3] [  0. -inf  nan]\n>>> ad.log(-1 + 0j)\nc128[] 3.141592653589793j")
 log1p = unary("log1p", partials=lambda y, x: (1 / (1 + x),),
     doc="log(1 + x), accurate near 0.   f[...]  →  f[...]     -inf at -1, nan below",
-    example={"ad.log1p(1e-20)": "f64[] 1e-20", "ad.log(1 + 1e-20)": "f64[] 0.0"})
+    example=">>> ad.log1p(1e-20)\nf64[] 1e-20\n>>> ad.log(1 + 1e-20)\nf64[] 0.0")
 log2 = unary("log2", partials=lambda y, x: (1 / math.log(2) / x,),
-    doc="The logarithm to base 2.   f[...]  →  f[...]", example={"ad.log2([8.0, 0.0])": "f64[2] [  3. -inf]"})
+    doc="The logarithm to base 2.   f[...]  →  f[...]", example=">>> ad.log2([8.0, 0.0])\nf64[2] [  3. -inf]")
 log10 = unary(
     "log10",
     partials=lambda y, x: (math.log10(math.e) / x,),  # 1 / log(10) is rounded twice
     doc="The logarithm to base 10.   f[...]  →  f[...]",
-    example={"ad.log10([1000.0, 0.0])": "f64[2] [  3. -inf]"},
+    example=">>> ad.log10([1000.0, 0.0])\nf64[2] [  3. -inf]",
 )
 sqrt = unary(
     "sqrt",
     accepts="fc",
     partials=lambda y, x: (0.5 / (y + 0.0),),  # the root of -0.0 is -0.0, and its slope inf
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
-    example={"ad.sqrt([4.0, -1.0])": "f64[2] [ 2. nan]", "ad.grad(ad.sqrt)(ad.tensor(0.0))": "f64[] inf"},
+    example=">>> ad.sqrt([4.0, -1.0])\nf64[2] [ 2. nan]\n>>> ad.grad(ad.sqrt)(ad.tensor(0.0))\nf64[] inf",
 )
 
 
@@ -169,7 +169,7 @@ def _erf_reference(x: np.ndarray) -> np.ndarray:
 
 erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi) * exp(-(x * x)),),
     doc="The error function, 2/√π ∫₀ˣ exp(-t²) dt.   f[...]  →  f[...]",
-    example={"ad.erf([0.0, ad.inf])": "f64[2] [0. 1.]"})
+    example=">>> ad.erf([0.0, ad.inf])\nf64[2] [0. 1.]")
 
 
 def _sigmoid_scalar(k, x):
@@ -182,53 +182,53 @@ def _sigmoid_scalar(k, x):
 
 sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
     doc="1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]",
-    example={"ad.sigmoid([0.0, 1000.0])": "f64[2] [0.5 1. ]"})
+    example=">>> ad.sigmoid([0.0, 1000.0])\nf64[2] [0.5 1. ]")
 
 
 softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
     program=lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x))),
     doc="log(1 + exp(x)), without overflow.   f[...]  →  f[...]",
-    example={"ad.softplus([0.0, 50.0])": "f64[2] [ 0.69314718 50.        ]"})
+    example=">>> ad.softplus([0.0, 50.0])\nf64[2] [ 0.69314718 50.        ]")
 
 sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),),
     doc="The sine of x in radians.   f[...]  →  f[...]",
-    example={"ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))": "f64[] -1.0"})
+    example=">>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))\nf64[] -1.0")
 cos: Function = unary("cos", accepts="fc", partials=lambda y, x: (-sin(x),),
     doc="The cosine of x in radians.   f[...]  →  f[...]",
-    example={"ad.grad(ad.cos)(ad.tensor(ad.pi / 2))": "f64[] -1.0"})
+    example=">>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))\nf64[] -1.0")
 tan = unary("tan", accepts="fc", partials=lambda y, x: (1 + y * y,),
-    doc="The tangent of x in radians.   f[...]  →  f[...]", example={"ad.grad(ad.tan)(ad.tensor(0.0))": "f64[] 1.0"})
+    doc="The tangent of x in radians.   f[...]  →  f[...]", example=">>> ad.grad(ad.tan)(ad.tensor(0.0))\nf64[] 1.0")
 arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
     doc="The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
-    example={"ad.arcsin([1.0, 2.0])": "f64[2] [1.57079633        nan]"})
+    example=">>> ad.arcsin([1.0, 2.0])\nf64[2] [1.57079633        nan]")
 arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
     doc="The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
-    example={"ad.arccos([1.0, -1.0, 2.0])": "f64[3] [0.         3.14159265        nan]"})
+    example=">>> ad.arccos([1.0, -1.0, 2.0])\nf64[3] [0.         3.14159265        nan]")
 arctan = unary("arctan", partials=lambda y, x: (1 / (1 + x * x),), lower="atan",
     doc="The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]",
-    example={"ad.arctan([1.0, ad.inf])": "f64[2] [0.78539816 1.57079633]"})
+    example=">>> ad.arctan([1.0, ad.inf])\nf64[2] [0.78539816 1.57079633]")
 arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)), lower="atan2",
     doc="""The angle of the point (x2, x1), in [-π, π].   f[...], f[...]  →  f[...]
 
     The derivative at (0, 0) is nan: the angle jumps there.""",
-    example={"ad.arctan2([1.0, -1.0], [-1.0, -1.0])": "f64[2] [ 2.35619449 -2.35619449]"})
+    example=">>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])\nf64[2] [ 2.35619449 -2.35619449]")
 
 
 sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),),
-    doc="The hyperbolic sine.   f[...]  →  f[...]", example={"ad.grad(ad.sinh)(ad.tensor(0.0))": "f64[] 1.0"})
+    doc="The hyperbolic sine.   f[...]  →  f[...]", example=">>> ad.grad(ad.sinh)(ad.tensor(0.0))\nf64[] 1.0")
 cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
-    doc="The hyperbolic cosine.   f[...]  →  f[...]", example={"ad.cosh(0.0)": "f64[] 1.0"})
+    doc="The hyperbolic cosine.   f[...]  →  f[...]", example=">>> ad.cosh(0.0)\nf64[] 1.0")
 tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
-    doc="The hyperbolic tangent.   f[...]  →  f[...]", example={"ad.tanh([0.0, 1000.0])": "f64[2] [0. 1.]"})
+    doc="The hyperbolic tangent.   f[...]  →  f[...]", example=">>> ad.tanh([0.0, 1000.0])\nf64[2] [0. 1.]")
 arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
     doc="The inverse hyperbolic sine.   f[...]  →  f[...]",
-    example={"ad.grad(ad.arcsinh)(ad.tensor(0.0))": "f64[] 1.0"})
+    example=">>> ad.grad(ad.arcsinh)(ad.tensor(0.0))\nf64[] 1.0")
 arccosh = unary("arccosh", partials=lambda y, x: (arccosh_slope(x),), lower="acosh",
     doc="The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1",
-    example={"ad.arccosh([1.0, 0.5])": "f64[2] [ 0. nan]"})
+    example=">>> ad.arccosh([1.0, 0.5])\nf64[2] [ 0. nan]")
 arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="atanh",
     doc="The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]",
-    example={"ad.arctanh([0.5, 1.0, 2.0])": "f64[3] [0.54930614        inf        nan]"})
+    example=">>> ad.arctanh([0.5, 1.0, 2.0])\nf64[3] [0.54930614        inf        nan]")
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
@@ -244,7 +244,7 @@ logaddexp = binary("logaddexp",
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.""",
-    example={"ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])": "f64[2] [1000.69314718    0.        ]"})
+    example=">>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])\nf64[2] [1000.69314718    0.        ]")
 
 
 def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
@@ -269,21 +269,21 @@ logaddexp2 = binary("logaddexp2",
     partials=lambda z, x, y: (lambda: share2(_distance(x, y)), lambda: share2(_distance(y, x))),
     lower=_logaddexp2, traits=("commutative",),
     doc="log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly",
-    example={"ad.logaddexp2(1000.0, 1000.0)": "f64[] 1001.0"})
+    example=">>> ad.logaddexp2(1000.0, 1000.0)\nf64[] 1001.0")
 
 
 floor = unary("floor", accepts="fib", partials=None,
     doc="The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
-    example={"ad.floor([1.7, -1.2])": "f64[2] [ 1. -2.]"})
+    example=">>> ad.floor([1.7, -1.2])\nf64[2] [ 1. -2.]")
 ceil = unary("ceil", accepts="fib", partials=None,
     doc="The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
-    example={"ad.ceil([1.2, -1.2])": "f64[2] [ 2. -1.]"})
+    example=">>> ad.ceil([1.2, -1.2])\nf64[2] [ 2. -1.]")
 trunc = unary("trunc", accepts="fib", partials=None,
     doc="x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
-    example={"ad.trunc([1.7, -1.7])": "f64[2] [ 1. -1.]"})
+    example=">>> ad.trunc([1.7, -1.7])\nf64[2] [ 1. -1.]")
 rint = unary("rint", partials=None, lower="roundeven",
     doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
-    example={"ad.rint([0.5, 1.5, 2.5])": "f64[3] [0. 2. 2.]"})
+    example=">>> ad.rint([0.5, 1.5, 2.5])\nf64[3] [0. 2. 2.]")
 
 
 @public()

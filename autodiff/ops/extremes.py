@@ -31,7 +31,7 @@ from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
-from .declare import Example, axes_of, documented, integer, kept
+from .declare import axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
@@ -157,7 +157,7 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...
     return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
 
-def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: Example) -> Any:
+def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Any:
     """The function of extreme elements; those of bool are what `any` and `all` say."""
 
     def extreme(x, axis=None, *, keepdims=False):
@@ -183,12 +183,25 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
 
 
 max_ = _public_extreme(_max, "largest", any_.primitive,
-    {"ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))": "f64[3] [0.  0.5 0.5]"})
+    ">>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))\nf64[3] [0.  0.5 0.5]")
 min_ = _public_extreme(_min, "smallest", all_.primitive,
-    {"ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)": "i64[2,1]\n[[2]\n [1]]"})
+    ">>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)\ni64[2,1]\n[[2]\n [1]]")
 
 
-def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: Example) -> Any:
+def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
+    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
+
+    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
+    """
+    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
+    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
+    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
+    is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
+    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    return scale, back
+
+
+def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
     """The function of the places of an extreme."""
 
     def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
@@ -216,12 +229,12 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
 
 
 argmax = _place("argmax", "largest", np.argmax, "max",
-    {"ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [1 0]"})
+    ">>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)\ni64[2] [1 0]")
 argmin = _place("argmin", "smallest", np.argmin, "min",
-    {"ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)": "i64[2] [0 2]"})
+    ">>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)\ni64[2] [0 2]")
 
 
-def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: Example) -> Any:
+def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
     """The function of running extremes."""
     plateaus = runs(name, numpy)
 
@@ -253,6 +266,6 @@ nan from the first nan on.
 
 
 cummax = _running("cummax", "largest", np.maximum, "max",
-    {"ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])": "f64[5] [ 1.  3.  3. nan nan]"})
+    ">>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])\nf64[5] [ 1.  3.  3. nan nan]")
 cummin = _running("cummin", "smallest", np.minimum, "min",
-    {"ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)": "f64[2,2]\n[[3. 1.]\n [2. 1.]]"})
+    ">>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)\nf64[2,2]\n[[3. 1.]\n [2. 1.]]")

@@ -32,7 +32,7 @@ from .batching import along
 from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
-from .declare import Example, axis_of, built, documented, integer, listed
+from .declare import axis_of, built, documented, integer, listed
 from .joining import joined
 from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, zeros_of
 from .protocols import counterparts
@@ -125,7 +125,7 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
     return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
 
 
-def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: Example) -> Any:
+def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Any:
     """A transform along one axis by its name: an inverse begins with i; an h is of, or gives, the conjugate spectrum.
 
     is_known   the operation is the function's own: users find it as `f.primitive`
@@ -159,16 +159,14 @@ fft = _single(
     norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)""",
     _of_complex, True,
     "Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.",
-    {
-        "ad.fft.fft([1.0, 0.0, 0.0, 0.0])": "c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]",
-        "ad.fft.fft([1.0, 1.0], n=3).shape": "(3,)",
-    },
+    ">>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])\nc128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]\n"
+    ">>> ad.fft.fft([1.0, 1.0], n=3).shape\n(3,)",
 )  # fmt: skip
 ifft = _single(
     "ifft",
     "The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]",
     _of_complex, False, "Raises what `fft` raises.",
-    {"ad.fft.ifft([4.0, 0.0, 0.0, 0.0])": "c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]"},
+    ">>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])\nc128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]",
 )  # fmt: skip
 rfft = _single(
     "rfft",
@@ -176,7 +174,7 @@ rfft = _single(
 
     x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
     _of_real, True, "n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
-    {"ad.fft.rfft([1.0, 2.0, 3.0, 4.0])": "c128[3] [10.+0.j -2.+2.j -2.+0.j]"},
+    ">>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])\nc128[3] [10.+0.j -2.+2.j -2.+0.j]",
 )  # fmt: skip
 irfft = _single(
     "irfft",
@@ -184,7 +182,7 @@ irfft = _single(
 
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.""",
     _to_real, True, "norm as for `ifft`.  Raises what `fft` raises.",
-    {"ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)": "f64[3] [1. 2. 3.]"},
+    ">>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)\nf64[3] [1. 2. 3.]",
 )  # fmt: skip
 hfft = _single(
     "hfft",
@@ -192,7 +190,7 @@ hfft = _single(
 
     x: T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)""",
     _to_real, False, "norm as for `fft`.  Raises what `fft` raises.",
-    {"ad.fft.hfft([1.0, 2.0, 3.0])": "f64[4] [ 8. -2.  0. -2.]"},
+    ">>> ad.fft.hfft([1.0, 2.0, 3.0])\nf64[4] [ 8. -2.  0. -2.]",
 )  # fmt: skip
 ihfft = _single(
     "ihfft",
@@ -200,7 +198,7 @@ ihfft = _single(
 
     x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
     _of_real, False, "n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
-    {"ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])": "c128[3] [1.+0.j 2.+0.j 3.+0.j]"},
+    ">>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])\nc128[3] [1.+0.j 2.+0.j 3.+0.j]",
 )  # fmt: skip
 
 
@@ -221,7 +219,7 @@ def _on_axes(
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
-def _several(name: str, told: str, example: Example) -> Any:
+def _several(name: str, told: str, example: str) -> Any:
     """A transform along several axes by its name: along two if it ends so, an inverse if it begins with i; of one with
     an r, along the last axis by its half."""
     one = ifft if name.startswith("i") else fft
@@ -246,46 +244,46 @@ def _several(name: str, told: str, example: Example) -> Any:
 
 fftn = _several(
     "fftn", "`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
-    {"ad.fft.fftn(ad.ones((2, 3)), axes=(0,))": "c128[2,3]\n[[2.+0.j 2.+0.j 2.+0.j]\n [0.+0.j 0.+0.j 0.+0.j]]"},
+    ">>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))\nc128[2,3]\n[[2.+0.j 2.+0.j 2.+0.j]\n [0.+0.j 0.+0.j 0.+0.j]]",
 )
 ifftn = _several(
     "ifftn", "`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
-    {"ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm=\"forward\")": "c128[2,2]\n[[4.+0.j 4.+0.j]\n [4.+0.j 4.+0.j]]"},
+    ">>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm=\"forward\")\nc128[2,2]\n[[4.+0.j 4.+0.j]\n [4.+0.j 4.+0.j]]",
 )
 rfftn = _several(
     "rfftn",
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
     s   how many elements are taken along each""",
-    {"ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])": "c128[2,2]\n[[10.+0.j -2.+0.j]\n [-4.+0.j  0.+0.j]]"},
+    ">>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])\nc128[2,2]\n[[10.+0.j -2.+0.j]\n [-4.+0.j  0.+0.j]]",
 )
 irfftn = _several(
     "irfftn",
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
     s   how many elements the result has along each""",
-    {"ad.fft.irfftn([4.0, 0.0], s=(3,))": "f64[3] [1.33333333 1.33333333 1.33333333]"},
+    ">>> ad.fft.irfftn([4.0, 0.0], s=(3,))\nf64[3] [1.33333333 1.33333333 1.33333333]",
 )
 fft2 = _several(
     "fft2", "`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
-    {"ad.fft.fft2(ad.ones((2, 2)))": "c128[2,2]\n[[4.+0.j 0.+0.j]\n [0.+0.j 0.+0.j]]"},
+    ">>> ad.fft.fft2(ad.ones((2, 2)))\nc128[2,2]\n[[4.+0.j 0.+0.j]\n [0.+0.j 0.+0.j]]",
 )
 ifft2 = _several(
     "ifft2", "`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
-    {"ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])": "c128[2,2]\n[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]]"},
+    ">>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])\nc128[2,2]\n[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]]",
 )
 rfft2 = _several(
     "rfft2",
     "`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]",
-    {"ad.fft.rfft2(ad.ones((3, 4))).shape": "(3, 3)"},
+    ">>> ad.fft.rfft2(ad.ones((3, 4))).shape\n(3, 3)",
 )
 irfft2 = _several(
     "irfft2", "The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]",
-    {"ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))": "f64[2,2]\n[[1. 2.]\n [3. 4.]]"},
+    ">>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))\nf64[2,2]\n[[1. 2.]\n [3. 4.]]",
 )
 
 
-def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example: Example) -> Any:
+def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example: str) -> Any:
     name = f"{of.__name__}freq"
 
     def body(n, d=1.0):
@@ -299,11 +297,11 @@ def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example:
     ))(body)
 
 
-fftfreq = _frequencies(fft, "n", np.fft.fftfreq, {"ad.fft.fftfreq(4, d=0.5)": "f64[4] [ 0.   0.5 -1.  -0.5]"})
-rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, {"ad.fft.rfftfreq(4, d=0.5)": "f64[3] [0.  0.5 1. ]"})
+fftfreq = _frequencies(fft, "n", np.fft.fftfreq, ">>> ad.fft.fftfreq(4, d=0.5)\nf64[4] [ 0.   0.5 -1.  -0.5]")
+rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, ">>> ad.fft.rfftfreq(4, d=0.5)\nf64[3] [0.  0.5 1. ]")
 
 
-def _shifted(name: str, sign: int, told: str, example: Example) -> Any:
+def _shifted(name: str, sign: int, told: str, example: str) -> Any:
     def body(x, axes=None):
         x = as_tensor(x, f"fft.{name}", "x")
         axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
@@ -315,11 +313,11 @@ def _shifted(name: str, sign: int, told: str, example: Example) -> Any:
 
 fftshift = _shifted(
     "fftshift", 1, "x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]",
-    {"ad.fft.fftshift(ad.fft.fftfreq(4))": "f64[4] [-0.5  -0.25  0.    0.25]"},
+    ">>> ad.fft.fftshift(ad.fft.fftfreq(4))\nf64[4] [-0.5  -0.25  0.    0.25]",
 )
 ifftshift = _shifted(
     "ifftshift", -1, "The inverse of `fftshift`.   T[...]  →  T[...]",
-    {"ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))": "i64[3] [1 2 3]"},
+    ">>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))\ni64[3] [1 2 3]",
 )
 
 

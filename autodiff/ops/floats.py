@@ -29,11 +29,11 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.""",
-    example={"ad.copysign([1.0, -2.0], -0.0)": "f64[2] [-1. -2.]"})
+    example=">>> ad.copysign([1.0, -2.0], -0.0)\nf64[2] [-1. -2.]")
 signbit = unary("signbit", result="bool", partials=None,
     lower=lambda k, x: k.copysign(1.0, x) < 0.0,
     doc="True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]",
-    example={"ad.signbit([0.0, -0.0])": "bool[2] [False  True]"})
+    example=">>> ad.signbit([0.0, -0.0])\nbool[2] [False  True]")
 
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
@@ -46,7 +46,7 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
 
 nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
     doc="The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's",
-    example={"ad.nextafter(1.0, 2.0) - 1.0": "f64[] 2.220446049250313e-16"})
+    example=">>> ad.nextafter(1.0, 2.0) - 1.0\nf64[] 2.220446049250313e-16")
 
 
 #: Of a float's bits: how many are the fraction's, the exponent that means 1, all of the exponent's; a power of two that
@@ -168,7 +168,7 @@ fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambd
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0, floats by 0 give nan.""",
-    example={"ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)": "(f64[] -2.0, f64[] 1.0)"})
+    example=">>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)\n(f64[] -2.0, f64[] 1.0)")
 
 
 @public()
@@ -194,7 +194,7 @@ def float_power(x1, x2):
 
 
 fabs = composed("fabs", lambda x: abs_(*common("fabs", (("x", x),), "f")),
-    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0", {"ad.fabs(-2)": "f64[] 2.0"})
+    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0", ">>> ad.fabs(-2)\nf64[] 2.0")
 
 #: As NumPy has it: `trunc` by another name.
 fix = trunc
@@ -271,4 +271,4 @@ def iscomplex(x):
 
 isreal = composed("isreal", lambda x: ~iscomplex(x),
     "True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]",
-    {"ad.isreal([1j, 2.0])": "bool[2] [False  True]"})
+    ">>> ad.isreal([1j, 2.0])\nbool[2] [False  True]")

@@ -23,7 +23,7 @@ from .arithmetic import add, multiply
 from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import Example, axes_of, axis_of, common, composed, documented, kept
+from .declare import axes_of, axis_of, common, composed, documented, kept
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
@@ -43,7 +43,7 @@ _DOC = """{told}, as `{of}` otherwise.
     {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0"""
 
 
-def _skipping(of: Function, told: str, fill: float, example: Example) -> Function:
+def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     """A function of the elements that are not nan: nan is taken for a number that makes no difference.
 
     of   the function of all elements, which has the same parameters
@@ -84,24 +84,23 @@ def _skipping(of: Function, told: str, fill: float, example: Example) -> Functio
 
 
 nansum = _skipping(sum_, "The sum of the elements that are not nan", 0.0,
-    {"ad.nansum([1.0, ad.nan])": "f64[] 1.0", "ad.nansum([ad.nan])": "f64[] 0.0"})
-nanprod = _skipping(prod, "The product of the elements that are not nan", 1.0, {
-        "ad.nanprod([2.0, ad.nan, 3.0])": "f64[] 6.0",
-        "ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))": "f64[3] [3. 0. 2.]",
-    })
+    ">>> ad.nansum([1.0, ad.nan])\nf64[] 1.0\n>>> ad.nansum([ad.nan])\nf64[] 0.0")
+nanprod = _skipping(prod, "The product of the elements that are not nan", 1.0,
+    ">>> ad.nanprod([2.0, ad.nan, 3.0])\nf64[] 6.0\n"
+    ">>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))\nf64[3] [3. 0. 2.]")
 nancumsum = _skipping(cumsum, "Sums up to each element, nan taken for 0", 0.0,
-    {"ad.nancumsum([2.0, ad.nan, 3.0])": "f64[3] [2. 2. 5.]"})
+    ">>> ad.nancumsum([2.0, ad.nan, 3.0])\nf64[3] [2. 2. 5.]")
 nancumprod = _skipping(
     cumprod, "Products up to each element, nan taken for 1", 1.0,
-    {"ad.nancumprod([2.0, ad.nan, 3.0])": "f64[3] [2. 2. 6.]"})
+    ">>> ad.nancumprod([2.0, ad.nan, 3.0])\nf64[3] [2. 2. 6.]")
 nanmax = _skipping(max_, "The largest element that is not nan, and nan where all are", -np.inf,
-    {"ad.nanmax([1.0, ad.nan, 3.0])": "f64[] 3.0", "ad.nanmax([ad.nan])": "f64[] nan"})
+    ">>> ad.nanmax([1.0, ad.nan, 3.0])\nf64[] 3.0\n>>> ad.nanmax([ad.nan])\nf64[] nan")
 nanmin = _skipping(min_, "The smallest element that is not nan, and nan where all are", np.inf,
-    {"ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)": "f64[2] [ 1. nan]"})
+    ">>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)\nf64[2] [ 1. nan]")
 nanargmax = _skipping(argmax, "Index of the first largest element, nan taken for -inf", -np.inf,
-    {"ad.nanargmax([1.0, ad.nan, 2.0])": "i64[] 2"})
+    ">>> ad.nanargmax([1.0, ad.nan, 2.0])\ni64[] 2")
 nanargmin = _skipping(argmin, "Index of the first smallest element, nan taken for inf", np.inf,
-    {"ad.nanargmin([ad.nan, 1.0, 2.0])": "i64[] 1"})
+    ">>> ad.nanargmin([ad.nan, 1.0, 2.0])\ni64[] 1")
 
 
 @public(1)
@@ -125,7 +124,7 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
-def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: Example) -> Any:
+def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
     name = f"nan{of.__name__}"
 
     def body(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
@@ -138,9 +137,9 @@ def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example
 
 
 nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
-    {"ad.nanvar([1.0, ad.nan, 3.0], ddof=1)": "f64[] 2.0"})
+    ">>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)\nf64[] 2.0")
 nanstd = _spread(std, "The standard deviation of the elements that are not nan, and nan where all are", root_of_squares,
-    {"ad.nanstd([1.0, ad.nan, 3.0])": "f64[] 1.0"})
+    ">>> ad.nanstd([1.0, ad.nan, 3.0])\nf64[] 1.0")
 
 
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
@@ -244,7 +243,7 @@ _PLACES = {
 }
 
 
-def _of_shares(name: str, told: str, doc: str, example: Example) -> Any:
+def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
     """A function of shares of the way through the elements in order, by its name: see `_found`."""
 
     def body(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
@@ -265,16 +264,16 @@ quantile = _of_shares("quantile", "The q-th quantile along an axis, q from 0 to 
 
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.""",
-    {"ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])": "f64[2] [2. 3.]"})
+    ">>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])\nf64[2] [2. 3.]")
 percentile = _of_shares("percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.",
-    _AS_QUANTILE.format(100), {"ad.percentile([1.0, 2.0, 4.0], [50, 75])": "f64[2] [2. 3.]"})
+    _AS_QUANTILE.format(100), ">>> ad.percentile([1.0, 2.0, 4.0], [50, 75])\nf64[2] [2. 3.]")
 nanquantile = _of_shares("nanquantile", "The `quantile` without nan elements; nan where all are.",
-    _AS_QUANTILE.format(1), {"ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])": "f64[2] [1.  1.5]"})
+    _AS_QUANTILE.format(1), ">>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])\nf64[2] [1.  1.5]")
 nanpercentile = _of_shares("nanpercentile", "The `percentile` without nan elements; nan where all are.",
-    _AS_QUANTILE.format(100), {"ad.nanpercentile([1.0, ad.nan, 3.0], 50)": "f64[] 2.0"})
+    _AS_QUANTILE.format(100), ">>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)\nf64[] 2.0")
 
 
-def _middle(name: str, told: str, example: Example) -> Any:
+def _middle(name: str, told: str, example: str) -> Any:
     doc = f"{told}\n\n    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis."
     return composed(
         name, lambda x, axis=None, *, keepdims=False: _found(name, x, 0.5, axis, "linear", keepdims), doc, example
@@ -282,6 +281,6 @@ def _middle(name: str, told: str, example: Example) -> Any:
 
 
 median = _middle("median", "The median: the middle element, or the mean of the two in the middle; nan if there is one.",
-    {"ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)": "f64[2] [2.5 3. ]"})
+    ">>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)\nf64[2] [2.5 3. ]")
 nanmedian = _middle("nanmedian", "The `median` without nan elements; nan where all are.",
-    {"ad.nanmedian([1.0, ad.nan, 3.0])": "f64[] 2.0"})
+    ">>> ad.nanmedian([1.0, ad.nan, 3.0])\nf64[] 2.0")

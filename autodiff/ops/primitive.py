@@ -75,11 +75,11 @@ def elementwise(
                of y_bar (None: nothing), for which partials are used: see `cancelling`
     """
 
-    def vjp(y_bar: Tensor, y: Tensor, *xs: Tensor, masked: bool, **given: Any) -> tuple:
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         if partials is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
-        factors_of = partials(y, *xs, **given)
+        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _wants(x):
@@ -95,11 +95,12 @@ def elementwise(
             found.append(None if x_bar is None else _scaled(sum_to(x_bar, shape), after, masked, masks))
         return tuple(found)
 
-    def jvp(dxs: tuple, y: Tensor, *xs: Tensor, **given: Any) -> Tensor | None:
+    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         if partials is None:
             return None
         dy = None
-        for dx, partial in zip(dxs, partials(y, *xs, **given), strict=True):
+        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        for dx, partial in zip(dxs, factors_of, strict=True):
             dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
@@ -114,8 +115,8 @@ def elementwise(
         lower=lower,
         params=params,
         traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
-        vjp=vjp,
-        jvp=jvp,
+        pull=pull,
+        push=push,
         masks=masks,
         discrete=not set(accepts if result is None else DTYPES[result].kind).intersection("fc"),
     )
@@ -202,10 +203,8 @@ def primitive(
         reference=reference,
         params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
-        pull=vjp and pull,
-        push=jvp and push,
         batch=batch or (elements if "elementwise" in traits else None),
-        **declared,
+        **{"pull": vjp and pull, "push": jvp and push, **declared},
     )
     define(operation)
     return operation

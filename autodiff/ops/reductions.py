@@ -25,7 +25,7 @@ from ..tensor import Tensor
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import Example, axes_of, documented, kept, reduced_shape
+from .declare import axes_of, documented, kept, reduced_shape
 from .joining import joined
 from .primitive import (
     I64,
@@ -124,7 +124,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
-def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: Example) -> Any:
+def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Any:
     operation = reduction(name, lambda x, *, axis: reference(x, axis), "b", discrete=True)
     doc = f"""True if {word} over an axis, several, or (None) all of them {"are" if of_nothing else "is"} True.
 
@@ -143,8 +143,8 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
     return public(1, operation, name=name, doc=documented(example, doc))(body)
 
 
-any_ = _quantifier("any", np.any, "any element", False, {"ad.any([[0, 0], [0, 3]], axis=0)": "bool[2] [False  True]"})
-all_ = _quantifier("all", np.all, "all elements", True, {"ad.all([[1, 0], [2, 3]], axis=1)": "bool[2] [False  True]"})
+any_ = _quantifier("any", np.any, "any element", False, ">>> ad.any([[0, 0], [0, 3]], axis=0)\nbool[2] [False  True]")
+all_ = _quantifier("all", np.all, "all elements", True, ">>> ad.all([[1, 0], [2, 3]], axis=1)\nbool[2] [False  True]")
 
 
 def scan(

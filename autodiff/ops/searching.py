@@ -345,5 +345,5 @@ allclose = composed(
     """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
     Raises ShapeError when a and b do not broadcast.""",
-    {"ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])": "bool[] True"},
+    ">>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])\nbool[] True",
 )

@@ -14,7 +14,7 @@ from .arithmetic import add, divide, multiply
 from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import Example, axis_of, check_parts, common, composed, documented, integer, listed
+from .declare import axis_of, check_parts, common, composed, documented, integer, listed
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
@@ -40,7 +40,7 @@ def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind"
     return found
 
 
-def _at_least(rank: int, told: str, example: Example) -> Function:
+def _at_least(rank: int, told: str, example: str) -> Function:
     """A function that gives an array so many axes at least: of one array, or of several, which give a tuple."""
     name = f"atleast_{rank}d"
 
@@ -59,14 +59,14 @@ def _at_least(rank: int, told: str, example: Example) -> Function:
 
 
 atleast_1d = _at_least(1, "x, or a number as a row of one.   T[...]  →  T[n, ...]",
-    {"ad.atleast_1d(3.0)": "f64[1] [3.]"})
+    ">>> ad.atleast_1d(3.0)\nf64[1] [3.]")
 atleast_2d = _at_least(
     2, "x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]",
-    {"ad.atleast_2d([1.0, 2.0])": "f64[1,2] [[1. 2.]]"},
+    ">>> ad.atleast_2d([1.0, 2.0])\nf64[1,2] [[1. 2.]]",
 )
 atleast_3d = _at_least(
     3, "x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]",
-    {"ad.atleast_3d([1.0, 2.0]).shape": "(1, 2, 1)"},
+    ">>> ad.atleast_3d([1.0, 2.0]).shape\n(1, 2, 1)",
 )
 
 
@@ -108,7 +108,7 @@ dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in 
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.""",
-    {"ad.dstack([[1, 2], [3, 4]]).shape": "(1, 2, 2)"})
+    ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)")
 
 
 @public()
@@ -148,7 +148,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 
 
-def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: Example) -> Any:
+def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Any:
     """`split` along one axis of arrays that have so many axes at least."""
 
     def body(x, indices_or_sections) -> list[Tensor]:
@@ -164,16 +164,16 @@ def _split_along(name: str, told: str, axis: int, least: int, raises: str, examp
 
 hsplit = _split_along(
     "hsplit", "`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]",
-    1, 1, "a 0-d x", {"[part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]": "[[[1], [3]], [[2], [4]]]"},
+    1, 1, "a 0-d x", ">>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]\n[[[1], [3]], [[2], [4]]]",
 )
 vsplit = _split_along(
     "vsplit", "`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]",
-    0, 2, "less than two axes", {"ad.vsplit([[1, 2], [3, 4]], 2)": "[i64[1,2] [[1 2]], i64[1,2] [[3 4]]]"},
+    0, 2, "less than two axes", ">>> ad.vsplit([[1, 2], [3, 4]], 2)\n[i64[1,2] [[1 2]], i64[1,2] [[3 4]]]",
 )
 dsplit = _split_along(
     "dsplit", "`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]", 2, 3,
     "less than three axes",
-    {"[part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]": "[(2, 2, 2), (2, 2, 2), (2, 2, 2)]"},
+    ">>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]\n[(2, 2, 2), (2, 2, 2), (2, 2, 2)]",
 )
 
 
@@ -216,7 +216,7 @@ def rot90(x, k=1, axes=(0, 1)):
     return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
 
 
-def _turned_round(name: str, axis: int, told: str, raises: str, example: Example) -> Any:
+def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Any:
     def body(x):
         x = as_tensor(x, name, "x")
         return flipped(x, (axis_of(name, axis, x.aval),))
@@ -226,19 +226,19 @@ def _turned_round(name: str, axis: int, told: str, raises: str, example: Example
 
 flipud = _turned_round(
     "flipud", 0, "x with its rows in reverse order.   T[m, ...]  →  T[m, ...]", "a 0-d x",
-    {"ad.flipud([[1, 2], [3, 4]]).tolist()": "[[3, 4], [1, 2]]"},
+    ">>> ad.flipud([[1, 2], [3, 4]]).tolist()\n[[3, 4], [1, 2]]",
 )
 fliplr = _turned_round(
     "fliplr", 1, "x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]", "less than two axes",
-    {"ad.fliplr([[1, 2], [3, 4]]).tolist()": "[[2, 1], [4, 3]]"},
+    ">>> ad.fliplr([[1, 2], [3, 4]]).tolist()\n[[2, 1], [4, 3]]",
 )
 
 
 identity = composed("identity", lambda n, dtype=None: eye(n, dtype=dtype),
-    "The identity matrix.   →  f[n, n]", {"ad.identity(2)": "f64[2,2]\n[[1. 0.]\n [0. 1.]]"})
+    "The identity matrix.   →  f[n, n]", ">>> ad.identity(2)\nf64[2,2]\n[[1. 0.]\n [0. 1.]]")
 tri = composed("tri", lambda N, M=None, k=0, dtype=np.float64: tril(ones((N, N if M is None else M), dtype=dtype), k),
     "Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N",
-    {"ad.tri(2, 3)": "f64[2,3]\n[[1. 0. 0.]\n [1. 1. 0.]]"})
+    ">>> ad.tri(2, 3)\nf64[2,3]\n[[1. 0. 0.]\n [1. 1. 0.]]")
 
 
 @public()
@@ -325,7 +325,7 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     return tuple([broadcast_to(x, shape) for x in found])
 
 
-def _cumulative(running: Function, first: int, example: Example) -> Any:
+def _cumulative(running: Function, first: int, example: str) -> Any:
     name = running.__name__.replace("cum", "cumulative_")
     doc = documented(
         example, f"`{running.__name__}` as in the Array API; with `include_initial` a {first} comes first.",
@@ -348,5 +348,5 @@ def _cumulative(running: Function, first: int, example: Example) -> Any:
     return public(name=name, doc=doc)(body)
 
 
-cumulative_sum = _cumulative(cumsum, 0, {"ad.cumulative_sum([1, 2, 3], include_initial=True)": "i64[4] [0 1 3 6]"})
-cumulative_prod = _cumulative(cumprod, 1, {"ad.cumulative_prod([1, 2, 3], include_initial=True)": "i64[4] [1 1 2 6]"})
+cumulative_sum = _cumulative(cumsum, 0, ">>> ad.cumulative_sum([1, 2, 3], include_initial=True)\ni64[4] [0 1 3 6]")
+cumulative_prod = _cumulative(cumprod, 1, ">>> ad.cumulative_prod([1, 2, 3], include_initial=True)\ni64[4] [1 1 2 6]")

@@ -25,9 +25,9 @@ from .batching import along
 from .cancelling import by_size, divided
 from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import Example, axes_of, axis_of, common, documented, reduced_shape, unary
+from .declare import axes_of, axis_of, common, documented, reduced_shape, unary
 from .elementwise import exp, log
-from .extremes import max_, min_
+from .extremes import in_range, max_, min_
 from .power import power
 from .primitive import F64, number_of, primitive, times, zero_of, zeros_of
 from .reductions import summed, unreduced
@@ -74,7 +74,7 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     return y if wanted is None else cast_to(y, wanted)
 
 
-def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: Example) -> Any:
+def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
     """The variance, and what is made of it."""
 
     def body(x, axis=None, *, ddof=0, correction=None, keepdims=False):
@@ -100,12 +100,12 @@ def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: s
 var = _deviation(
     "var", "The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.",
     lambda y: y, "`correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.",
-    {"ad.var([1.0, 3.0])": "f64[] 1.0", "ad.var([1.0, 3.0], ddof=1)": "f64[] 2.0"},
+    ">>> ad.var([1.0, 3.0])\nf64[] 1.0\n>>> ad.var([1.0, 3.0], ddof=1)\nf64[] 2.0",
 )
 std = _deviation(
     "std", "The standard deviation: the square root of `var`.", lambda y: root_of_squares(y),
     "Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).",
-    {"ad.std([1.0, 3.0, 5.0], ddof=1)": "f64[] 2.0", "ad.grad(ad.std)(ad.ones(2))": "f64[2] [0. 0.]"},
+    ">>> ad.std([1.0, 3.0, 5.0], ddof=1)\nf64[] 2.0\n>>> ad.grad(ad.std)(ad.ones(2))\nf64[2] [0. 0.]",
 )
 
 
@@ -115,19 +115,6 @@ def squared_size(x: Tensor) -> Tensor:
         return x * x
     re, im = real_part(x), imaginary_part(x)
     return re * re + im * im
-
-
-def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
-    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
-
-    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
-    """
-    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
-    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
-    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
-    is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
-    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
-    return scale, back
 
 
 def _over_or_0(top: float, y: Tensor) -> Tensor:

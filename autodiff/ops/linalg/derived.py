@@ -27,10 +27,10 @@ from .solving import inv
 diagonal = composed("diagonal", lambda x, *, offset=0: any_diagonal(x, offset, -2, -1),
     """A diagonal of each matrix, of the last two axes; `ad.diagonal` takes the first.   T[..., m, n]  →  T[..., k]
 
-    offset   column - row of its elements""", {"ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)": "i64[1] [2]"})
+    offset   column - row of its elements""", ">>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)\ni64[1] [2]")
 trace = composed("trace", lambda x, *, offset=0, dtype=None: sum_(diagonal(x, offset=offset), -1, dtype=dtype),
     "The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`",
-    {"ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])": "f64[1] [5.]"})
+    ">>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])\nf64[1] [5.]")
 
 
 @public()
