@@ -216,9 +216,6 @@ def _taken_by_name(infer: Any) -> tuple[str, ...]:
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 
-# ---------------------------------------------------------------- what rules share
-
-
 def named(name: str) -> OwnPrimitive:
     """An operation by its name: rules here use some that are declared above this file."""
     return cast(OwnPrimitive, OPS[name])
@@ -313,9 +310,6 @@ def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast x to `shape`; no node when it has it already."""
     return x if x.shape == shape else record(named("broadcast_to"), (x,), (shape,))
-
-
-# ---------------------------------------------------------------- what shape rules share
 
 
 def elementwise_aval(
