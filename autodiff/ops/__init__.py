@@ -1,7 +1,7 @@
 """The operations: everything that `ad.*` computes, each declared in one place.
 
-    primitive    how an operation is declared        declare                public functions: arguments, elementwise ones
-    conversion   into tensors, between dtypes        operators, protocols   how users reach them
+    primitive    how an operation is declared      declare                public functions: arguments, elementwise ones
+    conversion   into tensors, between dtypes      operators, protocols   how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
 ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
