@@ -15,7 +15,7 @@ from codegen.symbols import as_index
 
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..ops import arange, as_tensor, astype
-from ..ops.arguments import check_parts
+from ..ops.declare import check_parts
 from ..stand_ins import standing
 from ..tape.leaves import number_like_traced
 from ..tensor import Tensor

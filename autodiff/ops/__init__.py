@@ -1,8 +1,7 @@
 """The operations: everything that `ad.*` computes, each declared in one place.
 
-    primitive    how an operation is declared        declare                elementwise ones, as public functions
-    conversion   into tensors, between dtypes        arguments              axes, shapes, one dtype for several operands
-                                                     operators, protocols   how users reach them
+    primitive    how an operation is declared      declare                public functions: arguments, elementwise ones
+    conversion   into tensors, between dtypes      operators, protocols   how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
 ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
@@ -37,7 +36,6 @@ from .indexing import *
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import *
-from .norms import *
 from .operators import attach
 from .padding import *
 from .power import *
@@ -49,7 +47,6 @@ from .rearranging import *
 from .reductions import *
 from .reductions import all_, any_, sum_
 from .rows import *
-from .scans import *
 from .shaping import *
 from .statistics import *
 
@@ -58,7 +55,7 @@ abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 #: The files whose functions are there from the start.
 _FILES = (
     "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining norms padding power rearranging reductions rows scans shaping statistics"
+    "indexing joining padding power rearranging reductions rows shaping statistics"
 )
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {

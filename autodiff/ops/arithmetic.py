@@ -32,7 +32,7 @@ from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, unary
+from .declare import binary, composed, documented, unary
 from .primitive import (
     C64,
     C128,
@@ -60,8 +60,6 @@ __all__ = [
     "reciprocal", "sign", "subtract",
 ]
 
-
-# ---------------------------------------------------------------- sums and products
 
 add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("commutative",),
     on_bool=operator.or_,
@@ -95,38 +93,25 @@ divide = binary(
     accepts="fc",
     # One division, where both are asked; and two factors, since y / b may overflow where the gradient does not.
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
-    doc="""x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64
-
-    >>> ad.divide([1, 2], 4)
-    f64[2] [0.25 0.5 ]
-    """,
+    doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
+    example=">>> ad.divide([1, 2], 4)\nf64[2] [0.25 0.5 ]",
 )
-negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,), doc="""-x.   T[...]  →  T[...]
-
-    >>> ad.negative([1.0, -2.0])
-    f64[2] [-1.  2.]
-    """)
+negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,),
+    doc="-x.   T[...]  →  T[...]", example=">>> ad.negative([1.0, -2.0])\nf64[2] [-1.  2.]")
 
 
-@public()
-def positive(x):
-    """+x: x itself.   T[...]  →  T[...]
-
-    >>> ad.positive([1.0, -2.0])
-    f64[2] [ 1. -2.]
-    """
-    return another(as_tensor(x, "positive", "x"))
+positive = composed("positive", lambda x: another(as_tensor(x, "positive", "x")),
+    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]")
 
 
 def _mul0_scalar(k, g, p):
     return k.select(g == 0.0, 0.0, g * p)
 
 
-def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
-    g, p = xs
+def _mul0_vjp(y_bar: Tensor, y: Tensor, g: Tensor, p: Tensor) -> tuple:
     return (
-        sum_to(mul0(y_bar, adjoint_of(p)), g.shape) if g.node.kind.out.requires_grad else None,
-        sum_to(mul0(adjoint_of(g), y_bar), p.shape) if p.node.kind.out.requires_grad else None,
+        lambda: sum_to(mul0(y_bar, adjoint_of(p)), g.shape),
+        lambda: sum_to(mul0(adjoint_of(g), y_bar), p.shape),
     )
 
 
@@ -142,7 +127,7 @@ mul0 = primitive(
     on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(on_elements(_mul0_scalar)),
-    pull=_mul0_pull,
+    vjp=_mul0_vjp,
     jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),
@@ -158,45 +143,26 @@ floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, low
     on_bool=_as_int64(lambda a, b: floor_divide(a, b)),
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
-
-    >>> ad.floor_divide([7, -7, 7], [2, 2, 0])
-    i64[3] [ 3 -4  0]
-    """)
+    Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.""",
+    example=">>> ad.floor_divide([7, -7, 7], [2, 2, 0])\ni64[3] [ 3 -4  0]")
 mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
     on_bool=_as_int64(lambda a, b: mod(a, b)),
     doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0, floats by 0 give nan.
-
-    >>> ad.mod([7, -7, 7], [3, 3, 0])
-    i64[3] [1 2 0]
-    """)
-
-# ---------------------------------------------------------------- size and sign
+    Integers by 0 give 0, floats by 0 give nan.""",
+    example=">>> ad.mod([7, -7, 7], [3, 3, 0])\ni64[3] [1 2 0]")
 
 abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
     of_complex=lambda x: record(_size, (x,)),
-    doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
-
-    >>> ad.grad(ad.abs)(ad.tensor(0.0))
-    f64[] 0.0
-    >>> ad.abs(3 + 4j)
-    f64[] 5.0
-    """)
+    doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
+    example=">>> ad.grad(ad.abs)(ad.tensor(0.0))\nf64[] 0.0\n>>> ad.abs(3 + 4j)\nf64[] 5.0")
 sign: Function = unary("sign", accepts="fi", partials=None,
-    doc="""-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows
-
-    >>> ad.sign([-3.0, 0.0, ad.nan])
-    f64[3] [-1.  0. nan]
-    """)
+    doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
+    example=">>> ad.sign([-3.0, 0.0, ad.nan])\nf64[3] [-1.  0. nan]")
 reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
     lower=lambda k, x: 1.0 / x,
-    doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
-
-    >>> ad.reciprocal([4, 0])
-    f64[2] [0.25  inf]
-    """)
+    doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
+    example=">>> ad.reciprocal([4, 0])\nf64[2] [0.25  inf]")
 
 
 def _hypot_scalar(k, a, b):
@@ -209,13 +175,8 @@ def _hypot_scalar(k, a, b):
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
     lower=_hypot_scalar, cancels=by_size(lambda a, b: (a, b)),
-    doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
-
-    >>> ad.hypot(1e200, 0.0)
-    f64[] 1e+200
-    >>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)
-    f64[] 0.0
-    """)
+    doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
+    example=">>> ad.hypot(1e200, 0.0)\nf64[] 1e+200\n>>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)\nf64[] 0.0")
 
 
 def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
@@ -241,8 +202,6 @@ _cosine = elementwise(
 )
 
 
-# ---------------------------------------------------------------- complex numbers
-
 _REAL = {C64: F32, C128: F64}
 
 
@@ -259,30 +218,32 @@ def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     return cast_to(x, like.dtype) * constant(1j, dtype_name_of(like))
 
 
-_real: OwnPrimitive = linear(
-    "real",
-    np.real,
-    infer=_complex_aval("real"),
-    transpose=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
-    lower=Call(),
-    traits=("elementwise",),
-)
-_imag: OwnPrimitive = linear(
-    "imag",
-    np.imag,
-    infer=_complex_aval("imag"),
-    transpose=lambda y_bar, y, x: (_imaginary(y_bar, x),),
-    lower=Call(),
-    traits=("elementwise",),
-)
-_conj = linear(
-    "conj",
-    np.conjugate,
-    infer=_complex_aval("conj", gives_real=False),
-    transpose=lambda y_bar, y, x: (conjugated(y_bar),),
-    lower=Call(),
-    traits=("elementwise",),
-)
+def _part(
+    name: str, numpy: Callable[..., Any], transpose: Callable[..., tuple], of_real: Callable[[Tensor], Tensor],
+    told: str, example: str, gives_real: bool = True,
+) -> Any:
+    """The public function of a linear operation on complex numbers, and what it is of real ones."""
+    operation = linear(
+        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, lower=Call(), traits=("elementwise",)
+    )
+
+    def body(x):
+        t = as_tensor(x, name, "x")
+        return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
+
+    return public(records=operation, name=name, doc=documented(example, told))(body)
+
+
+real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), another,
+    "The real part.   c[...]  →  f[...]     real arrays are themselves",
+    ">>> ad.real([1 + 2j, 3.0])\nf64[2] [1. 3.]")
+imag = _part("imag", np.imag, lambda y_bar, y, x: (_imaginary(y_bar, x),), lambda x: zeros_of(x.aval),
+    "The imaginary part.   c[...]  →  f[...]     zeros of real arrays",
+    ">>> ad.imag([1 + 2j, 3.0])\nf64[2] [2. 0.]")
+conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), another,
+    "The conjugate.   c[...]  →  c[...]     real arrays are themselves",
+    ">>> ad.conj([1 + 2j, 3.0])\nc128[2] [1.-2.j 3.-0.j]", gives_real=False)
+_real, _imag, _conj = real.primitive, imag.primitive, conj.primitive
 
 
 def _direction(x: Tensor) -> Tensor:
@@ -333,29 +294,3 @@ def real_aval(aval: Aval) -> Aval:
 def conjugated(x: Tensor) -> Tensor:
     """The conjugate of a tensor; itself where it is real."""
     return record(_conj, (x,)) if x.dtype.kind == "c" else x
-
-
-def _public(name: str, operation: OwnPrimitive, of_real: Callable[[Tensor], Tensor], doc: str) -> Any:
-    def body(x):
-        t = as_tensor(x, name, "x")
-        return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
-
-    return public(records=operation, name=name, doc=doc)(body)
-
-
-real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
-
-    >>> ad.real([1 + 2j, 3.0])
-    f64[2] [1. 3.]
-    """)
-imag = _public("imag", _imag, lambda x: zeros_of(x.aval),
-    """The imaginary part.   c[...]  →  f[...]     zeros of real arrays
-
-    >>> ad.imag([1 + 2j, 3.0])
-    f64[2] [2. 0.]
-    """)
-conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
-
-    >>> ad.conj([1 + 2j, 3.0])
-    c128[2] [1.-2.j 3.-0.j]
-    """)

@@ -164,9 +164,6 @@ def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
     return lower
 
 
-# ---------------------------------------------------------------- ufuncs
-
-
 class _NoUFunc(Exception):
     """A program does what no ufunc does."""
 

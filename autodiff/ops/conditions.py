@@ -15,11 +15,10 @@ from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import common, listed
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
-from .declare import binary, published, unary
+from .declare import binary, common, composed, listed, published, unary
 from .primitive import BOOL, elementwise, number_of
 from .template import public
 
@@ -30,48 +29,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- bits
-
 bitwise_and: Function = binary("bitwise_and", accepts="ib", partials=None, lower="bit_and", traits=("commutative",),
-    doc="""x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]
-
-    >>> ad.bitwise_and(0b1100, 0b1010)
-    i64[] 8
-    """)
+    doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
+    example=">>> ad.bitwise_and(0b1100, 0b1010)\ni64[] 8")
 bitwise_or: Function = binary("bitwise_or", accepts="ib", partials=None, lower="bit_or", traits=("commutative",),
-    doc="""x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]
-
-    >>> ad.bitwise_or(0b1100, 0b1010)
-    i64[] 14
-    """)
+    doc="x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]",
+    example=">>> ad.bitwise_or(0b1100, 0b1010)\ni64[] 14")
 bitwise_xor: Function = binary("bitwise_xor", accepts="ib", partials=None, lower="bit_xor", traits=("commutative",),
-    doc="""x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]
-
-    >>> ad.bitwise_xor(0b1100, 0b1010)
-    i64[] 6
-    """)
+    doc="x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]",
+    example=">>> ad.bitwise_xor(0b1100, 0b1010)\ni64[] 6")
 bitwise_invert: Function = unary("bitwise_not", called="bitwise_invert", accepts="ib", partials=None, lower="bit_not",
-    doc="""All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]
-
-    >>> ad.bitwise_invert([0, 5])
-    i64[2] [-1 -6]
-    """)
+    doc="All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]",
+    example=">>> ad.bitwise_invert([0, 5])\ni64[2] [-1 -6]")
 bitwise_left_shift = binary("left_shift", called="bitwise_left_shift", accepts="i", partials=None, lower="shift_left",
-    doc="""x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)
-
-    >>> ad.bitwise_left_shift(1, [3, 64, -1])
-    i64[3] [8 0 0]
-    """)
+    doc="x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)",
+    example=">>> ad.bitwise_left_shift(1, [3, 64, -1])\ni64[3] [8 0 0]")
 bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accepts="i", partials=None,
     lower="shift_right",
-    doc="""x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits
-
-    >>> ad.bitwise_right_shift([-8, -8], [1, 64])
-    i64[2] [-4 -1]
-    """)
-
-
-# ---------------------------------------------------------------- order
+    doc="x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits",
+    example=">>> ad.bitwise_right_shift([-8, -8], [1, 64])\ni64[2] [-4 -1]")
 
 
 def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
@@ -96,26 +72,15 @@ greater_equal: Function = _comparison("greater_equal", ">=", "ge", shown="[False
 
 
 isnan: Function = unary("isnan", result="bool", partials=None, of_complex=lambda x: isnan(x.real) | isnan(x.imag),
-    doc="""True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
-
-    >>> ad.isnan([1.0, ad.inf, ad.nan])
-    bool[3] [False False  True]
-    """)
+    doc="True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are",
+    example=">>> ad.isnan([1.0, ad.inf, ad.nan])\nbool[3] [False False  True]")
 isinf: Function = unary("isinf", result="bool", partials=None, of_complex=lambda x: isinf(x.real) | isinf(x.imag),
-    doc="""True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
-
-    >>> ad.isinf([1.0, -ad.inf, ad.nan])
-    bool[3] [False  True False]
-    """)
+    doc="True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are",
+    example=">>> ad.isinf([1.0, -ad.inf, ad.nan])\nbool[3] [False  True False]")
 isfinite: Function = unary("isfinite", result="bool", partials=None,
     of_complex=lambda x: isfinite(x.real) & isfinite(x.imag),
-    doc="""True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
-
-    >>> ad.isfinite([1.0, ad.inf, ad.nan])
-    bool[3] [ True False False]
-    """)
-
-# ---------------------------------------------------------------- logic
+    doc="True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are",
+    example=">>> ad.isfinite([1.0, ad.inf, ad.nan])\nbool[3] [ True False False]")
 
 
 def truth(x: Any, name: str, argument: str) -> Tensor:
@@ -126,34 +91,19 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
 def _logical(of_bits: Function, told: str, example: str) -> Any:
     """An operation on bits, of what is true and what is not."""
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
-
-    doc = f"""True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
-
-    {example}
-    """
-
-    def body(x1, x2):
-        return record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2")))
-
-    return public(name=name, doc=doc)(body)
+    doc = f"True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
+    return composed(
+        name, lambda x1, x2: record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2"))), doc, example
+    )
 
 
-logical_and = _logical(bitwise_and, "both are", """>>> ad.logical_and([0, 1, 2], [3, 0, 4])
-    bool[3] [False False  True]""")
-logical_or = _logical(bitwise_or, "either is", """>>> ad.logical_or([0, 1], [0, 0])
-    bool[2] [False  True]""")
-logical_xor = _logical(bitwise_xor, "exactly one is", """>>> ad.logical_xor([0, 1, 2], [3, 0, 4])
-    bool[3] [ True  True False]""")
-
-
-@public()
-def logical_not(x):
-    """True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
-
-    >>> ad.logical_not([0.0, 0.5])
-    bool[2] [ True False]
-    """
-    return record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),))
+logical_and = _logical(bitwise_and, "both are", ">>> ad.logical_and([0, 1, 2], [3, 0, 4])\nbool[3] [False False  True]")
+logical_or = _logical(bitwise_or, "either is", ">>> ad.logical_or([0, 1], [0, 0])\nbool[2] [False  True]")
+logical_xor = _logical(bitwise_xor, "exactly one is",
+    ">>> ad.logical_xor([0, 1, 2], [3, 0, 4])\nbool[3] [ True  True False]")
+logical_not = composed("logical_not", lambda x: record(bitwise_invert.primitive, (truth(x, "logical_not", "x"),)),
+    "True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]",
+    ">>> ad.logical_not([0.0, 0.5])\nbool[2] [ True False]")
 
 
 _where = elementwise(
@@ -196,22 +146,15 @@ maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _sha
     masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
-    Where they are equal each gets half of the gradient.
-
-    >>> ad.maximum([1.0, ad.nan], 2.0)
-    f64[2] [ 2. nan]
-    >>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)
-    f64[] 0.5
-    """)
+    Where they are equal each gets half of the gradient.""",
+    example=">>> ad.maximum([1.0, ad.nan], 2.0)\nf64[2] [ 2. nan]\n"
+    ">>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)\nf64[] 0.5")
 minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
     masks=True, cancels=by_share(is_largest=False), traits=("commutative",), on_bool=operator.and_,
     doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
-    Where they are equal each gets half of the gradient.
-
-    >>> ad.minimum([1.0, ad.nan], 2.0)
-    f64[2] [ 1. nan]
-    """)
+    Where they are equal each gets half of the gradient.""",
+    example=">>> ad.minimum([1.0, ad.nan], 2.0)\nf64[2] [ 1. nan]")
 relu = unary(
     "relu",
     program=lambda k, x: k.maximum(x, 0),
@@ -219,11 +162,8 @@ relu = unary(
     # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
     partials=lambda y, x: (y > 0,),
     masks=True,
-    doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
-
-    >>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))
-    f64[3] [0. 0. 1.]
-    """,
+    doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
+    example=">>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))\nf64[3] [0. 0. 1.]",
 )
 
 

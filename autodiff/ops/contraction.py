@@ -19,19 +19,16 @@ from codegen.lowering import Contract
 from ..errors import ShapeError, caller, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, common, integer
 from .arithmetic import multiply
 from .conditions import not_equal
 from .conversion import cast_to, numbers_of
+from .declare import axis_of, common, integer
 from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import flipped_axes, reshaped, transposed
 from .template import public
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
-
-
-# ---------------------------------------------------------------- the operation
 
 
 def _matmul_aval(a: Aval, b: Aval) -> Aval:
@@ -169,9 +166,6 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return _matrices(a, b)
 
 
-# ---------------------------------------------------------------- operands
-
-
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
     a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
@@ -203,9 +197,6 @@ def matmul(x1, x2):
     _check_inner(a.aval, b.aval)
     _batch(a.aval, b.aval)  # before `_product` reshapes: errors show the types as they were
     return as_before(_product(a, b), was_bool)
-
-
-# ---------------------------------------------------------------- relatives
 
 
 def contracted(

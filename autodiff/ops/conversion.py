@@ -3,6 +3,7 @@
     as_tensor   arrays, numbers, lists and structured values -> Tensor
     dense       a structured value written out as a Tensor (a generic function: types add methods)
     astype      the same values in another dtype
+    project     a gradient in the structure of its value, for rules of custom functions; unbroadcast, stop_gradient
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
+from .. import tree
 from ..containers import registration
 from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
-from ..errors import DispatchError, DTypeError, caller, check_not_masked, located, with_article
-from ..tape import number_leaf, of_its_own, record, state
+from ..errors import DispatchError, DTypeError, ShapeError, caller, check_not_masked, located, with_article
+from ..tape import DETACH, another, number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, tensor_class
-from .primitive import BOOL, C128, F64, I64, OwnPrimitive, primitive
+from .primitive import BOOL, C128, F64, I64, OwnPrimitive, primitive, sum_to
 from .template import public
 
-__all__ = ["astype", "dense"]
+__all__ = ["astype", "dense", "project", "stop_gradient", "unbroadcast"]
 
 
 #: The function by which nested lists of tensors become one: `joining`, whose operations convert by this file, fills it.
@@ -53,9 +55,6 @@ _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
 #: So is one for tensors of one dtype.
 _OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
 _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
-
-
-# ---------------------------------------------------------------- into tensors
 
 
 def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
@@ -240,8 +239,6 @@ def _operation_called() -> tuple[Any, str]:
 
 CONVERSIONS.append(as_tensor)
 
-# ---------------------------------------------------------------- dtypes
-
 
 def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
     """The NumPy dtype that a user names: np.float32, "float32", "f32", float.  Raises DTypeError for others."""
@@ -308,3 +305,61 @@ def astype(x, dtype):
     """
     x = as_tensor(x, "astype", "x")
     return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)
+
+
+@public()
+def unbroadcast(g, like):
+    """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
+
+    g: T[...]  like: U[k...]  →  T[k...]
+
+    Raises ShapeError when the shape of `like` does not broadcast to that of g.
+
+    >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
+    f64[3] [2. 2. 2.]
+    """
+    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
+    have, want = g.shape, like.shape
+    if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
+        raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
+    return another(g) if have == want else sum_to(g, want)
+
+
+@public()
+def project(g, like) -> Any:
+    """A gradient in the structure of the value that it belongs to.
+
+    For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
+    value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`
+    keeps the diagonal, a `Symmetric` the symmetric part; a number that stands in several places, as in
+    `Fill`, gets the sum over them.  Types add methods `project.method(object, MyType)`; without one it is
+    found by differentiating `dense`.
+    Raises ShapeError for a gradient that does not fit.
+
+    >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
+    f64[2] [1. 1.]
+    """
+
+
+@project.method(object, Tensor)
+def _(g, like):
+    found = unbroadcast(g, like)
+    return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
+
+
+@public(1)
+def stop_gradient(t):
+    """Let no gradient flow through these values; of containers and structured values, through all their tensors.
+
+    t: T[...]  →  T[...]
+
+    >>> ad.grad(lambda x: x * ad.stop_gradient(x))(ad.tensor(3.0))
+    f64[] 3.0
+    """
+
+    def stopped(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
+
+    return tree.map(stopped, t)

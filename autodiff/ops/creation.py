@@ -19,13 +19,13 @@ from codegen.lowering import Move
 from codegen.symbols import as_index
 
 from ..dispatch.declaration import Declaration, place_of
-from ..errors import ShapeError, caller, located
+from ..errors import ShapeError, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import equal, where
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .declare import common, documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to
@@ -34,9 +34,6 @@ from .template import public
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
 ]
-
-
-# ---------------------------------------------------------------- positions
 
 
 def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
@@ -58,22 +55,9 @@ def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
 
 
-# ---------------------------------------------------------------- constants
-
-
 def extents_of(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape out of an int or a sequence or array of them.  Raises TypeError and ShapeError naming the function."""
-    shape = numbers_of(shape)
-    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    try:
-        found = tuple([as_index(n) for n in extents])
-    except TypeError:
-        way_out = ""
-        if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
-            way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
-        raise TypeError(
-            f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
-        ) from None
+    """A shape of a new array, as `shape_of`.  Raises ShapeError for a negative extent."""
+    found = shape_of(name, shape)
     if any(n < 0 for n in found):
         raise ShapeError(located(f"{name}: extents are not negative: {found}"))
     return found
@@ -117,24 +101,18 @@ def _constant(name: str, number: int, told: str, example: str) -> Callable[..., 
         return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
 
     body.__name__ = body.__qualname__ = name
-    body.__doc__ = f"""{told}   →  dtype[shape]
-
-    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
-
-    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
-
-    >>> import autodiff as ad
-    {example}
-    """
+    body.__doc__ = documented(
+        f">>> import autodiff as ad\n{example}", f"{told}   →  dtype[shape]",
+        "Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.",
+        "order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory",
+    )
     return _known(body)
 
 
-zeros = _constant("zeros", 0, "Zeros.", """>>> ad.zeros(2, dtype=ad.int64)
-    i64[2] [0 0]""")
-ones = _constant("ones", 1, "Ones.", """>>> ad.ones(2, dtype=ad.float32)
-    f32[2] [1. 1.]""")
-empty = _constant("empty", 0, "Zeros: tensors are values, so none can be filled in later.", """>>> ad.empty(2)
-    f64[2] [0. 0.]""")
+zeros = _constant("zeros", 0, "Zeros.", ">>> ad.zeros(2, dtype=ad.int64)\ni64[2] [0 0]")
+ones = _constant("ones", 1, "Ones.", ">>> ad.ones(2, dtype=ad.float32)\nf32[2] [1. 1.]")
+empty = _constant("empty", 0, "Zeros: tensors are values, so none can be filled in later.",
+    ">>> ad.empty(2)\nf64[2] [0. 0.]")
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
@@ -170,21 +148,14 @@ def _constant_like(name: str, number: int, word: str, example: str) -> Any:
         x = as_tensor(x, name, "x")
         return _filled(x.shape, number, x.dtype if dtype is None else dtype_of(dtype, name))
 
-    doc = f"""{word} in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
-
-    Raises DTypeError for a dtype that this library does not have.
-
-    {example}
-    """
-    return public(1, name=name, doc=doc)(body)
+    doc = f"{word} in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"
+    raises = "Raises DTypeError for a dtype that this library does not have."
+    return public(1, name=name, doc=documented(example, doc, raises))(body)
 
 
-zeros_like = _constant_like("zeros_like", 0, "Zeros", """>>> ad.zeros_like([1, 2])
-    i64[2] [0 0]""")
-ones_like = _constant_like("ones_like", 1, "Ones", """>>> ad.ones_like([[True, False]])
-    bool[1,2] [[ True  True]]""")
-empty_like = _constant_like("empty_like", 0, "Zeros", """>>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
-    f32[2] [0. 0.]""")
+zeros_like = _constant_like("zeros_like", 0, "Zeros", ">>> ad.zeros_like([1, 2])\ni64[2] [0 0]")
+ones_like = _constant_like("ones_like", 1, "Ones", ">>> ad.ones_like([[True, False]])\nbool[1,2] [[ True  True]]")
+empty_like = _constant_like("empty_like", 0, "Zeros", ">>> ad.empty_like([1.0, 2.0], dtype=ad.float32)\nf32[2] [0. 0.]")
 
 
 @public()
@@ -200,9 +171,6 @@ def full_like(x, fill_value, *, dtype=None):
     """
     x = as_tensor(x, "full_like", "x")
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
-
-
-# ---------------------------------------------------------------- ranges
 
 
 @_known

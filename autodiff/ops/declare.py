@@ -1,28 +1,236 @@
-"""Elementwise operations as public functions: operation and generic function in one declaration.
+"""Public functions: what users write in, checked once, and elementwise operations in one declaration.
 
-    exp = unary("exp", partials=lambda y, x: (y,), doc=...)
+    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
 
 Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
 what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
 that its body records, and `natively` says that to the native recorder.
+
+Arguments come as NumPy's conventions have them, and become canonical tuples and tensors of one dtype.
+Static parameters of operations are hashable and unique: an axis is a non-negative int, several axes
+are a sorted tuple, a shape is a tuple of ints.  Operands of an elementwise operation get one dtype by NumPy's promotion
+(NEP 50): Python numbers are weak, and take the dtype of the arrays they meet, as far as their kind allows (a float
+beside an int64 array gives float64); NumPy scalars and arrays are strong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import RecordedProgram
+from codegen.ir import Aval
+from codegen.runtime.record_table import MOST_KNOWN, RecordedProgram
+from codegen.symbols import as_index
 
 from ..custom.function import Function
-from ..tape import record
+from ..dispatch.declaration import brackets
+from ..errors import DTypeError, ShapeError, caller, in_short, located, with_article
+from ..tape import number_leaf, promoted, record, weak_number
 from ..tape.node import Node
+from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
-from .arguments import common
-from .primitive import BOOL, OwnPrimitive, elementwise
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
+from .primitive import BOOL, F64, OwnPrimitive, elementwise
 from .template import public
+
+#: Ways out for a second argument that is no axis, by the name of the function.
+_MEANT = {
+    **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
+    **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
+}
+#: The way out for a number that is traced.
+_STATIC = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
+
+
+def integer(value: Any, name: str, what: str) -> int:
+    """An int out of anything that is one.  Raises TypeError naming the function and what it got."""
+    try:
+        return as_index(value)
+    except TypeError:
+        way_out = told = ""
+        if isinstance(value, Tensor):
+            told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
+            if value.node.value is None and value.dtype.kind == "i":
+                way_out = _STATIC
+        if what == "an axis":
+            meant = f"\n  {_MEANT[name]}" if name in _MEANT else brackets()
+            way_out = meant or way_out
+        raise TypeError(
+            f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
+            f"  called at {caller()}{way_out}"
+        ) from None
+
+
+def number(value: Any, name: str, what: str) -> float:
+    """A float out of any number.  Raises TypeError naming the function and what it got."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
+
+
+def listed(values: Any, name: str, what: str) -> list[Any]:
+    """The elements of a list, tuple or array.  Raises TypeError, naming the function, for what has none."""
+    try:
+        return [*values]
+    except TypeError:
+        told = with_article(type(values).__name__)
+        raise TypeError(
+            f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}{brackets()}"
+        ) from None
+
+
+def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:
+    """One axis, counted from the front.  Raises ShapeError when there is none of that number.
+
+    `ndim`: the rank to count in, where it is not the aval's (that of a result with new axes).
+    """
+    rank = aval.ndim if ndim is None else ndim
+    number = integer(axis, function, "an axis")
+    if not -rank <= number < rank:
+        place = str(aval) if ndim is None else f"the result for {aval}"
+        having = f"axes 0 to {rank - 1}" if rank > 1 else "one axis" if rank else "no axes"
+        raise ShapeError(located(f"{function}: no axis {number} in {place}", f"it has {having}"))
+    return number % rank
+
+
+def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tuple[int, ...]:
+    """The axes that an `axis` argument names, sorted; None names all of them.  Raises ShapeError for a repeated one."""
+    if axis is None:
+        return tuple(range(aval.ndim if ndim is None else ndim))
+    if not isinstance(axis, (tuple, list)):
+        return (axis_of(function, axis, aval, ndim),)
+    axes = tuple(sorted(axis_of(function, a, aval, ndim) for a in axis))
+    if len(set(axes)) < len(axes):
+        raise ShapeError(located(f"{function}: an axis is named twice in {tuple(axis)} for {aval}"))
+    return axes
+
+
+def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The numbers that `make()` gives.  Raises MemoryError with the number of bytes that there is no room for."""
+    try:
+        return make()
+    except MemoryError:
+        raise MemoryError(located(f"{function}: no memory for {8 * count} bytes of numbers")) from None
+
+
+def check_parts(function: str, count: int) -> None:
+    """Raise MemoryError where there is no room for a list of so many results."""
+    try:
+        [None] * count
+    except (MemoryError, OverflowError):
+        raise MemoryError(located(f"{function}: no room for {count} results")) from None
+
+
+def shape_of(function: str, shape: Any) -> tuple[int, ...]:
+    """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read.  Raises TypeError."""
+    shape = numbers_of(shape)
+    extents: Sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        return tuple([as_index(n) for n in extents])
+    except TypeError:
+        way_out = ""
+        if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
+            way_out = _STATIC
+        raise TypeError(
+            f"{function}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
+        ) from None
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without some of its axes."""
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
+    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
+def check_known(index: Tensor, *, name: str, extent: int) -> None:
+    """Raise IndexError for indices outside of an axis of this extent, if they are known and few."""
+    known = index.node.value
+    # Others are looked at where they are used: kernels check them all.
+    if known is None or not 0 < index.size <= MOST_KNOWN:
+        return
+    known = np.asarray(known)
+    low, high = int(known.min()), int(known.max())
+    if low < -extent or high >= extent:
+        raise IndexError(located(
+            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}"
+        ))
+
+
+def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
+    """The arguments of `function`, given as (name, value), as tensors of one dtype.
+
+    accepts   kinds of dtype that it takes ("f", "i", "b", "c"); where only floats are taken, integers and bool
+              become float64
+
+    Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
+    """
+    shared = _shared_dtype(arguments)
+    if shared is not None and shared.kind in accepts:
+        return [x if isinstance(x, Tensor) else number_leaf(x, shared) for _, x in arguments]
+    values = [x if type(x) in WEAK or type(x) in WATCHED else as_tensor(x, function, name) for name, x in arguments]
+    dtype = common_dtype(values)
+    if dtype.kind not in accepts:
+        dtype = _admitted(function, dtype, accepts)
+    outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
+    leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
+
+
+def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
+    """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
+    found: np.dtype | None = None
+    has_number = False
+    for _, x in arguments:
+        if isinstance(x, Tensor):
+            out = x.node.kind.out
+            dtype = out.aval.dtype
+            if out.weak or (found is not None and dtype is not found):
+                return None
+            found = dtype
+        elif type(x) is float or type(x) is int:
+            has_number = True
+        else:
+            return None
+    return None if found is None or (has_number and found.kind != "f") else found
+
+
+def common_dtype(values: Sequence[Any]) -> np.dtype:
+    """The dtype that NumPy promotes tensors and Python numbers to."""
+    strong = [x.dtype for x in values if isinstance(x, Tensor) and not x.node.kind.out.weak]
+    if strong and len(strong) == len(values) and all([d is strong[0] for d in strong]):
+        return strong[0]
+    weak = [_NUMBER_OF[x.dtype.kind] if isinstance(x, Tensor) else x
+            for x in values if not isinstance(x, Tensor) or x.node.kind.out.weak]
+    if not strong:
+        return np.result_type(*[DEFAULT_DTYPES[KIND_OF.get(type(x), type(x))] for x in weak])
+    dtype = strong[0] if len(strong) == 1 else np.result_type(*strong)
+    for number in weak:
+        dtype = promoted(number, dtype)
+    return dtype
+
+
+#: A number of the kind of a weak tensor: one that stands for a number argument of a traced function.
+_NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
+
+
+def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
+    """The dtype to convert to where the promoted one is not taken."""
+    if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
+        return F64
+    kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
+    mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
+    if dtype.kind == "c":
+        mend = "ad.real(x), ad.imag(x) and ad.abs(x) are real: take what is meant"
+    raise DTypeError(located(
+        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}", f"{mend}"
+    ))
 
 
 class OneNode:
@@ -64,11 +272,12 @@ def is_simple(tensor: type, number: type) -> bool:
 
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    of_complex: Callable[[Tensor], Tensor] | None = None, **declared: Any,
+    of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
+    doc          its documentation, without the example
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
@@ -79,12 +288,13 @@ def unary(
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return published(called, body, doc, operation)
+    return published(called, body, documented(example, doc), operation)
 
 
 def binary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
-    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, **declared: Any,
+    on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: str = "",
+    **declared: Any,
 ) -> Function:
     """A public function of two arguments, and its operation; other parameters as for `unary`.
 
@@ -100,7 +310,17 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return published(called, body, doc, operation)
+    return published(called, body, documented(example, doc), operation)
+
+
+def documented(example: str, *paragraphs: str) -> str:
+    """The documentation of a function, with an example at the end, as Python's prompt shows it."""
+    return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
+
+
+def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None) -> Any:
+    """A public function that is one expression; `tensors` as for `public`."""
+    return public(tensors, name=name, doc=documented(example, told))(body)
 
 
 def published(

@@ -1,7 +1,12 @@
-"""Diagonals, triangles and traces."""
+"""Diagonals, triangles and traces.  All diagonals are made of
+
+    slant      y[..., i, k] = x[..., i, i + k]
+    unslant    x[..., i, i + k] = y[..., i, k], zero elsewhere      the transpose of slant
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,22 +15,21 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import record
+from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, integer
 from .arithmetic import add, multiply
 from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
-from .primitive import linear, zero_of, zeros_of
+from .declare import axis_of, composed, integer
+from .primitive import OwnPrimitive, linear, zero_of
 from .reductions import summed, widened
+from .shaping import reshaped, transposed
+from .slicing import embedded, part
 from .template import public
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
-
-
-# ---------------------------------------------------------------- triangles
 
 
 def _matrices(x: Any, name: str) -> Tensor:
@@ -57,105 +61,76 @@ def halved_lower(x: Tensor) -> Tensor:
     return lower_part(where(equal(*_places(x, 0)), multiply(x, 0.5), x))
 
 
-@public(1)
-def tril(x, k=0):
-    """Each matrix below and on its k-th diagonal, zeros above.
+def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int], Tensor], example: str) -> Any:
+    return composed(
+        name, lambda x, k=0: of(_matrices(x, name), integer(k, name, "k")),
+        f"""Each matrix {where_it_is} its k-th diagonal, zeros {rest}.
 
     x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
 
-    Raises ShapeError for less than two axes.
-
-    >>> ad.tril([[1, 2], [3, 4]])
-    i64[2,2]
-    [[1 0]
-     [3 4]]
-    >>> ad.tril([[1, 2], [3, 4]], k=-1)
-    i64[2,2]
-    [[0 0]
-     [3 0]]
-    """
-    return lower_part(_matrices(x, "tril"), integer(k, "tril", "k"))
+    Raises ShapeError for less than two axes.""", example, 1,
+    )
 
 
-@public(1)
-def triu(x, k=0):
-    """Each matrix above and on its k-th diagonal, zeros below.
-
-    x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
-
-    Raises ShapeError for less than two axes.
-
-    >>> ad.triu([[1, 2], [3, 4]])
-    i64[2,2]
-    [[1 2]
-     [0 4]]
-    """
-    return upper_part(_matrices(x, "triu"), integer(k, "triu", "k"))
-
-# ---------------------------------------------------------------- diagonals
+tril = _triangle("tril", "below and on", "above", lower_part,
+    ">>> ad.tril([[1, 2], [3, 4]])\ni64[2,2]\n[[1 0]\n [3 4]]\n"
+    ">>> ad.tril([[1, 2], [3, 4]], k=-1)\ni64[2,2]\n[[0 0]\n [3 0]]")
+triu = _triangle("triu", "above and on", "below", upper_part,
+    ">>> ad.triu([[1, 2], [3, 4]])\ni64[2,2]\n[[1 2]\n [0 4]]")
 
 
-def _diagonal_aval(x: Aval, *, offset: int, axis1: int, axis2: int) -> Aval:
-    if axis1 == axis2 or not (0 <= axis1 < x.ndim and 0 <= axis2 < x.ndim):
-        raise ShapeError(located(f"diagonal: {axis1} and {axis2} are not two axes of {x}"))
-    rest = [n for i, n in enumerate(x.shape) if i not in (axis1, axis2)]
-    length = max(min(x.shape[axis1] + min(offset, 0), x.shape[axis2] - max(offset, 0)), 0)
-    return x.with_shape((*rest, length))
+def _slant_aval(x: Aval, *, count: int) -> Aval:
+    assert x.ndim > 1 and x.shape[-2] + count - 1 <= x.shape[-1], f"slant: no {count} from each diagonal on in {x}"
+    return x.with_shape((*x.shape[:-1], count))
 
 
-def _diagonal_element(k, index, x, *, offset, axis1, axis2):
-    rest = iter(index[:-1])
-    row = k.add(index[-1], k.index(max(-offset, 0)))
-    column = k.add(index[-1], k.index(max(offset, 0)))
-    return x(*[row if i == axis1 else column if i == axis2 else next(rest) for i in range(len(x.shape))])
+def _slant_reference(x: np.ndarray, *, count: int) -> np.ndarray:
+    rows, places = np.ogrid[: x.shape[-2], :count]
+    return x[..., rows, rows + places]
 
 
-def _embed_reference(x: np.ndarray, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> np.ndarray:
-    y = np.zeros(shape, x.dtype)
-    row, column = max(-offset, 0), max(offset, 0)
-    steps = np.arange(x.shape[-1])
-    np.moveaxis(y, (axis1, axis2), (0, 1))[steps + row, steps + column] = np.moveaxis(x, -1, 0)
-    return y
+def _unslant_aval(y: Aval, *, extent: int) -> Aval:
+    assert y.ndim > 1 and y.shape[-2] + y.shape[-1] - 1 <= extent, f"unslant: {y} is not within {extent}"
+    return y.with_shape((*y.shape[:-1], extent))
 
 
-def _embed_element(k, index, x, *, shape, offset, axis1, axis2):
-    row, column = index[axis1], index[axis2]
-    on_it = k.eq(k.add(row, k.index(offset)), column)
-    along = k.sub(row, k.index(max(-offset, 0)))
-    along = k.minimum(k.maximum(along, k.index(0)), k.index(x.shape[-1] - 1))
-    value = x(*[i for axis, i in enumerate(index) if axis not in (axis1, axis2)], along)
-    return k.select(on_it, value, k.constant(0, like=value))
+def _unslant_reference(y: np.ndarray, *, extent: int) -> np.ndarray:
+    x = np.zeros((*y.shape[:-1], extent), y.dtype)
+    rows, places = np.ogrid[: y.shape[-2], : y.shape[-1]]
+    x[..., rows, rows + places] = y
+    return x
 
 
-_diagonal = linear(
-    "diagonal",
-    lambda x, *, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
-    infer=_diagonal_aval,
-    transpose=lambda y_bar, y, x, *, offset, axis1, axis2: (_embedded(y_bar, x.shape, offset, axis1, axis2),),
-    lower=Move(_diagonal_element),
+def _unslant_element(k, index, y, *, extent):
+    *others, i, place = index
+    ahead, count = k.sub(place, i), y.shape[-1]
+    inside = k.logical_and(k.ge(ahead, k.index(0)), k.lt(ahead, k.index(count)))
+    value = y(*others, i, k.minimum(k.maximum(ahead, k.index(0)), k.index(max(count - 1, 0))))
+    return k.select(inside, value, k.constant(0, like=value))
+
+
+slant: OwnPrimitive = linear(
+    "slant",
+    _slant_reference,
+    infer=_slant_aval,
+    transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
+    lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
     traits=("move",),
-    batch=along("axis1", "axis2"),
-)
-#: Zeros of `shape` with x on a diagonal.
-_diagonal_embed = linear(
-    "diagonal_embed",
-    _embed_reference,
-    infer=lambda x, *, shape, offset, axis1, axis2: x.with_shape(shape),
-    transpose=lambda y_bar, y, x, *, shape, offset, axis1, axis2: (
-        record(_diagonal, (y_bar,), (offset, axis1, axis2)),
-    ),
-    lower=Move(_embed_element, free=False),
-    batch=along("axis1", "axis2", shapes=("shape",)),
+    batch=along(),
 )
 
+#: Zeros, with each row from its diagonal on.
+unslant: OwnPrimitive = linear(
+    "unslant",
+    _unslant_reference,
+    infer=_unslant_aval,
+    transpose=lambda x_bar, x, y, *, extent: (record(slant, (x_bar,), (y.shape[-1],)),),
+    lower=Move(_unslant_element, free=False),
+    batch=along(),
+)
 
-def _embedded(x: Tensor, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Tensor:
-    if not x.size:
-        return zeros_of(Aval(shape, x.dtype))
-    return record(_diagonal_embed, (x,), (shape, offset, axis1, axis2))
 
-
-@public(1, _diagonal)
+@public(1)
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -170,7 +145,18 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     """
     x = as_tensor(x, "diagonal", "x")
     shift = integer(offset, "diagonal", "the offset")
-    return record(_diagonal, (x,), (shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval)))
+    return _diagonal(x, shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval))
+
+
+def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
+    if axis1 == axis2:
+        raise ShapeError(located(f"diagonal: {axis1} and {axis2} are not two axes of {x.aval}"))
+    x = transposed(x, (*[i for i in range(x.ndim) if i not in (axis1, axis2)], axis1, axis2))
+    *batch, rows, columns = x.shape
+    row, column = min(max(-offset, 0), rows), min(max(offset, 0), columns)
+    length = min(rows - row, columns - column)
+    x = part(part(x, x.ndim - 2, row, row + length), x.ndim - 1, column, columns)
+    return reshaped(record(slant, (x,), (1,)), (*batch, length))
 
 
 @public(1)
@@ -190,10 +176,12 @@ def diag(x, k=0):
     x = as_tensor(x, "diag", "x")
     shift = integer(k, "diag", "k")
     if x.ndim == 2:
-        return record(_diagonal, (x,), (shift, 0, 1))
+        return _diagonal(x, shift, 0, 1)
     if x.ndim == 1:
-        n = x.shape[0] + abs(shift)
-        return _embedded(x, (n, n), shift, 0, 1)
+        (n,), m = x.shape, x.shape[0] + abs(shift)
+        starts = [constant(max(place, 0), "i64") for place in (-shift, shift)]
+        square = record(unslant, (reshaped(x, (n, 1)),), (n,))
+        return embedded(square, starts, (0, 1), (1, 1), (m, m)) if shift else square
     raise ShapeError(located(f"diag: takes a vector or a matrix, not {x.aval}", "ad.diagonal takes more axes"))
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from ..errors import ShapeError, caller, located
 from ..tensor import Tensor
-from .arguments import common, integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
+from .declare import common, integer
 from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed
@@ -86,9 +86,6 @@ def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
     (last,) = terms
     x, labels = _summed_out(last, set(output))
     return as_before(transposed(x, tuple([labels.index(c) for c in output])), was_bool)
-
-
-# ---------------------------------------------------------------- reading the labels
 
 
 def spelled(*operands: Any) -> tuple[Any, ...]:
@@ -173,9 +170,6 @@ def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) ->
     return found
 
 
-# ---------------------------------------------------------------- single operands
-
-
 def _tidied(x: Tensor, labels: Labels, extents: dict[str, int]) -> tuple[Tensor, Labels]:
     """An operand with each of its labels once, without the axes of extent 1 that broadcast."""
     drop = [i for i, c in enumerate(labels) if x.shape[i] != extents[c]]
@@ -195,9 +189,6 @@ def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, La
     x, labels = term
     axes = tuple([i for i, c in enumerate(labels) if c not in kept])
     return summed(x, axes), tuple([c for c in labels if c in kept])
-
-
-# ---------------------------------------------------------------- pairs
 
 
 def _pair(

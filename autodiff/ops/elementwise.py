@@ -1,4 +1,8 @@
-"""Functions of one number: exponentials, logarithms, circular and hyperbolic functions, rounding, and of learning."""
+"""Functions of one number: exponentials, logarithms, circular and hyperbolic functions, rounding, and of learning.
+
+Some derivatives are operations of their own: where that of a product or quotient would be inf - inf or inf * 0 at an
+end, as the second derivative of arcsin at 1, or where steps on the way would be rounded, or overflow.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,10 @@ import numpy as np
 from ..custom.function import Function
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import common, integer
 from .conditions import isinf, where
 from .conversion import cast_to
-from .declare import binary, unary
-from .primitive import zero_of
-from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, sigmoid_slope, tanh_slope, turn
+from .declare import binary, common, integer, unary
+from .primitive import named, zero_of
 from .template import public
 
 __all__ = [
@@ -25,64 +27,139 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------- exponentials and logarithms
+def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
+    """1 / sqrt(a), rounded as if once: a step of Newton's makes good what the root and the quotient were rounded by.
 
-exp = unary("exp", accepts="fc", partials=lambda y, x: (y,), doc="""e to the power x.   f[...]  →  f[...]
+    low     what a lacks, if that is known
+    root    the square root, where it is not that of a: a may overflow
+    """
+    first = 1.0 / (k.sqrt(a) if root is None else root)
+    product = a * first
+    rest = k.fma(a, first, -product)
+    rest = rest if low is None else k.fma(low, first, rest)
+    lack = k.fma(-first, rest, k.fma(-product, first, 1.0))
+    better = k.fma(first * 0.5, lack, first)
+    return k.select(abs(lack) < 1.0, better, first)  # of 0 and inf the first
 
-    >>> ad.exp([0.0, -ad.inf])
-    f64[2] [1. 0.]
-    """)
-expm1 = unary("expm1", partials=lambda y, x: (exp(x),), doc="""exp(x) - 1, accurate near 0.   f[...]  →  f[...]
 
-    >>> ad.expm1(1e-20)
-    f64[] 1e-20
-    >>> ad.exp(1e-20) - 1
-    f64[] 0.0
-    """)
+#: From here on x² and x² ± 1 are one float, of either type; squares of larger ones overflow sooner or later.
+_LARGE = 2.0**28
+
+
+def _leg(k: Any, size: Any, square: Any) -> Any:
+    """The root of a number that is size², or nearly."""
+    return k.select(size > _LARGE, size, k.sqrt(square))
+
+
+def _arcsinh_slope(k: Any, x: Any) -> Any:
+    square = k.fma(x, x, 1.0)
+    return inverse_root(k, square, k.fma(x, x, 1.0 - square), _leg(k, abs(x), square))
+
+
+def _arccosh_slope(k: Any, x: Any) -> Any:
+    square = k.fma(x, x, -1.0)
+    return k.select(x < 1.0, math.nan, inverse_root(k, square, root=_leg(k, x, square)))
+
+
+# The program 1 - x² is rounded once: it has all its digits near 1 and -1.
+arc_slope = unary("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), partials=lambda y, x: (x * y * y * y,),
+    lower=lambda k, x: inverse_root(k, k.fma(-x, x, 1.0)),
+    doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
+)
+arcsinh_slope = unary("arcsinh_slope", lambda x: 1 / np.hypot(x, x.dtype.type(1)),
+    partials=lambda y, x: (-(x * y) * y * y,), lower=_arcsinh_slope,
+    doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
+)
+arccosh_slope = unary("arccosh_slope", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    partials=lambda y, x: (-(x * y) * y * y,), lower=_arccosh_slope,
+    doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
+)
+arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), partials=lambda y, x: (2 * x * y * y,),
+    lower=lambda k, x: 1.0 / k.fma(-x, x, 1.0),
+    doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
+)
+
+
+#: Powers of 2: where the larger of two numbers is large, and is small, and what it is multiplied by there, so that the
+#: sum of their squares is a number with all its digits.
+_FAR = {"f64": ((500, -600), (-450, 600)), "f32": ((60, -70), (-45, 90))}
+
+
+def _turn(k: Any, a: Any, b: Any) -> Any:
+    (most, down), (least, up) = [[2.0**n for n in pair] for pair in _FAR[k.dtype(a)]]
+    size = k.maximum(abs(a), abs(b))
+    scale = k.select(size > most, down, k.select(size < least, up, k.constant(1.0, like=a)))
+    a, b = a * scale, b * scale
+    return a / k.fma(a, a, b * b) * scale
+
+
+def _turn_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    length = np.hypot(a, b)
+    return a / length / length
+
+
+turn: Function = binary("turn", _turn_reference,
+    partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=_turn,
+    doc="x1 / (x1² + x2²) without overflow, the derivative of arctan2.   f[...], f[...]  →  f[...]",
+)
+
+
+# ---------------------------------------------------------------- of functions that end level
+#
+# Beside x they are given the function's value y, which is known: where the slope is asked so is y.  As a function of
+# x alone it has its derivative by x.
+
+
+def _tanh_slope(k: Any, x: Any, y: Any) -> Any:
+    # 1 - |y| is exp(-2|x|) (1 + |y|).
+    size, above = abs(x), 1.0 + abs(y)
+    return k.exp(-(size + size)) * (above * above)
+
+
+def _sigmoid_slope(k: Any, x: Any, y: Any) -> Any:
+    # 1 - y is exp(-x) y.
+    return y * k.select(x < 0.0, 1.0 - y, k.exp(-abs(x)) * y)
+
+
+tanh_slope: Function = binary("tanh_slope", program=_tanh_slope,
+    partials=lambda s, x, y: (lambda: -2 * (y * s), None),
+    doc="1 / cosh(x1)² for x2 = tanh(x1), with all its digits.   f[...], f[...]  →  f[...]",
+)
+sigmoid_slope: Function = binary(
+    "sigmoid_slope",
+    program=_sigmoid_slope,
+    # 1 - 2y is -tanh(x / 2), which has its digits near 0 too.
+    partials=lambda s, x, y: (lambda: -(named("tanh")(0.5 * x) * s), None),
+    doc="x2 (1 - x2) for x2 = sigmoid(x1), with all its digits.   f[...], f[...]  →  f[...]",
+)
+
+
+exp = unary("exp", accepts="fc", partials=lambda y, x: (y,),
+    doc="e to the power x.   f[...]  →  f[...]", example=">>> ad.exp([0.0, -ad.inf])\nf64[2] [1. 0.]")
+expm1 = unary("expm1", partials=lambda y, x: (exp(x),),
+    doc="exp(x) - 1, accurate near 0.   f[...]  →  f[...]",
+    example=">>> ad.expm1(1e-20)\nf64[] 1e-20\n>>> ad.exp(1e-20) - 1\nf64[] 0.0")
 log = unary("log", accepts="fc", partials=lambda y, x: (1 / x,),
-    doc="""The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below
-
-    >>> ad.log([1.0, 0.0, -1.0])
-    f64[3] [  0. -inf  nan]
-    >>> ad.log(-1 + 0j)
-    c128[] 3.141592653589793j
-    """)
+    doc="The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below",
+    example=">>> ad.log([1.0, 0.0, -1.0])\nf64[3] [  0. -inf  nan]\n>>> ad.log(-1 + 0j)\nc128[] 3.141592653589793j")
 log1p = unary("log1p", partials=lambda y, x: (1 / (1 + x),),
-    doc="""log(1 + x), accurate near 0.   f[...]  →  f[...]     -inf at -1, nan below
-
-    >>> ad.log1p(1e-20)
-    f64[] 1e-20
-    >>> ad.log(1 + 1e-20)
-    f64[] 0.0
-    """)
-log2 = unary("log2", partials=lambda y, x: (1 / math.log(2) / x,), doc="""The logarithm to base 2.   f[...]  →  f[...]
-
-    >>> ad.log2([8.0, 0.0])
-    f64[2] [  3. -inf]
-    """)
+    doc="log(1 + x), accurate near 0.   f[...]  →  f[...]     -inf at -1, nan below",
+    example=">>> ad.log1p(1e-20)\nf64[] 1e-20\n>>> ad.log(1 + 1e-20)\nf64[] 0.0")
+log2 = unary("log2", partials=lambda y, x: (1 / math.log(2) / x,),
+    doc="The logarithm to base 2.   f[...]  →  f[...]", example=">>> ad.log2([8.0, 0.0])\nf64[2] [  3. -inf]")
 log10 = unary(
     "log10",
     partials=lambda y, x: (math.log10(math.e) / x,),  # 1 / log(10) is rounded twice
-    doc="""The logarithm to base 10.   f[...]  →  f[...]
-
-    >>> ad.log10([1000.0, 0.0])
-    f64[2] [  3. -inf]
-    """,
+    doc="The logarithm to base 10.   f[...]  →  f[...]",
+    example=">>> ad.log10([1000.0, 0.0])\nf64[2] [  3. -inf]",
 )
 sqrt = unary(
     "sqrt",
     accepts="fc",
     partials=lambda y, x: (0.5 / (y + 0.0),),  # the root of -0.0 is -0.0, and its slope inf
-    doc="""The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf
-
-    >>> ad.sqrt([4.0, -1.0])
-    f64[2] [ 2. nan]
-    >>> ad.grad(ad.sqrt)(ad.tensor(0.0))
-    f64[] inf
-    """,
+    doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
+    example=">>> ad.sqrt([4.0, -1.0])\nf64[2] [ 2. nan]\n>>> ad.grad(ad.sqrt)(ad.tensor(0.0))\nf64[] inf",
 )
-
-# ---------------------------------------------------------------- functions of statistics and learning
 
 
 def _erf_reference(x: np.ndarray) -> np.ndarray:
@@ -91,11 +168,8 @@ def _erf_reference(x: np.ndarray) -> np.ndarray:
 
 
 erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi) * exp(-(x * x)),),
-    doc="""The error function, 2/√π ∫₀ˣ exp(-t²) dt.   f[...]  →  f[...]
-
-    >>> ad.erf([0.0, ad.inf])
-    f64[2] [0. 1.]
-    """)
+    doc="The error function, 2/√π ∫₀ˣ exp(-t²) dt.   f[...]  →  f[...]",
+    example=">>> ad.erf([0.0, ad.inf])\nf64[2] [0. 1.]")
 
 
 def _sigmoid_scalar(k, x):
@@ -107,105 +181,54 @@ def _sigmoid_scalar(k, x):
 
 
 sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
-    doc="""1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]
-
-    >>> ad.sigmoid([0.0, 1000.0])
-    f64[2] [0.5 1. ]
-    """)
+    doc="1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]",
+    example=">>> ad.sigmoid([0.0, 1000.0])\nf64[2] [0.5 1. ]")
 
 
 softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
     program=lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x))),
-    doc="""log(1 + exp(x)), without overflow.   f[...]  →  f[...]
+    doc="log(1 + exp(x)), without overflow.   f[...]  →  f[...]",
+    example=">>> ad.softplus([0.0, 50.0])\nf64[2] [ 0.69314718 50.        ]")
 
-    >>> ad.softplus([0.0, 50.0])
-    f64[2] [ 0.69314718 50.        ]
-    """)
-
-# ---------------------------------------------------------------- circular functions
-
-sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),), doc="""The sine of x in radians.   f[...]  →  f[...]
-
-    >>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))
-    f64[] -1.0
-    """)
+sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),),
+    doc="The sine of x in radians.   f[...]  →  f[...]",
+    example=">>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))\nf64[] -1.0")
 cos: Function = unary("cos", accepts="fc", partials=lambda y, x: (-sin(x),),
-    doc="""The cosine of x in radians.   f[...]  →  f[...]
-
-    >>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))
-    f64[] -1.0
-    """)
+    doc="The cosine of x in radians.   f[...]  →  f[...]",
+    example=">>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))\nf64[] -1.0")
 tan = unary("tan", accepts="fc", partials=lambda y, x: (1 + y * y,),
-    doc="""The tangent of x in radians.   f[...]  →  f[...]
-
-    >>> ad.grad(ad.tan)(ad.tensor(0.0))
-    f64[] 1.0
-    """)
+    doc="The tangent of x in radians.   f[...]  →  f[...]", example=">>> ad.grad(ad.tan)(ad.tensor(0.0))\nf64[] 1.0")
 arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
-    doc="""The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]
-
-    >>> ad.arcsin([1.0, 2.0])
-    f64[2] [1.57079633        nan]
-    """)
+    doc="The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
+    example=">>> ad.arcsin([1.0, 2.0])\nf64[2] [1.57079633        nan]")
 arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
-    doc="""The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]
-
-    >>> ad.arccos([1.0, -1.0, 2.0])
-    f64[3] [0.         3.14159265        nan]
-    """)
+    doc="The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
+    example=">>> ad.arccos([1.0, -1.0, 2.0])\nf64[3] [0.         3.14159265        nan]")
 arctan = unary("arctan", partials=lambda y, x: (1 / (1 + x * x),), lower="atan",
-    doc="""The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]
-
-    >>> ad.arctan([1.0, ad.inf])
-    f64[2] [0.78539816 1.57079633]
-    """)
+    doc="The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]",
+    example=">>> ad.arctan([1.0, ad.inf])\nf64[2] [0.78539816 1.57079633]")
 arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)), lower="atan2",
     doc="""The angle of the point (x2, x1), in [-π, π].   f[...], f[...]  →  f[...]
 
-    The derivative at (0, 0) is nan: the angle jumps there.
-
-    >>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])
-    f64[2] [ 2.35619449 -2.35619449]
-    """)
+    The derivative at (0, 0) is nan: the angle jumps there.""",
+    example=">>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])\nf64[2] [ 2.35619449 -2.35619449]")
 
 
-# ---------------------------------------------------------------- hyperbolic functions
-
-sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),), doc="""The hyperbolic sine.   f[...]  →  f[...]
-
-    >>> ad.grad(ad.sinh)(ad.tensor(0.0))
-    f64[] 1.0
-    """)
+sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),),
+    doc="The hyperbolic sine.   f[...]  →  f[...]", example=">>> ad.grad(ad.sinh)(ad.tensor(0.0))\nf64[] 1.0")
 cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
-    doc="""The hyperbolic cosine.   f[...]  →  f[...]
-
-    >>> ad.cosh(0.0)
-    f64[] 1.0
-    """)
+    doc="The hyperbolic cosine.   f[...]  →  f[...]", example=">>> ad.cosh(0.0)\nf64[] 1.0")
 tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
-    doc="""The hyperbolic tangent.   f[...]  →  f[...]
-
-    >>> ad.tanh([0.0, 1000.0])
-    f64[2] [0. 1.]
-    """)
+    doc="The hyperbolic tangent.   f[...]  →  f[...]", example=">>> ad.tanh([0.0, 1000.0])\nf64[2] [0. 1.]")
 arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
-    doc="""The inverse hyperbolic sine.   f[...]  →  f[...]
-
-    >>> ad.grad(ad.arcsinh)(ad.tensor(0.0))
-    f64[] 1.0
-    """)
+    doc="The inverse hyperbolic sine.   f[...]  →  f[...]",
+    example=">>> ad.grad(ad.arcsinh)(ad.tensor(0.0))\nf64[] 1.0")
 arccosh = unary("arccosh", partials=lambda y, x: (arccosh_slope(x),), lower="acosh",
-    doc="""The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1
-
-    >>> ad.arccosh([1.0, 0.5])
-    f64[2] [ 0. nan]
-    """)
+    doc="The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1",
+    example=">>> ad.arccosh([1.0, 0.5])\nf64[2] [ 0. nan]")
 arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="atanh",
-    doc="""The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]
-
-    >>> ad.arctanh([0.5, 1.0, 2.0])
-    f64[3] [0.54930614        inf        nan]
-    """)
+    doc="The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]",
+    example=">>> ad.arctanh([0.5, 1.0, 2.0])\nf64[3] [0.54930614        inf        nan]")
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
@@ -220,11 +243,8 @@ logaddexp = binary("logaddexp",
     traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
-    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
-
-    >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
-    f64[2] [1000.69314718    0.        ]
-    """)
+    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.""",
+    example=">>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])\nf64[2] [1000.69314718    0.        ]")
 
 
 def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
@@ -248,39 +268,22 @@ share2: Function = unary("share2", program=_share2,
 logaddexp2 = binary("logaddexp2",
     partials=lambda z, x, y: (lambda: share2(_distance(x, y)), lambda: share2(_distance(y, x))),
     lower=_logaddexp2, traits=("commutative",),
-    doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
+    doc="log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly",
+    example=">>> ad.logaddexp2(1000.0, 1000.0)\nf64[] 1001.0")
 
-    >>> ad.logaddexp2(1000.0, 1000.0)
-    f64[] 1001.0
-    """)
-
-
-# ---------------------------------------------------------------- rounding: no gradient flows
 
 floor = unary("floor", accepts="fib", partials=None,
-    doc="""The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
-
-    >>> ad.floor([1.7, -1.2])
-    f64[2] [ 1. -2.]
-    """)
+    doc="The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+    example=">>> ad.floor([1.7, -1.2])\nf64[2] [ 1. -2.]")
 ceil = unary("ceil", accepts="fib", partials=None,
-    doc="""The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
-
-    >>> ad.ceil([1.2, -1.2])
-    f64[2] [ 2. -1.]
-    """)
+    doc="The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+    example=">>> ad.ceil([1.2, -1.2])\nf64[2] [ 2. -1.]")
 trunc = unary("trunc", accepts="fib", partials=None,
-    doc="""x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
-
-    >>> ad.trunc([1.7, -1.7])
-    f64[2] [ 1. -1.]
-    """)
+    doc="x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
+    example=">>> ad.trunc([1.7, -1.7])\nf64[2] [ 1. -1.]")
 rint = unary("rint", partials=None, lower="roundeven",
-    doc="""The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows
-
-    >>> ad.rint([0.5, 1.5, 2.5])
-    f64[3] [0. 2. 2.]
-    """)
+    doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
+    example=">>> ad.rint([0.5, 1.5, 2.5])\nf64[3] [0. 2. 2.]")
 
 
 @public()

@@ -6,6 +6,7 @@ Operations are written once, as programs for elements; the rest is made of other
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,10 @@ from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
 from .conversion import as_tensor
-from .declare import binary, unary
+from .declare import binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
-from .special_normal import weighted
-from .special_series import polynomial
+from .special_normal import polynomial, weighted
 from .statistics import floating
 from .template import public
 
@@ -44,56 +44,27 @@ exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
     partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
-    doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
-
-    >>> ad.exp2([3, -1])
-    f64[2] [8.  0.5]
-    """,
+    doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
+    example=">>> ad.exp2([3, -1])\nf64[2] [8.  0.5]",
 )
 cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
-    doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
-
-    >>> ad.cbrt([-8.0, 27.0])
-    f64[2] [-2.  3.]
-    """)
+    doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
+    example=">>> ad.cbrt([-8.0, 27.0])\nf64[2] [-2.  3.]")
 sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
-    doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
-
-    >>> ad.sinc([0.0, 0.5])
-    f64[2] [1.         0.63661977]
-    """)
+    doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
+    example=">>> ad.sinc([0.0, 0.5])\nf64[2] [1.         0.63661977]")
 
 
 heaviside = binary("heaviside", partials=lambda z, x, y: (None, lambda: x == 0.0),
     lower=lambda k, x, y: k.select(k.isnan(x), x, k.select(x < 0.0, 0.0, k.select(x > 0.0, 1.0, y))),
-    doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
-
-    >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
-    f64[3] [0.  0.5 1. ]
-    """)
+    doc="0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's",
+    example=">>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)\nf64[3] [0.  0.5 1. ]")
 
 
-@public()
-def deg2rad(x):
-    """Degrees as radians.   f[...]  →  f[...]
-
-    >>> ad.deg2rad([180.0, -90.0])
-    f64[2] [ 3.14159265 -1.57079633]
-    """
-    return multiply(x, math.pi / 180)
-
-
-@public()
-def rad2deg(x):
-    """Radians as degrees.   f[...]  →  f[...]
-
-    >>> ad.rad2deg(ad.pi)
-    f64[] 180.0
-    """
-    return multiply(x, 180 / math.pi)
-
-
-degrees, radians = rad2deg, deg2rad
+deg2rad = radians = composed("deg2rad", lambda x: multiply(x, math.pi / 180),
+    "Degrees as radians.   f[...]  →  f[...]", ">>> ad.deg2rad([180.0, -90.0])\nf64[2] [ 3.14159265 -1.57079633]")
+rad2deg = degrees = composed("rad2deg", lambda x: multiply(x, 180 / math.pi),
+    "Radians as degrees.   f[...]  →  f[...]", ">>> ad.rad2deg(ad.pi)\nf64[] 180.0")
 
 
 @public()
@@ -118,20 +89,16 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
-# ---------------------------------------------------------------- activation functions of networks
+def _of_floats(name: str, of: Callable[[Tensor], Tensor], told: str, example: str) -> Any:
+    """A function of x as floats."""
+    return composed(name, lambda x: of(floating(x, name)), told, example)
 
 
-@public()
-def silu(x):
+silu = _of_floats("silu", lambda x: x * sigmoid(x),
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
-    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
-
-    >>> ad.silu([0.0, 1.0])
-    f64[2] [0.         0.73105858]
-    """
-    x = floating(x, "silu")
-    return x * sigmoid(x)
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.""",
+    ">>> ad.silu([0.0, 1.0])\nf64[2] [0.         0.73105858]")
 
 
 @public()
@@ -169,16 +136,11 @@ def elu(x, alpha=1.0):
     return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
-@public()
-def selu(x):
+selu = composed("selu", lambda x: 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717),
     """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
 
-    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
-
-    >>> ad.selu([-1.0, 0.0, 1.0])
-    f64[3] [-1.11133074  0.          1.05070099]
-    """
-    return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.""",
+    ">>> ad.selu([-1.0, 0.0, 1.0])\nf64[3] [-1.11133074  0.          1.05070099]")
 
 
 @public()
@@ -192,14 +154,12 @@ def leaky_relu(x, negative_slope=0.01):
     return where(x > 0.0, x, multiply(x, negative_slope))
 
 
-@public()
-def log_sigmoid(x):
-    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]
-
-    >>> ad.log_sigmoid([0.0, -50.0])
-    f64[2] [ -0.69314718 -50.        ]
-    """
-    return -softplus(-floating(x, "log_sigmoid"))
+log_sigmoid = _of_floats("log_sigmoid", lambda x: -softplus(-x),
+    "log(sigmoid(x)), without underflow.   f[...]  →  f[...]",
+    ">>> ad.log_sigmoid([0.0, -50.0])\nf64[2] [ -0.69314718 -50.        ]")
+relu6 = composed("relu6", lambda x: clip(as_tensor(x, "relu6", "x"), 0, 6),
+    "x, but no less than 0 and no more than 6.   T[...]  →  T[...]",
+    ">>> ad.relu6([-1.0, 3.0, 9.0])\nf64[3] [0. 3. 6.]")
 
 
 def _tanh_softplus(k, x):
@@ -227,24 +187,8 @@ tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y
 )
 
 
-@public()
-def mish(x):
+mish = _of_floats("mish", lambda x: x * tanh_softplus(x),
     """x tanh(softplus(x)).   f[...]  →  f[...]
 
-    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
-
-    >>> ad.mish([0.0, 1.0])
-    f64[2] [0.         0.86509839]
-    """
-    x = floating(x, "mish")
-    return x * tanh_softplus(x)
-
-
-@public()
-def relu6(x):
-    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]
-
-    >>> ad.relu6([-1.0, 3.0, 9.0])
-    f64[3] [0. 3. 6.]
-    """
-    return clip(as_tensor(x, "relu6", "x"), 0, 6)
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.""",
+    ">>> ad.mish([0.0, 1.0])\nf64[2] [0.         0.86509839]")

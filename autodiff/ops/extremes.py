@@ -23,27 +23,23 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
-from codegen.lowering import Call, Scan
+from codegen.lowering import Call
 
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
-from .arguments import axes_of, integer, kept
 from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
+from .declare import axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
-from .reductions import all_, any_, reduction, summed, unreduced
-from .scans import recurrence
+from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
 from .shaping import on_axis, spread
 from .slicing import part
 from .template import public
 
 __all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
-
-
-# ---------------------------------------------------------------- the elements that attain an extreme
 
 
 def _op(name: str, *inputs: Node, **params: Any) -> Node:
@@ -182,19 +178,27 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
     Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
+    where     a mask of the elements that count; all others are left out, with a gradient of 0"""
+    return public(1, operation, name=operation.name, doc=documented(example, doc))(extreme)
 
-    {example}
+
+max_ = _public_extreme(_max, "largest", any_.primitive,
+    ">>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))\nf64[3] [0.  0.5 0.5]")
+min_ = _public_extreme(_min, "smallest", all_.primitive,
+    ">>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)\ni64[2,1]\n[[2]\n [1]]")
+
+
+def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
+    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
+
+    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
     """
-    return public(1, operation, name=operation.name, doc=doc)(extreme)
-
-
-max_ = _public_extreme(_max, "largest", any_.primitive, """>>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
-    f64[3] [0.  0.5 0.5]""")
-min_ = _public_extreme(_min, "smallest", all_.primitive, """>>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
-    i64[2,1]
-    [[2]
-     [1]]""")
+    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
+    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
+    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
+    is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
+    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    return scale, back
 
 
 def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
@@ -220,27 +224,21 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
-    Raises ShapeError when x has no such axis, or nothing along it.
-
-    {example}
-    """
-    return public(1, operation, name=name, doc=doc)(place)
+    Raises ShapeError when x has no such axis, or nothing along it."""
+    return public(1, operation, name=name, doc=documented(example, doc))(place)
 
 
-argmax = _place("argmax", "largest", np.argmax, "max", """>>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [1 0]""")
-argmin = _place("argmin", "smallest", np.argmin, "min", """>>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
-    i64[2] [0 2]""")
-
-# ---------------------------------------------------------------- running extremes
+argmax = _place("argmax", "largest", np.argmax, "max",
+    ">>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)\ni64[2] [1 0]")
+argmin = _place("argmin", "smallest", np.argmin, "min",
+    ">>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)\ni64[2] [0 2]")
 
 
 def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
     """The function of running extremes."""
     plateaus = runs(name, numpy)
 
-    def pull(y_bar, y, xs, params, masked):
-        (x,), (axis,) = xs, params
+    def vjp(y_bar, y, x, *, axis, masked):
         if not x.size:
             return (y_bar,)
         found = record(plateaus, (x,), (axis,))
@@ -252,10 +250,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
         share = 1.0 / maximum(so_far, 1.0)
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 
-    operation = primitive(
-        name, lambda x, *, axis: numpy.accumulate(x, axis), infer=elementwise_aval(name, "fi"), pull=pull,
-        lower=Scan(monoid), params=("axis",), heavy=True, batch=along("axis"),
-    )  # fmt: skip
+    operation = scan(name, lambda x, *, axis: numpy.accumulate(x, axis), "fi", monoid, vjp=vjp)
 
     def running(x, axis=None):
         x, along = on_axis(name, as_tensor(x, name, "x"), axis)
@@ -266,16 +261,11 @@ nan from the first nan on.
 
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
-    Raises ShapeError when x has no such axis.
-
-    {example}
-    """
-    return public(1, operation, name=name, doc=doc)(running)
+    Raises ShapeError when x has no such axis."""
+    return public(1, operation, name=name, doc=documented(example, doc))(running)
 
 
-cummax = _running("cummax", "largest", np.maximum, "max", """>>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
-    f64[5] [ 1.  3.  3. nan nan]""")
-cummin = _running("cummin", "smallest", np.minimum, "min", """>>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
-    f64[2,2]
-    [[3. 1.]
-     [2. 1.]]""")
+cummax = _running("cummax", "largest", np.maximum, "max",
+    ">>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])\nf64[5] [ 1.  3.  3. nan nan]")
+cummin = _running("cummin", "smallest", np.minimum, "min",
+    ">>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)\nf64[2,2]\n[[3. 1.]\n [2. 1.]]")

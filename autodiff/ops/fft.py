@@ -27,12 +27,12 @@ from codegen.lowering import Fourier
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, built, integer, listed
 from .arithmetic import conj, multiply, real_aval
 from .batching import along
 from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
+from .declare import axis_of, built, documented, integer, listed
 from .joining import joined
 from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, zeros_of
 from .protocols import counterparts
@@ -47,9 +47,6 @@ __all__ = [
 
 #: The complex dtype of the same precision.
 _COMPLEX: dict[np.dtype, np.dtype] = {F32: C64, F64: C128}
-
-
-# ---------------------------------------------------------------- operations
 
 
 def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
@@ -103,9 +100,6 @@ _to_real: OwnPrimitive = _fourier(
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------- along one axis
-
-
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     """An argument as floats, or as complex numbers."""
     if x.dtype.kind in "ib":
@@ -153,8 +147,7 @@ def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raise
         y = record(operation, (x,), params)
         return _scaled(name, conj(y) if name == "ihfft" else y, norm, count, inverse)
 
-    doc = f"{told}\n\n    {raises}\n\n    {example}\n    "
-    return public(records=operation if is_known else None, name=name, doc=doc)(body)
+    return public(records=operation if is_known else None, name=name, doc=documented(example, told, raises))(body)
 
 
 fft = _single(
@@ -166,17 +159,14 @@ fft = _single(
     norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)""",
     _of_complex, True,
     "Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.",
-    """>>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
-    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
-    >>> ad.fft.fft([1.0, 1.0], n=3).shape
-    (3,)""",
+    ">>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])\nc128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]\n"
+    ">>> ad.fft.fft([1.0, 1.0], n=3).shape\n(3,)",
 )  # fmt: skip
 ifft = _single(
     "ifft",
     "The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]",
     _of_complex, False, "Raises what `fft` raises.",
-    """>>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
-    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]""",
+    ">>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])\nc128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]",
 )  # fmt: skip
 rfft = _single(
     "rfft",
@@ -184,8 +174,7 @@ rfft = _single(
 
     x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
     _of_real, True, "n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
-    """>>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
-    c128[3] [10.+0.j -2.+2.j -2.+0.j]""",
+    ">>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])\nc128[3] [10.+0.j -2.+2.j -2.+0.j]",
 )  # fmt: skip
 irfft = _single(
     "irfft",
@@ -193,8 +182,7 @@ irfft = _single(
 
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.""",
     _to_real, True, "norm as for `ifft`.  Raises what `fft` raises.",
-    """>>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
-    f64[3] [1. 2. 3.]""",
+    ">>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)\nf64[3] [1. 2. 3.]",
 )  # fmt: skip
 hfft = _single(
     "hfft",
@@ -202,8 +190,7 @@ hfft = _single(
 
     x: T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)""",
     _to_real, False, "norm as for `fft`.  Raises what `fft` raises.",
-    """>>> ad.fft.hfft([1.0, 2.0, 3.0])
-    f64[4] [ 8. -2.  0. -2.]""",
+    ">>> ad.fft.hfft([1.0, 2.0, 3.0])\nf64[4] [ 8. -2.  0. -2.]",
 )  # fmt: skip
 ihfft = _single(
     "ihfft",
@@ -211,12 +198,8 @@ ihfft = _single(
 
     x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]""",
     _of_real, False, "n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.",
-    """>>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
-    c128[3] [1.+0.j 2.+0.j 3.+0.j]""",
+    ">>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])\nc128[3] [1.+0.j 2.+0.j 3.+0.j]",
 )  # fmt: skip
-
-
-# ---------------------------------------------------------------- along several axes
 
 
 def _on_axes(
@@ -255,131 +238,87 @@ def _several(name: str, told: str, example: str) -> Any:
     raises = "`fft` raises, and ShapeError for"
     if half:
         raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
-    doc = f"{told}\n\n    Raises what {raises} more or fewer sizes than axes.\n\n    {example}\n    "
+    doc = documented(example, told, f"Raises what {raises} more or fewer sizes than axes.")
     return public(name=name, doc=doc)(body)
 
 
 fftn = _several(
     "fftn", "`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
-    """>>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
-    c128[2,3]
-    [[2.+0.j 2.+0.j 2.+0.j]
-     [0.+0.j 0.+0.j 0.+0.j]]""",
+    ">>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))\nc128[2,3]\n[[2.+0.j 2.+0.j 2.+0.j]\n [0.+0.j 0.+0.j 0.+0.j]]",
 )
 ifftn = _several(
     "ifftn", "`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]",
-    """>>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
-    c128[2,2]
-    [[4.+0.j 4.+0.j]
-     [4.+0.j 4.+0.j]]""",
+    ">>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm=\"forward\")\nc128[2,2]\n[[4.+0.j 4.+0.j]\n [4.+0.j 4.+0.j]]",
 )
 rfftn = _several(
     "rfftn",
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
     s   how many elements are taken along each""",
-    """>>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
-    c128[2,2]
-    [[10.+0.j -2.+0.j]
-     [-4.+0.j  0.+0.j]]""",
+    ">>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])\nc128[2,2]\n[[10.+0.j -2.+0.j]\n [-4.+0.j  0.+0.j]]",
 )
 irfftn = _several(
     "irfftn",
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
     s   how many elements the result has along each""",
-    """>>> ad.fft.irfftn([4.0, 0.0], s=(3,))
-    f64[3] [1.33333333 1.33333333 1.33333333]""",
+    ">>> ad.fft.irfftn([4.0, 0.0], s=(3,))\nf64[3] [1.33333333 1.33333333 1.33333333]",
 )
 fft2 = _several(
     "fft2", "`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
-    """>>> ad.fft.fft2(ad.ones((2, 2)))
-    c128[2,2]
-    [[4.+0.j 0.+0.j]
-     [0.+0.j 0.+0.j]]""",
+    ">>> ad.fft.fft2(ad.ones((2, 2)))\nc128[2,2]\n[[4.+0.j 0.+0.j]\n [0.+0.j 0.+0.j]]",
 )
 ifft2 = _several(
     "ifft2", "`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]",
-    """>>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
-    c128[2,2]
-    [[1.+0.j 1.+0.j]
-     [1.+0.j 1.+0.j]]""",
+    ">>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])\nc128[2,2]\n[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]]",
 )
 rfft2 = _several(
     "rfft2",
     "`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]",
-    """>>> ad.fft.rfft2(ad.ones((3, 4))).shape
-    (3, 3)""",
+    ">>> ad.fft.rfft2(ad.ones((3, 4))).shape\n(3, 3)",
 )
 irfft2 = _several(
     "irfft2", "The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]",
-    """>>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
-    f64[2,2]
-    [[1. 2.]
-     [3. 4.]]""",
+    ">>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))\nf64[2,2]\n[[1. 2.]\n [3. 4.]]",
 )
 
 
-# ---------------------------------------------------------------- frequencies, and their order
+def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example: str) -> Any:
+    name = f"{of.__name__}freq"
+
+    def body(n, d=1.0):
+        count = extent_of(f"fft.{name}", n)
+        Aval((count,), np.float64)  # raises for one that is too large
+        return as_tensor(built(f"fft.{name}", count, lambda: numpy(count, d)))
+
+    return public(name=name, doc=documented(
+        example, f"The frequencies of an `{of.__name__}` of n samples that are d apart.   →  f64[{shape}]",
+        "Raises TypeError and ShapeError for an n that is no extent.",
+    ))(body)
 
 
-@public()
-def fftfreq(n, d=1.0):
-    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
-
-    Raises TypeError and ShapeError for an n that is no extent.
-
-    >>> ad.fft.fftfreq(4, d=0.5)
-    f64[4] [ 0.   0.5 -1.  -0.5]
-    """
-    count = extent_of("fft.fftfreq", n)
-    Aval((count,), np.float64)  # raises for one that is too large
-    return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
+fftfreq = _frequencies(fft, "n", np.fft.fftfreq, ">>> ad.fft.fftfreq(4, d=0.5)\nf64[4] [ 0.   0.5 -1.  -0.5]")
+rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, ">>> ad.fft.rfftfreq(4, d=0.5)\nf64[3] [0.  0.5 1. ]")
 
 
-@public()
-def rfftfreq(n, d=1.0):
-    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
+def _shifted(name: str, sign: int, told: str, example: str) -> Any:
+    def body(x, axes=None):
+        x = as_tensor(x, f"fft.{name}", "x")
+        axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+        places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+        return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
-    Raises TypeError and ShapeError for an n that is no extent.
-
-    >>> ad.fft.rfftfreq(4, d=0.5)
-    f64[3] [0.  0.5 1. ]
-    """
-    count = extent_of("fft.rfftfreq", n)
-    Aval((count,), np.float64)
-    return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
+    return public(name=name, doc=documented(example, told, "Raises ShapeError when x has no such axis."))(body)
 
 
-def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
-    x = as_tensor(x, f"fft.{name}", "x")
-    axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
-    places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
-    return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
-
-
-@public()
-def fftshift(x, axes=None):
-    """x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> ad.fft.fftshift(ad.fft.fftfreq(4))
-    f64[4] [-0.5  -0.25  0.    0.25]
-    """
-    return _shifted("fftshift", x, axes, 1)
-
-
-@public()
-def ifftshift(x, axes=None):
-    """The inverse of `fftshift`.   T[...]  →  T[...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))
-    i64[3] [1 2 3]
-    """
-    return _shifted("ifftshift", x, axes, -1)
+fftshift = _shifted(
+    "fftshift", 1, "x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]",
+    ">>> ad.fft.fftshift(ad.fft.fftfreq(4))\nf64[4] [-0.5  -0.25  0.    0.25]",
+)
+ifftshift = _shifted(
+    "ifftshift", -1, "The inverse of `fftshift`.   T[...]  →  T[...]",
+    ">>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))\ni64[3] [1 2 3]",
+)
 
 
 counterparts(__all__, globals(), np.fft)

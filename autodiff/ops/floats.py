@@ -15,34 +15,25 @@ import numpy as np
 from ..custom.function import Function
 from ..errors import DTypeError, located
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
 from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, unary
+from .declare import binary, common, composed, unary
 from .elementwise import arctan2, rint, trunc
 from .power import power
 from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
 from .statistics import floating
 from .template import public
 
-# ---------------------------------------------------------------- signs and neighbours
-
 copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a) * sign(y), None),
     doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
 
-    The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
-
-    >>> ad.copysign([1.0, -2.0], -0.0)
-    f64[2] [-1. -2.]
-    """)
+    The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.""",
+    example=">>> ad.copysign([1.0, -2.0], -0.0)\nf64[2] [-1. -2.]")
 signbit = unary("signbit", result="bool", partials=None,
     lower=lambda k, x: k.copysign(1.0, x) < 0.0,
-    doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
-
-    >>> ad.signbit([0.0, -0.0])
-    bool[2] [False  True]
-    """)
+    doc="True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]",
+    example=">>> ad.signbit([0.0, -0.0])\nbool[2] [False  True]")
 
 
 def _nextafter(k: Any, x: Any, y: Any) -> Any:
@@ -54,13 +45,9 @@ def _nextafter(k: Any, x: Any, y: Any) -> Any:
 
 
 nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nextafter,
-    doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
+    doc="The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's",
+    example=">>> ad.nextafter(1.0, 2.0) - 1.0\nf64[] 2.220446049250313e-16")
 
-    >>> ad.nextafter(1.0, 2.0) - 1.0
-    f64[] 2.220446049250313e-16
-    """)
-
-# ---------------------------------------------------------------- the parts of a number
 
 #: Of a float's bits: how many are the fraction's, the exponent that means 1, all of the exponent's; a power of two that
 #: makes every subnormal number a normal one.
@@ -180,11 +167,8 @@ fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambd
     on_bool=lambda a, b: fmod(cast_to(a, I64), cast_to(b, I64)),
     doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
 
-    Integers by 0 give 0, floats by 0 give nan.
-
-    >>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)
-    (f64[] -2.0, f64[] 1.0)
-    """)
+    Integers by 0 give 0, floats by 0 give nan.""",
+    example=">>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)\n(f64[] -2.0, f64[] 1.0)")
 
 
 @public()
@@ -209,16 +193,8 @@ def float_power(x1, x2):
     return power(cast_to(x1, wide), cast_to(x2, wide))
 
 
-@public()
-def fabs(x):
-    """|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0
-
-    >>> ad.fabs(-2)
-    f64[] 2.0
-    """
-    (x,) = common("fabs", (("x", x),), "f")
-    return abs_(x)
-
+fabs = composed("fabs", lambda x: abs_(*common("fabs", (("x", x),), "f")),
+    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0", ">>> ad.fabs(-2)\nf64[] 2.0")
 
 #: As NumPy has it: `trunc` by another name.
 fix = trunc
@@ -244,9 +220,6 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
 fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
-
-
-# ---------------------------------------------------------------- complex numbers, and tests
 
 
 @public()
@@ -296,11 +269,6 @@ def iscomplex(x):
     return imaginary_part(x) != 0.0 if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 
-@public()
-def isreal(x):
-    """True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]
-
-    >>> ad.isreal([1j, 2.0])
-    bool[2] [False  True]
-    """
-    return ~iscomplex(x)
+isreal = composed("isreal", lambda x: ~iscomplex(x),
+    "True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]",
+    ">>> ad.isreal([1j, 2.0])\nbool[2] [False  True]")

@@ -278,9 +278,6 @@ def further(function: Function) -> Callable[[Callable[..., Any]], Callable[..., 
     return declare
 
 
-# ---------------------------------------------------------------- dtype= and casting=
-
-
 def computed_in(
     dtype: Any, casting: str, function: Callable, xs: Sequence[Any], keywords: dict[str, Any], name: str = ""
 ) -> Any:

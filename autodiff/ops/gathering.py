@@ -22,20 +22,17 @@ from codegen.lowering import Move, Scatter
 from ..errors import DTypeError, ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
+from .declare import axis_of, check_known, reduced_shape
 from .primitive import I64, OwnPrimitive, broadcast_avals, linear, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import public
 
 __all__ = ["take"]
-
-
-# ---------------------------------------------------------------- shapes and references
 
 
 def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
@@ -94,9 +91,6 @@ def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, plac
     return y
 
 
-# ---------------------------------------------------------------- loops
-
-
 def within(k, position, extent: int):
     """A checked position: negative ones count from the end; what is outside fails, and reads the edge."""
     position = k.select(k.lt(position, k.index(0)), k.add(position, k.index(extent)), position)
@@ -112,9 +106,6 @@ def _indexed(k, j, indices, shape, axes, place):
     return tuple([
         within(k, k.to_index(at[axis]), extent) if axis in at else next(rest) for axis, extent in enumerate(shape)
     ])
-
-
-# ---------------------------------------------------------------- many examples
 
 
 def _with_numbers(size: int, indices: Sequence[Tensor], mapped: Sequence[bool]) -> tuple[Tensor, ...]:
@@ -155,9 +146,6 @@ def _scatter_set_batch(op, size, xs, mapped, *, axes, place):
         return record(op, (x, *indices, v), (up(axes), place + 1))
     inputs = (x, *_with_numbers(size, indices, mapped[1:-1]), _behind(v, place))
     return record(op, inputs, ((0, *up(axes)), place))
-
-
-# ---------------------------------------------------------------- operations
 
 
 def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
@@ -221,8 +209,6 @@ _scatter_set: OwnPrimitive = linear(
     masks=True,
     batch=_scatter_set_batch,
 )
-
-# ---------------------------------------------------------------- what is called
 
 
 def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:

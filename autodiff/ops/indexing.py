@@ -48,9 +48,6 @@ class IndexShapeError(ShapeError, IndexError):
     """Indices that do not fit the axes: a ShapeError, and an IndexError as in NumPy."""
 
 
-# ---------------------------------------------------------------- reading a key
-
-
 class _Mask(NamedTuple):
     """A bool array in a key: stands for the places where it is True.  `given` is what the key has."""
 
@@ -237,9 +234,6 @@ def _place(entries: list) -> int:
     if not numbers or numbers[-1] - numbers[0] >= len(numbers):
         return 0
     return numbers[0] - entries[: numbers[0]].count(Ellipsis)
-
-
-# ---------------------------------------------------------------- reading and replacing
 
 
 @public()

@@ -19,17 +19,15 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common_dtype, integer, listed
 from .batching import along
 from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
+from .declare import axis_of, check_parts, common_dtype, integer, listed
 from .primitive import linear
 from .shaping import reshaped
 from .slicing import part
 from .template import ITEMS, public
 
 __all__ = ["concatenate", "split", "stack"]
-
-# ---------------------------------------------------------------- concatenate
 
 
 def _unlike(first: Aval, place: int, other: Aval) -> str:
@@ -102,7 +100,6 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
 
-# ---------------------------------------------------------------- lists that grow
 
 #: Of fewer items the graph is recorded: it is small.
 _MANY = 8

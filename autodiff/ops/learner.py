@@ -230,7 +230,6 @@ def _is_real(xs: Sequence[Any]) -> bool:
     return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
 
 
-# ---------------------------------------------------------------- subscripts
 
 #: The kind of a leaf that says where a slice or an int starts.
 START = leaf_kind(out_of(Aval((), I64)))

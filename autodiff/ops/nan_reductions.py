@@ -19,18 +19,17 @@ from ..custom.function import Function
 from ..errors import DispatchError, ShapeError, located
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, common, kept
 from .arithmetic import add, multiply
 from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
+from .declare import axes_of, axis_of, common, composed, documented, kept
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
 from .primitive import F64, I64, spread_to
-from .reductions import all_, any_, sum_, summed
+from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
-from .scans import cumprod, cumsum, prod
 from .shaping import moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import public
@@ -41,10 +40,7 @@ _DOC = """{told}, as `{of}` otherwise.
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis{needs}.
 
-    {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0
-
-    {example}
-    """
+    {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0"""
 
 
 def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
@@ -76,10 +72,10 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     body.__signature__ = signature  # type: ignore[attr-defined]  # the parameters of calls
     # Dispatch need not pass them on: a call with keywords bound to it is not recorded by machine code.
     body.__kwdefaults__ = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
-    made: Function = public(1, name=name, doc=_DOC.format(
+    made: Function = public(1, name=name, doc=documented(example, _DOC.format(
         told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
-        parameters=", ".join(parameters), example=example,
-    ))(body)
+        parameters=", ".join(parameters),
+    )))(body)
     if is_extreme:
         of_masked_extreme(made, 1 if of is max_ else -1)
     elif not (is_place or is_running):
@@ -87,33 +83,24 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     return made
 
 
-nansum = _skipping(sum_, "The sum of the elements that are not nan", 0.0, """>>> ad.nansum([1.0, ad.nan])
-    f64[] 1.0
-    >>> ad.nansum([ad.nan])
-    f64[] 0.0""")
-nanprod = _skipping(prod, "The product of the elements that are not nan", 1.0, """>>> ad.nanprod([2.0, ad.nan, 3.0])
-    f64[] 6.0
-    >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
-    f64[3] [3. 0. 2.]""")
-nancumsum = _skipping(cumsum, "Sums up to each element, nan taken for 0", 0.0, """>>> ad.nancumsum([2.0, ad.nan, 3.0])
-    f64[3] [2. 2. 5.]""")
+nansum = _skipping(sum_, "The sum of the elements that are not nan", 0.0,
+    ">>> ad.nansum([1.0, ad.nan])\nf64[] 1.0\n>>> ad.nansum([ad.nan])\nf64[] 0.0")
+nanprod = _skipping(prod, "The product of the elements that are not nan", 1.0,
+    ">>> ad.nanprod([2.0, ad.nan, 3.0])\nf64[] 6.0\n"
+    ">>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))\nf64[3] [3. 0. 2.]")
+nancumsum = _skipping(cumsum, "Sums up to each element, nan taken for 0", 0.0,
+    ">>> ad.nancumsum([2.0, ad.nan, 3.0])\nf64[3] [2. 2. 5.]")
 nancumprod = _skipping(
-    cumprod, "Products up to each element, nan taken for 1", 1.0, """>>> ad.nancumprod([2.0, ad.nan, 3.0])
-    f64[3] [2. 2. 6.]""")
+    cumprod, "Products up to each element, nan taken for 1", 1.0,
+    ">>> ad.nancumprod([2.0, ad.nan, 3.0])\nf64[3] [2. 2. 6.]")
 nanmax = _skipping(max_, "The largest element that is not nan, and nan where all are", -np.inf,
-    """>>> ad.nanmax([1.0, ad.nan, 3.0])
-    f64[] 3.0
-    >>> ad.nanmax([ad.nan])
-    f64[] nan""")
+    ">>> ad.nanmax([1.0, ad.nan, 3.0])\nf64[] 3.0\n>>> ad.nanmax([ad.nan])\nf64[] nan")
 nanmin = _skipping(min_, "The smallest element that is not nan, and nan where all are", np.inf,
-    """>>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
-    f64[2] [ 1. nan]""")
+    ">>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)\nf64[2] [ 1. nan]")
 nanargmax = _skipping(argmax, "Index of the first largest element, nan taken for -inf", -np.inf,
-    """>>> ad.nanargmax([1.0, ad.nan, 2.0])
-    i64[] 2""")
+    ">>> ad.nanargmax([1.0, ad.nan, 2.0])\ni64[] 2")
 nanargmin = _skipping(argmin, "Index of the first smallest element, nan taken for inf", np.inf,
-    """>>> ad.nanargmin([ad.nan, 1.0, 2.0])
-    i64[] 1""")
+    ">>> ad.nanargmin([ad.nan, 1.0, 2.0])\ni64[] 1")
 
 
 @public(1)
@@ -143,21 +130,16 @@ def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example
     def body(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
         return finish(spread_of(name, x, axis, dtype, ddof, correction, keepdims, where, mean))
 
-    return public(name=name, doc=_DOC.format(
+    return public(name=name, doc=documented(example, _DOC.format(
         told=told, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
-        parameters="dtype, ddof, correction, keepdims, where, mean", example=example,
-    ))(body)
+        parameters="dtype, ddof, correction, keepdims, where, mean",
+    )))(body)
 
 
 nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
-    """>>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
-    f64[] 2.0""")
+    ">>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)\nf64[] 2.0")
 nanstd = _spread(std, "The standard deviation of the elements that are not nan, and nan where all are", root_of_squares,
-    """>>> ad.nanstd([1.0, ad.nan, 3.0])
-    f64[] 1.0""")
-
-
-# ---------------------------------------------------------------- quantiles
+    ">>> ad.nanstd([1.0, ad.nan, 3.0])\nf64[] 1.0")
 
 
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
@@ -268,7 +250,7 @@ def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
         return _found(name, x, q, axis, method, keepdims, weights)
 
     shapes = "x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all"
-    return public(name=name, doc=f"{told}\n\n    {shapes}\n\n    {doc}\n\n    {example}\n    ")(body)
+    return public(name=name, doc=documented(example, told, shapes, doc))(body)
 
 
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.
@@ -282,38 +264,23 @@ quantile = _of_shares("quantile", "The q-th quantile along an axis, q from 0 to 
 
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.""",
-    """>>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
-    f64[2] [2. 3.]""")
+    ">>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])\nf64[2] [2. 3.]")
 percentile = _of_shares("percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.",
-    _AS_QUANTILE.format(100), """>>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
-    f64[2] [2. 3.]""")
+    _AS_QUANTILE.format(100), ">>> ad.percentile([1.0, 2.0, 4.0], [50, 75])\nf64[2] [2. 3.]")
 nanquantile = _of_shares("nanquantile", "The `quantile` without nan elements; nan where all are.",
-    _AS_QUANTILE.format(1), """>>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
-    f64[2] [1.  1.5]""")
+    _AS_QUANTILE.format(1), ">>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])\nf64[2] [1.  1.5]")
 nanpercentile = _of_shares("nanpercentile", "The `percentile` without nan elements; nan where all are.",
-    _AS_QUANTILE.format(100), """>>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
-    f64[] 2.0""")
+    _AS_QUANTILE.format(100), ">>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)\nf64[] 2.0")
 
 
-@public()
-def median(x, axis=None, *, keepdims=False):
-    """The median: the middle element, or the mean of the two in the middle; nan if there is one.
-
-    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis.
-
-    >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
-    f64[2] [2.5 3. ]
-    """
-    return _found("median", x, 0.5, axis, "linear", keepdims)
+def _middle(name: str, told: str, example: str) -> Any:
+    doc = f"{told}\n\n    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis."
+    return composed(
+        name, lambda x, axis=None, *, keepdims=False: _found(name, x, 0.5, axis, "linear", keepdims), doc, example
+    )
 
 
-@public()
-def nanmedian(x, axis=None, *, keepdims=False):
-    """The `median` without nan elements; nan where all are.
-
-    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis.
-
-    >>> ad.nanmedian([1.0, ad.nan, 3.0])
-    f64[] 2.0
-    """
-    return _found("nanmedian", x, 0.5, axis, "linear", keepdims)
+median = _middle("median", "The median: the middle element, or the mean of the two in the middle; nan if there is one.",
+    ">>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)\nf64[2] [2.5 3. ]")
+nanmedian = _middle("nanmedian", "The `median` without nan elements; nan where all are.",
+    ">>> ad.nanmedian([1.0, ad.nan, 3.0])\nf64[] 2.0")

@@ -19,13 +19,13 @@ from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, isnan, logical_and, logical_not
 from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
+from .declare import axes_of, axis_of, kept
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
@@ -33,8 +33,7 @@ from .forms import cast_by, computed_in, further
 from .joining import concatenate, joined, stack
 from .primitive import BOOL, spread_to
 from .rearranging import meshgrid, open_grid
-from .reductions import all_, any_, sum_
-from .scans import prod
+from .reductions import all_, any_, prod, sum_
 from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 

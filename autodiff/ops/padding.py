@@ -20,12 +20,12 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
-from .arguments import built, integer
 from .arithmetic import multiply, subtract
 from .batching import with_examples
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
+from .declare import built, integer
 from .elementwise import floor, rint
 from .extremes import max_, min_
 from .forms import further
@@ -196,7 +196,6 @@ def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
     return [(flat[int(before)], flat[int(after)]) for before, after in places]
 
 
-# ---------------------------------------------------------------- borders of what is there
 
 #: One number, tensor or None for each side of each axis.
 Sides = Sequence[tuple[Any, Any]]

@@ -17,14 +17,12 @@ from codegen.runtime.record_table import RecordedProgram
 from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import common
 from .arithmetic import mul0, real_part
 from .conditions import equal, where
 from .conversion import cast_to
-from .declare import OneNode, is_simple, published
-from .elementwise import log, sqrt
+from .declare import OneNode, common, is_simple, published
+from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
-from .slopes import inverse_root
 from .template import public
 
 __all__ = ["power", "square"]
@@ -32,8 +30,6 @@ __all__ = ["power", "square"]
 #: Integer exponents up to this size are static: beyond, products of rounded products lose more than
 #: the library function does (n / 2 ulps, against one).
 STATIC_LIMIT = 16
-
-# ---------------------------------------------------------------- known exponents
 
 
 def _static_reference(x: np.ndarray, *, exponent: float) -> np.ndarray:
@@ -85,9 +81,6 @@ def power_to(x: Any, exponent: float) -> Any:
     if exponent == 1:
         return another(x)
     return record(_power_static, (x,), (exponent,))
-
-
-# ---------------------------------------------------------------- run-time exponents
 
 
 def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:

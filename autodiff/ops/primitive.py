@@ -108,7 +108,7 @@ def elementwise(
     assert reference is not None, name
     if not isinstance(lower, Lowering):
         lower = Map(_by_name(lower) if isinstance(lower, str) else on_elements(lower))
-    operation = primitive(
+    return primitive(
         name,
         reference,
         infer=elementwise_aval(name, accepts, result, first),
@@ -120,7 +120,6 @@ def elementwise(
         masks=masks,
         discrete=not set(accepts if result is None else DTYPES[result].kind).intersection("fc"),
     )
-    return operation
 
 
 def _by_name(method: str) -> Callable[..., Any]:
@@ -148,26 +147,20 @@ def linear(
     jointly    linear in all of `in_args` together (concatenate), not in each for itself (matmul)
     """
 
-    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        return _moved(operation, range(len(xs)) if in_args is None else in_args, jointly, dxs, xs, values)
+    def jvp(dxs: tuple, y: Tensor, *xs: Tensor, **given: Any) -> Tensor | None:
+        """The operation of the tangents, or a sum of it with one tangent each."""
+        numbers, params = range(len(xs)) if in_args is None else in_args, tuple(given.values())
+        moving = [i for i in numbers if dxs[i] is not None]
+        if moving and jointly:
+            arguments = list(xs)
+            for i in numbers:
+                arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
+            return record(operation, tuple(arguments), params)
+        terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), params) for i in moving]
+        return functools.reduce(added, terms, None)
 
-    operation = primitive(
-        name, reference, infer=infer, vjp=transpose, push=push, traits=("linear", *traits), **declared
-    )
+    operation = primitive(name, reference, infer=infer, vjp=transpose, jvp=jvp, traits=("linear", *traits), **declared)
     return operation
-
-
-def _moved(
-    operation: OwnPrimitive, in_args: Sequence[int], jointly: bool, dxs: tuple, xs: tuple, values: tuple
-) -> Tensor | None:
-    """The tangent of a linear operation: itself of the tangents, or a sum of it with one tangent each."""
-    moving = [i for i in in_args if dxs[i] is not None]
-    if moving and jointly:
-        arguments = list(xs)
-        for i in in_args:
-            arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
-        return record(operation, tuple(arguments), values)
-    return functools.reduce(added, [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving], None)
 
 
 def primitive(
@@ -177,8 +170,6 @@ def primitive(
     infer: Callable[..., Aval],
     vjp: Callable[..., tuple] | None = None,
     jvp: Callable[..., Tensor | None] | None = None,
-    pull: Callable[..., tuple] | None = None,
-    push: Callable[..., Tensor | None] | None = None,
     params: tuple[str, ...] | None = None,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
@@ -186,22 +177,23 @@ def primitive(
 ) -> OwnPrimitive:
     """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
 
-    vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`
-    pull    instead of `vjp`, where a masked cotangent needs care: pull(y_bar, y, xs, params, masked)
-            with the tape's own signature; `times(y_bar, p, masked)` is the product to use
+    vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`.  One that takes
+            `masked` by name is told if y_bar is: `times(y_bar, p, masked)` is the product to use then
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
-    push    instead of `jvp`, with the tape's own signature: push(dxs, y, xs, params)
     params  names of its parameters; None: those that the shape rule `infer` takes by name
     batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
     """
 
-    def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+    care = vjp is not None and "masked" in _taken_by_name(vjp)
+
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
-        cotangents = vjp(y_bar, y, *xs, **dict(zip(operation.params, values, strict=True)))
+        given = dict(zip(operation.params, values, strict=True))
+        cotangents = vjp(y_bar, y, *xs, **given, masked=masked) if care else vjp(y_bar, y, *xs, **given)
         # Results that nobody wants are never computed.
         return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
-    def push_of_jvp(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         assert jvp is not None
         return jvp(dxs, y, *xs, **dict(zip(operation.params, values, strict=True)))
 
@@ -211,10 +203,8 @@ def primitive(
         reference=reference,
         params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
-        pull=pull or (vjp and pull_of_vjp),
-        push=push or (jvp and push_of_jvp),
         batch=batch or (elements if "elementwise" in traits else None),
-        **declared,
+        **{"pull": vjp and pull, "push": jvp and push, **declared},
     )
     define(operation)
     return operation
@@ -224,9 +214,6 @@ def _taken_by_name(infer: Any) -> tuple[str, ...]:
     """The parameters that a function takes by name alone."""
     code = infer.__code__
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-
-
-# ---------------------------------------------------------------- what rules share
 
 
 def named(name: str) -> OwnPrimitive:
@@ -323,9 +310,6 @@ def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast x to `shape`; no node when it has it already."""
     return x if x.shape == shape else record(named("broadcast_to"), (x,), (shape,))
-
-
-# ---------------------------------------------------------------- what shape rules share
 
 
 def elementwise_aval(

@@ -26,19 +26,18 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError, located
 from ..tensor import Tensor
-from .arguments import axis_of
 from .arithmetic import add, divide, mod, multiply, negative, subtract
 from .conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
+from .declare import axis_of, documented
 from .elementwise import erf, log, log1p
 from .extremes import argmax
 from .gathering import take
 from .primitive import F64, I64, number_of
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
-from .reductions import sum_
+from .reductions import cumsum, sum_
 from .rows import argsort
-from .scans import cumsum
 from .shaping import reshape
 from .slicing import part
 from .special_normal import erfinv
@@ -171,20 +170,18 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
 
 
-# ---------------------------------------------------------------- distributions of one shape
-
-
-def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
+def _shaped(
+    name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str
+) -> Any:
     """The public function of a distribution whose numbers are made of uniform ones.
 
     drawn   the uniform numbers: `_unit`, `_inside` or `_signed`
     """
-    doc = f"""{told}   key: i32[2]  →  dtype[shape]
-
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
-
-    {example}
-    """
+    doc = documented(
+        example, f"{told}   key: i32[2]  →  dtype[shape]",
+        "Raises TypeError for what is no key, DTypeError for a dtype that is not float, "
+        "ShapeError for a negative extent.",
+    )
 
     def body(key, shape=(), dtype=np.float64):
         return of(drawn(name, key, shape, dtype))
@@ -195,37 +192,27 @@ def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Te
 normal = _shaped(
     "normal", "Normal numbers of mean 0 and variance 1.", _signed,
     lambda u: multiply(erfinv(u), number_of(_ROOT, u.dtype)),
-    """>>> x = ad.random.normal(ad.random.key(0), (1000,))
-    >>> bool(abs(ad.mean(x)) < 0.1)
-    True""",
+    ">>> x = ad.random.normal(ad.random.key(0), (1000,))\n>>> bool(abs(ad.mean(x)) < 0.1)\nTrue",
 )
 exponential = _shaped(
     "exponential", "Exponential numbers of mean 1.", _unit, lambda u: negative(log1p(negative(u))),
-    """>>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
-    True""",
+    ">>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)\nTrue",
 )
 gumbel = _shaped(
     "gumbel", "Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.", _inside,
     lambda u: negative(log(negative(log(u)))),
-    """>>> logits = ad.log([0.0, 1.0])
-    >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
-    i64[3] [1 1 1]""",
+    ">>> logits = ad.log([0.0, 1.0])\n"
+    ">>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)\ni64[3] [1 1 1]",
 )
 laplace = _shaped(
     "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed,
     lambda u: where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u)))),
-    """>>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
-    True""",
+    ">>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)\nTrue",
 )
 logistic = _shaped(
     "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: subtract(log(u), log1p(negative(u))),
-    """>>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
-    >>> bool(abs(ad.mean(u) - 0.5) < 0.05)
-    True""",
+    ">>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))\n>>> bool(abs(ad.mean(u) - 0.5) < 0.05)\nTrue",
 )
-
-
-# ---------------------------------------------------------------- from what there is
 
 
 @public()

@@ -26,8 +26,6 @@ from .template import public
 __all__ = ["bits", "fold_in", "fraction", "key", "numbered", "of_key", "split", "threefry"]
 
 
-# ---------------------------------------------------------------- words
-
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _ROUNDS = 5  # of four each
@@ -89,9 +87,6 @@ fraction = primitive(
     discrete=True,
     traits=("elementwise",),
 )
-
-
-# ---------------------------------------------------------------- keys
 
 
 def of_key(name: str, key: Any) -> Tensor:

@@ -16,10 +16,10 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
-from .arguments import axis_of, built, check_parts, common, integer
 from .arithmetic import negative, subtract
 from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
+from .declare import axis_of, built, check_parts, common, integer
 from .gathering import gathered, index_tensor
 from .joining import joined
 from .primitive import OwnPrimitive, linear, spread_to

@@ -1,32 +1,50 @@
-"""Reductions: sum, any, all; and functions for rules of custom functions: unbroadcast, project, stop_gradient.
+"""Reductions: sum, product, any, all; and running sums and products.
 
 A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those axes are dropped;
 `keepdims` is a reshape afterwards.  Of extremes see `extremes`.
+
+The derivatives of a running product are those of a linear recurrence, y[k] = x[k] * y[k-1], so they are right where
+elements are zero; nothing is divided.  Those of a recurrence are recurrences, the other way round.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import Aval
-from codegen.lowering import Reduce
+from codegen.lowering import Reduce, Scan
 
-from .. import tree
 from ..errors import ShapeError, located
-from ..tape import DETACH, another, record
+from ..tape import another, record
 from ..tensor import Tensor
-from .arguments import axes_of, kept, reduced_shape
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .primitive import I64, OwnPrimitive, expect, linear, primitive, sum_to
-from .shaping import reshaped, spread
+from .declare import axes_of, documented, kept, reduced_shape
+from .joining import joined
+from .primitive import (
+    I64,
+    OwnPrimitive,
+    added,
+    elementwise_aval,
+    expect,
+    linear,
+    number_of,
+    primitive,
+    spread_to,
+    times,
+    zeros_of,
+)
+from .shaping import on_axis, reshaped, spread, transposed
+from .slicing import part
 from .template import public
 
-__all__ = ["all_", "any_", "project", "stop_gradient", "sum_", "unbroadcast"]
+__all__ = ["all_", "any_", "cumprod", "cumsum", "prod", "sum_"]
 
 
 def reduced_aval(
@@ -114,10 +132,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
 
     Of nothing it is {of_nothing}.  Raises ShapeError when x has no such axis.
 
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    {example}
-    """
+    where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 
     def body(x, axis=None, *, keepdims=False):
         x = as_tensor(x, name, "x")
@@ -125,71 +140,204 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
         x = truth(x, name, "x")
         return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
-    return public(1, operation, name=name, doc=doc)(body)
+    return public(1, operation, name=name, doc=documented(example, doc))(body)
 
 
-any_ = _quantifier("any", np.any, "any element", False, """>>> ad.any([[0, 0], [0, 3]], axis=0)
-    bool[2] [False  True]""")
-all_ = _quantifier("all", np.all, "all elements", True, """>>> ad.all([[1, 0], [2, 3]], axis=1)
-    bool[2] [False  True]""")
+any_ = _quantifier("any", np.any, "any element", False, ">>> ad.any([[0, 0], [0, 3]], axis=0)\nbool[2] [False  True]")
+all_ = _quantifier("all", np.all, "all elements", True, ">>> ad.all([[1, 0], [2, 3]], axis=1)\nbool[2] [False  True]")
 
 
-# ---------------------------------------------------------------- gradients of custom functions
+def scan(
+    name: str, reference: Callable[..., Any], accepts: str, monoid: str,
+    declare: Callable[..., OwnPrimitive] = primitive, params: tuple[str, ...] = ("axis",), **rules: Any,
+) -> OwnPrimitive:
+    """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
+    return declare(
+        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params, heavy=True,
+        batch=along("axis"), **rules,
+    )  # fmt: skip
 
 
-@public()
-def unbroadcast(g, like):
-    """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
+def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    y = np.cumsum(np.flip(x, axis) if reverse else x, axis, dtype=x.dtype)
+    return np.flip(y, axis) if reverse else y
 
-    g: T[...]  like: U[k...]  →  T[k...]
 
-    Raises ShapeError when the shape of `like` does not broadcast to that of g.
+#: Its transpose is the running sum from the other end: of all sums that an element counts in.
+_cumsum: OwnPrimitive = scan(
+    "cumsum", _added_up, "fic", "add", linear, params=("axis", "reverse"),
+    transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
+)  # fmt: skip
 
-    >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
-    f64[3] [2. 2. 2.]
+
+def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    c = np.empty_like(b)
+    bs, as_, cs = (np.moveaxis(x, axis, 0) for x in (b, a, c))
+    so_far: Any = np.zeros(bs.shape[1:])
+    with ignoring(all="ignore"):
+        for i in range(len(bs))[:: -1 if reverse else 1]:
+            so_far = bs[i] + np.where(so_far == 0, 0.0, as_[i].astype(np.float64) * so_far)
+            cs[i] = so_far
+    return c
+
+
+def _recurrence_vjp(y_bar, y, b, a, *, axis, reverse, masked):
+    if not b.size:
+        return (y_bar, y_bar)
+    # The term b[i] is multiplied with the factor of the next one.
+    b_bar = recurrence(y_bar, _shifted(a, axis, not reverse), axis, reverse=not reverse)
+    return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
+
+
+def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
+    db, da = dxs
+    db = added(db, None if da is None else da * _shifted(y, axis, reverse))
+    return None if db is None else recurrence(db, a, axis, reverse=reverse)
+
+
+_recurrence = scan(
+    "recurrence", _step_by_step, "f", "affine", params=("axis", "reverse"), vjp=_recurrence_vjp, jvp=_recurrence_jvp
+)
+
+
+def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tensor:
+    """c with c[i] = b[i] + a[i] * c[i+1] along an axis, the last of a counting for nothing; or, forwards, * c[i-1].
+
+    b, a: T[..., n, ...]  →  T[..., n, ...]     T float
+
+    Where c is 0 the next a is not looked at: what overflows is not multiplied with nothing.
     """
-    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
-    have, want = g.shape, like.shape
-    if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
-        raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
-    return another(g) if have == want else sum_to(g, want)
+    return record(_recurrence, (b, a), (axis, reverse))
 
 
-@public()
-def project(g, like) -> Any:
-    """A gradient in the structure of the value that it belongs to.
+def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
+    """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
+    n = x.shape[axis]
+    number = spread_to(number_of(end, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
-    For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
-    value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`
-    keeps the diagonal, a `Symmetric` the symmetric part; a number that stands in several places, as in
-    `Fill`, gets the sum over them.  Types add methods `project.method(object, MyType)`; without one it is
-    found by differentiating `dense`.
-    Raises ShapeError for a gradient that does not fit.
 
-    >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
-    f64[2] [1. 1.]
+def _cumprod_vjp(y_bar, y, x, *, axis, masked):
+    if not x.size:
+        return (y_bar,)
+    product_before = _shifted(y, axis, False, 1.0)
+    return (times(recurrence(y_bar, _shifted(x, axis, True), axis), product_before, masked),)
+
+
+_cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_cumprod_vjp)
+
+
+def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
+    x = as_tensor(x, operation.name, "x")
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
+    x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
+    return record(operation, (x,), (axis, *others))
+
+
+@public(1, _cumsum)
+def cumsum(x, axis=None, *, dtype=None):
+    """The sums of all elements up to each along an axis (None: of x flattened).
+
+    x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are summed as int64
+
+    x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
+
+    >>> ad.cumsum([[1, 2], [3, 4]], axis=0)
+    i64[2,2]
+    [[1 2]
+     [4 6]]
     """
+    return _running(_cumsum, x, axis, dtype, False)
 
 
-@project.method(object, Tensor)
-def _(g, like):
-    found = unbroadcast(g, like)
-    return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
+@public(1, _cumprod)
+def cumprod(x, axis=None, *, dtype=None):
+    """The products of all elements up to each along an axis (None: of x flattened).
 
+    x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are multiplied as int64
 
-@public(1)
-def stop_gradient(t):
-    """Let no gradient flow through these values; of containers and structured values, through all their tensors.
+    Derivatives of every order are right where elements are zero.  x is converted to `dtype` first.
+    Raises ShapeError when x has no such axis.
 
-    t: T[...]  →  T[...]
-
-    >>> ad.grad(lambda x: x * ad.stop_gradient(x))(ad.tensor(3.0))
-    f64[] 3.0
+    >>> ad.grad(lambda x: ad.sum(ad.cumprod(x)))(ad.tensor([2.0, 0.0, 3.0]))
+    f64[3] [1. 8. 0.]
     """
+    return _running(_cumprod, x, axis, dtype)
 
-    def stopped(x: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return x
-        return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
 
-    return tree.map(stopped, t)
+def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """For each element the product of all others along `axes`, exact also where some are zero.
+
+    Dividing by the element fails at zeros.  So the product is built as a tree of halves, and the tree is
+    walked back: what stands beside a node is multiplied to what stands beside its parent.  That takes
+    products only, so it is right under differentiation any number of times.
+    """
+    if not x.size:
+        return zeros_of(x.aval)
+    order = axes + tuple([i for i in range(x.ndim) if i not in axes])
+    pairs, top = _tree(x, axes)
+    others = spread_to(number_of(1.0, x.dtype), top.shape)
+    for left, right in reversed(pairs):
+        half = left.shape[0]
+        above = part(others, 0, 0, half)
+        others = _with_odd(joined((above * right, above * left), 0), others, half)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
+
+
+def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    """Pairs of halves in the order of their products, until the elements along `axes` are one row; and that row."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
+    level = reshaped(transposed(x, axes + rest), (count, *shape))
+    pairs = []
+    while (extent := level.shape[0]) > 1:
+        half = extent // 2
+        left, right = part(level, 0, 0, half), part(level, 0, half, 2 * half)
+        pairs.append((left, right))
+        level = _with_odd(left * right, level, 2 * half)
+    return pairs, level
+
+
+def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
+    """x, and after it what `before` has beyond the rows that were taken in pairs (one, or none)."""
+    n = before.shape[0]
+    return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
+
+
+def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
+    _, top = _tree(x, axes)
+    return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(number_of(1.0, x.dtype), top.shape[1:])
+
+
+def _prod_vjp(y_bar, y, x, *, axis, masked):
+    return (times(spread(y_bar, axis, x.shape), _product_of_others(x, axis), masked),)
+
+
+_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_prod_vjp)
+
+
+@public(1, _prod)
+def prod(x, axis=None, *, dtype=None, keepdims=False):
+    """The product over an axis, several, or (None) all of them.
+
+    x: T[..., n, ...]  →  T[..., ...]     bool and int32 are multiplied as int64
+
+    The product of nothing is 1.  Derivatives of every order are right where elements are zero.
+    x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
+
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
+    >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
+    f64[3] [0. 6. 0.]
+    """
+    x = as_tensor(x, "prod", "x")
+    axes = axes_of("prod", axis, x.aval)
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
+    if not axes:
+        found = another(x)
+    else:
+        found = _product_of_complex(x, axes) if x.dtype.kind == "c" else record(_prod, (x,), (axes,))
+    return unreduced(found, x, axes, keepdims)

@@ -17,12 +17,12 @@ from codegen.lowering import Move, Order, Scatter
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import integer
 from .arithmetic import add, imaginary_part, multiply, real_part
 from .batching import along
 from .conditions import equal, isnan
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
+from .declare import integer
 from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
@@ -157,9 +157,6 @@ def one_hot(indices, classes, *, dtype=np.float64):
         raise ShapeError(located(f"one_hot: {n} classes"))
     places = iota((n,), 0)
     return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))
-
-
-# ---------------------------------------------------------------- order
 
 
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:

@@ -18,12 +18,12 @@ from codegen.lowering import Move
 from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
-from .arguments import common, listed, number
 from .arithmetic import abs_, add, multiply
 from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
+from .declare import common, composed, listed, number
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate, stack
@@ -254,9 +254,6 @@ def isin(element, test_elements, *, invert=False):
     return ~found if invert else found
 
 
-# ---------------------------------------------------------------- what has to be known
-
-
 def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
     """The places where x is not zero, an array for each axis."""
     x = as_tensor(x, name, "x")
@@ -343,13 +340,10 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return found | (isnan(a) & isnan(b)) if equal_nan else found
 
 
-@public()
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+allclose = composed(
+    "allclose", lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: all_(isclose(a, b, rtol, atol, equal_nan)),
     """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
-    Raises ShapeError when a and b do not broadcast.
-
-    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
-    bool[] True
-    """
-    return all_(isclose(a, b, rtol, atol, equal_nan))
+    Raises ShapeError when a and b do not broadcast.""",
+    ">>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])\nbool[] True",
+)

@@ -1,12 +1,6 @@
 """Rows of numbers as samples, coefficients and signals: sums under curves, polynomials, convolutions, phases.
 
-All are made of other operations, so they fuse, and their derivatives follow.  Two are for windows of a row:
-
-    slant      y[..., i, k] = x[..., i, i + k]
-    unslant    x[..., i, i + k] = y[..., i, k], zero elsewhere      the transpose of slant
-
-A row broadcast to n rows and slanted has its windows as columns, x[i + k], which nothing stores: a sum of products of
-them is a loop over windows that reads x.  In an array of places, which says the same to `take`, each must be checked.
+All are made of other operations, so they fuse, and their derivatives follow.
 """
 
 from __future__ import annotations
@@ -15,91 +9,32 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
-
-from codegen.ir import Aval
-from codegen.lowering import Move
-
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common, integer, number
 from .arithmetic import add, conj, floor_divide, multiply, real_aval
-from .batching import along
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
+from .declare import axis_of, check_parts, common, integer, number
+from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
-from .primitive import OwnPrimitive, linear, spread_to, zeros_of
+from .primitive import spread_to, zeros_of
 from .rearranging import diff
-from .reductions import summed
-from .scans import cumsum
+from .reductions import cumsum, summed
 from .shaping import flip, reshaped
 from .slicing import part
 from .template import public
 
-# ---------------------------------------------------------------- windows of a row
-
-
-def _slant_aval(x: Aval, *, count: int) -> Aval:
-    assert x.ndim > 1 and x.shape[-2] + count - 1 <= x.shape[-1], f"slant: no {count} from each diagonal on in {x}"
-    return x.with_shape((*x.shape[:-1], count))
-
-
-def _slant_reference(x: np.ndarray, *, count: int) -> np.ndarray:
-    rows, places = np.ogrid[: x.shape[-2], :count]
-    return x[..., rows, rows + places]
-
-
-def _unslant_aval(y: Aval, *, extent: int) -> Aval:
-    assert y.ndim > 1 and y.shape[-2] + y.shape[-1] - 1 <= extent, f"unslant: {y} is not within {extent}"
-    return y.with_shape((*y.shape[:-1], extent))
-
-
-def _unslant_reference(y: np.ndarray, *, extent: int) -> np.ndarray:
-    x = np.zeros((*y.shape[:-1], extent), y.dtype)
-    rows, places = np.ogrid[: y.shape[-2], : y.shape[-1]]
-    x[..., rows, rows + places] = y
-    return x
-
-
-def _unslant_element(k, index, y, *, extent):
-    *others, i, place = index
-    ahead, count = k.sub(place, i), y.shape[-1]
-    inside = k.logical_and(k.ge(ahead, k.index(0)), k.lt(ahead, k.index(count)))
-    value = y(*others, i, k.minimum(k.maximum(ahead, k.index(0)), k.index(max(count - 1, 0))))
-    return k.select(inside, value, k.constant(0, like=value))
-
-
-slant: OwnPrimitive = linear(
-    "slant",
-    _slant_reference,
-    infer=_slant_aval,
-    transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
-    lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
-    traits=("move",),
-    batch=along(),
-)
-
-#: Zeros, with each row from its diagonal on.
-unslant: OwnPrimitive = linear(
-    "unslant",
-    _unslant_reference,
-    infer=_unslant_aval,
-    transpose=lambda x_bar, x, y, *, extent: (record(slant, (x_bar,), (y.shape[-1],)),),
-    lower=Move(_unslant_element, free=False),
-    batch=along(),
-)
-
 
 def windows(x: Tensor, n: int) -> Tensor:
-    """All windows of n elements of a row, as columns.   T[m]  →  T[n,m-n+1]"""
+    """All windows of n elements of a row, as columns, x[i + k], which nothing stores.   T[m]  →  T[n,m-n+1]
+
+    In an array of places, which says the same to `take`, each must be checked.
+    """
     (m,) = x.shape
     return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
-
-
-# ---------------------------------------------------------------- samples and polynomials
 
 
 @public()
@@ -274,8 +209,6 @@ def vander(x, N=None, increasing=False):
         powers.append(powers[-1] * x)
     return stack(powers if increasing else powers[::-1], axis=1)
 
-
-# ---------------------------------------------------------------- convolutions
 
 
 #: Products with so few numbers are written one after the other, not as a sum over windows: 100,000 floats with 16 of

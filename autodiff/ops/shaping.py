@@ -17,10 +17,10 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
+from .declare import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .primitive import linear, spread_to, sum_to
 from .template import public
 
@@ -28,8 +28,6 @@ __all__ = [
     "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
     "transpose",
 ]
-
-# ---------------------------------------------------------------- reshape
 
 
 def _reshape_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
@@ -156,9 +154,6 @@ def squeeze(x, axis=None):
     return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
 
 
-# ---------------------------------------------------------------- transpose
-
-
 def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     if sorted(axes) != list(range(x.ndim)):
         raise ShapeError(located(
@@ -279,9 +274,6 @@ def matrix_transpose(x):
     return flipped_axes(x)
 
 
-# ---------------------------------------------------------------- broadcast_to
-
-
 def _broadcast_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
     extra = len(shape) - x.ndim
     if extra < 0 or any(n not in (1, shape[extra + i]) for i, n in enumerate(x.shape)) or any(n < 0 for n in shape):
@@ -334,9 +326,6 @@ def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     ones = kept(shape, axes)
     y = y if y.shape == ones else record(_reshape, (y,), (ones,))
     return y if ones == shape else record(_broadcast_to, (y,), (shape,))
-
-
-# ---------------------------------------------------------------- flip
 
 
 def _flip_element(k, index, x, *, axes):

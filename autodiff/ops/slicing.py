@@ -33,9 +33,6 @@ from .shaping import reshaped, transposed
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
 
 
-# ---------------------------------------------------------------- shapes and references
-
-
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
     """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
     assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
@@ -86,9 +83,6 @@ def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps:
     return y
 
 
-# ---------------------------------------------------------------- loops
-
-
 def _start(k, start, extent: int, whole: int, step: int):
     """A start as a position, with the bounds that the recorder has checked."""
     reach = max(extent - 1, 0) * abs(step)
@@ -132,9 +126,6 @@ def _embed_element(k, index, x, *starts, axes, steps, shape):
 def _update_element(k, index, x, v, *starts, axes, steps):
     inside, place = _in_slice(k, index, starts, axes, steps, v.shape, x.shape)
     return k.select(inside, v(*place), x(*index))
-
-
-# ---------------------------------------------------------------- many examples
 
 
 def _places_of_each(
@@ -183,9 +174,6 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
         return updated_slice(x, v, starts, up(axes), steps)
     places = _places_of_each(size, starts, mapped[2:], steps, [v.shape[a + 1] for a in axes])
     return replaced(x, places, transposed(v, _sliced_first(axes, v.ndim)), (0, *up(axes)), 0)
-
-
-# ---------------------------------------------------------------- operations
 
 
 def _update_transpose(y_bar, y, x, v, *starts, axes, steps):

@@ -1,4 +1,4 @@
-"""The gamma function, its logarithm, and the derivatives of that.
+"""The gamma function, its logarithm, the derivatives of that, and functions made of these.
 
 Of positive numbers: from 1 to 3 by Chebyshev series that are exact at the zeros of the logarithm; up to where
 Stirling's series is exact by the recurrence Γ(x + 1) = x Γ(x).  Of negative numbers: by reflection,
@@ -18,10 +18,9 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import common, integer
-from .declare import unary
+from .declare import check_parts, common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
-from .special_series import LGAMMA_12, LGAMMA_23, horner, series
+from .special_normal import LGAMMA_12, LGAMMA_23, horner, series
 from .template import public
 
 #: Bernoulli numbers of even index, from the second.
@@ -158,20 +157,14 @@ gammaln = unary("gammaln", program=_gammaln,
     partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.gammaln([1000.0, 0.0])
-    f64[2] [5905.22042321           inf]
-    """)
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    example=">>> ad.special.gammaln([1000.0, 0.0])\nf64[2] [5905.22042321           inf]")
 gamma = unary("gamma", program=_gamma,
     partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.gamma([5.0, 0.5, -1.0])
-    f64[3] [24.          1.77245385         nan]
-    """)
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    example=">>> ad.special.gamma([5.0, 0.5, -1.0])\nf64[3] [24.          1.77245385         nan]")
 
 #: The largest order: beyond it factorials leave the range of float32.
 _MOST = 30
@@ -182,16 +175,11 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
     return record(_polygamma_operation, (x,), (n,))
 
 
-@public()
-def digamma(x):
+digamma = composed("digamma", lambda x: _of_order(x, 0, "digamma"),
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
-    Source: NIST Digital Library of Mathematical Functions, 5.11.
-
-    >>> ad.special.digamma([1.0, 0.0, -1.0])
-    f64[3] [-0.57721566        -inf         nan]
-    """
-    return _of_order(x, 0, "digamma")
+    Source: NIST Digital Library of Mathematical Functions, 5.11.""",
+    ">>> ad.special.digamma([1.0, 0.0, -1.0])\nf64[3] [-0.57721566        -inf         nan]")
 
 
 @public()
@@ -208,3 +196,30 @@ def polygamma(n, x):
     if not 0 <= order <= _MOST:
         raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
     return _of_order(x, order, "polygamma")
+
+
+factorial = composed("factorial", lambda x: gamma(common("factorial", (("x", x),), "f")[0] + 1.0),
+    """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
+
+    Of -1 it is inf, of whole numbers below nan.""",
+    ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]")
+
+
+@public()
+def multigammaln(a, d):
+    """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
+
+    Raises TypeError for a d that is no integer, DispatchError for one below 1.
+
+    >>> ad.special.multigammaln([3.0, 4.0], 2)
+    f64[2] [1.55019499 3.56509801]
+    """
+    (a,) = common("multigammaln", (("a", a),), "f")
+    d = integer(d, "multigammaln", "d")
+    if d < 1:
+        raise DispatchError(located(f"multigammaln: d is a positive int, not {d!r}"))
+    check_parts("multigammaln", d)
+    total = gammaln(a)
+    for j in range(1, d):
+        total = total + gammaln(a - 0.5 * j)
+    return total + 0.25 * d * (d - 1) * math.log(math.pi)

@@ -10,18 +10,18 @@ from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tape import another, of_its_own
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, common, integer, listed
 from .arithmetic import add, divide, multiply
 from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
+from .declare import axis_of, check_parts, common, composed, documented, integer, listed
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
 from .numpy_parameters import along_axis
 from .power import power
 from .primitive import zeros_of
-from .scans import cumprod, cumsum
+from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
 
@@ -30,9 +30,6 @@ __all__ = [
     "cumulative_prod", "cumulative_sum", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "geomspace", "hsplit",
     "hstack", "identity", "indices", "logspace", "rot90", "tri", "vsplit", "vstack",
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------- putting together
 
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
@@ -52,7 +49,7 @@ def _at_least(rank: int, told: str, example: str) -> Function:
         shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
         return of_its_own(x if x.ndim >= rank else reshaped(x, shape), x)
 
-    made: Function = public(name=name, doc=f"{told}\n\n    {example}\n    ")(body)
+    made: Function = public(name=name, doc=documented(example, told))(body)
 
     @further(made)
     def several(*tensors):
@@ -61,16 +58,15 @@ def _at_least(rank: int, told: str, example: str) -> Function:
     return made
 
 
-atleast_1d = _at_least(1, "x, or a number as a row of one.   T[...]  →  T[n, ...]", """>>> ad.atleast_1d(3.0)
-    f64[1] [3.]""")
+atleast_1d = _at_least(1, "x, or a number as a row of one.   T[...]  →  T[n, ...]",
+    ">>> ad.atleast_1d(3.0)\nf64[1] [3.]")
 atleast_2d = _at_least(
-    2, "x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]", """>>> ad.atleast_2d([1.0, 2.0])
-    f64[1,2] [[1. 2.]]""",
+    2, "x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]",
+    ">>> ad.atleast_2d([1.0, 2.0])\nf64[1,2] [[1. 2.]]",
 )
 atleast_3d = _at_least(
     3, "x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]",
-    """>>> ad.atleast_3d([1.0, 2.0]).shape
-    (1, 2, 1)""",
+    ">>> ad.atleast_3d([1.0, 2.0]).shape\n(1, 2, 1)",
 )
 
 
@@ -108,16 +104,11 @@ def hstack(tensors, *, dtype=None, casting="same_kind"):
     return concatenate(rows, 0 if all([x.ndim == 1 for x in rows]) else 1)
 
 
-@public()
-def dstack(tensors):
+dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2),
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.
-
-    >>> ad.dstack([[1, 2], [3, 4]]).shape
-    (1, 2, 2)
-    """
-    return concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2)
+    Raises ShapeError when the other extents differ, and for no arrays at all.""",
+    ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)")
 
 
 @public()
@@ -168,23 +159,21 @@ def _split_along(name: str, told: str, axis: int, least: int, raises: str, examp
         return found
 
     raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
-    return public(name=name, doc=f"{told}\n\n    {raises}\n\n    {example}\n    ")(body)
+    return public(name=name, doc=documented(example, told, raises))(body)
 
 
 hsplit = _split_along(
     "hsplit", "`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]",
-    1, 1, "a 0-d x", """>>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
-    [[[1], [3]], [[2], [4]]]""",
+    1, 1, "a 0-d x", ">>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]\n[[[1], [3]], [[2], [4]]]",
 )
 vsplit = _split_along(
     "vsplit", "`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]",
-    0, 2, "less than two axes", """>>> ad.vsplit([[1, 2], [3, 4]], 2)
-    [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]""",
+    0, 2, "less than two axes", ">>> ad.vsplit([[1, 2], [3, 4]], 2)\n[i64[1,2] [[1 2]], i64[1,2] [[3 4]]]",
 )
 dsplit = _split_along(
     "dsplit", "`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]", 2, 3,
-    "less than three axes", """>>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
-    [(2, 2, 2), (2, 2, 2), (2, 2, 2)]""",
+    "less than three axes",
+    ">>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]\n[(2, 2, 2), (2, 2, 2), (2, 2, 2)]",
 )
 
 
@@ -201,9 +190,6 @@ def append(x, values, axis=None):
     if axis is None:
         x, values, axis = reshaped(x, (x.size,)), reshaped(values, (values.size,)), 0
     return concatenate((x, values), axis_of("append", axis, x.aval))
-
-
-# ---------------------------------------------------------------- turning
 
 
 @public()
@@ -235,47 +221,24 @@ def _turned_round(name: str, axis: int, told: str, raises: str, example: str) ->
         x = as_tensor(x, name, "x")
         return flipped(x, (axis_of(name, axis, x.aval),))
 
-    doc = f"{told}\n\n    Raises ShapeError for {raises}.\n\n    {example}\n    "
-    return public(name=name, doc=doc)(body)
+    return public(name=name, doc=documented(example, told, f"Raises ShapeError for {raises}."))(body)
 
 
 flipud = _turned_round(
     "flipud", 0, "x with its rows in reverse order.   T[m, ...]  →  T[m, ...]", "a 0-d x",
-    """>>> ad.flipud([[1, 2], [3, 4]]).tolist()
-    [[3, 4], [1, 2]]""",
+    ">>> ad.flipud([[1, 2], [3, 4]]).tolist()\n[[3, 4], [1, 2]]",
 )
 fliplr = _turned_round(
     "fliplr", 1, "x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]", "less than two axes",
-    """>>> ad.fliplr([[1, 2], [3, 4]]).tolist()
-    [[2, 1], [4, 3]]""",
+    ">>> ad.fliplr([[1, 2], [3, 4]]).tolist()\n[[2, 1], [4, 3]]",
 )
 
 
-# ---------------------------------------------------------------- made by a rule
-
-
-@public()
-def identity(n, dtype=None):
-    """The identity matrix.   →  f[n, n]
-
-    >>> ad.identity(2)
-    f64[2,2]
-    [[1. 0.]
-     [0. 1.]]
-    """
-    return eye(n, dtype=dtype)
-
-
-@public()
-def tri(N, M=None, k=0, dtype=np.float64):
-    """Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N
-
-    >>> ad.tri(2, 3)
-    f64[2,3]
-    [[1. 0. 0.]
-     [1. 1. 0.]]
-    """
-    return tril(ones((N, N if M is None else M), dtype=dtype), k)
+identity = composed("identity", lambda n, dtype=None: eye(n, dtype=dtype),
+    "The identity matrix.   →  f[n, n]", ">>> ad.identity(2)\nf64[2,2]\n[[1. 0.]\n [0. 1.]]")
+tri = composed("tri", lambda N, M=None, k=0, dtype=np.float64: tril(ones((N, N if M is None else M), dtype=dtype), k),
+    "Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N",
+    ">>> ad.tri(2, 3)\nf64[2,3]\n[[1. 0. 0.]\n [1. 1. 0.]]")
 
 
 @public()
@@ -364,14 +327,10 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
 
 def _cumulative(running: Function, first: int, example: str) -> Any:
     name = running.__name__.replace("cum", "cumulative_")
-    doc = f"""`{running.__name__}` as in the Array API; with `include_initial` a {first} comes first.
-
-    T[..., n, ...]  →  T[..., n, ...]
-
-    Raises ShapeError where x has several axes and none is named.
-
-    {example}
-    """
+    doc = documented(
+        example, f"`{running.__name__}` as in the Array API; with `include_initial` a {first} comes first.",
+        "T[..., n, ...]  →  T[..., n, ...]", "Raises ShapeError where x has several axes and none is named.",
+    )
 
     def body(x, *, axis=None, dtype=None, include_initial=False):
         x = as_tensor(x, name, "x")
@@ -389,7 +348,5 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
     return public(name=name, doc=doc)(body)
 
 
-cumulative_sum = _cumulative(cumsum, 0, """>>> ad.cumulative_sum([1, 2, 3], include_initial=True)
-    i64[4] [0 1 3 6]""")
-cumulative_prod = _cumulative(cumprod, 1, """>>> ad.cumulative_prod([1, 2, 3], include_initial=True)
-    i64[4] [1 1 2 6]""")
+cumulative_sum = _cumulative(cumsum, 0, ">>> ad.cumulative_sum([1, 2, 3], include_initial=True)\ni64[4] [0 1 3 6]")
+cumulative_prod = _cumulative(cumprod, 1, ">>> ad.cumulative_prod([1, 2, 3], include_initial=True)\ni64[4] [1 1 2 6]")

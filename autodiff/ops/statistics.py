@@ -1,4 +1,4 @@
-"""Means and spreads of values, and the exponential family: logsumexp, softmax, log_softmax.
+"""Means, spreads and norms of values, and the exponential family: logsumexp, softmax, log_softmax.
 
 Nearly all are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
 are constants of the graph.
@@ -7,29 +7,34 @@ are constants of the graph.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from codegen.lazily import imported
+from codegen.lowering import Call
 from codegen.symbols import as_float
 
+from ..custom.function import Function
 from ..errors import located
 from ..tape import DETACH, record
 from ..tensor import Tensor
-from .arguments import axes_of, common, reduced_shape
-from .arithmetic import imaginary_part, real_part
-from .cancelling import by_size
-from .conditions import isfinite, where
+from .arithmetic import abs_, imaginary_part, real_part
+from .batching import along
+from .cancelling import by_size, divided
+from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import unary
+from .declare import axes_of, axis_of, common, documented, reduced_shape, unary
 from .elementwise import exp, log
-from .extremes import max_
-from .primitive import F64, number_of, zero_of, zeros_of
+from .extremes import in_range, max_, min_
+from .power import power
+from .primitive import F64, number_of, primitive, times, zero_of, zeros_of
 from .reductions import summed, unreduced
-from .shaping import spread
+from .shaping import spread, transposed
 from .template import public
 
-__all__ = ["log_softmax", "logsumexp", "mean", "softmax", "std", "var"]
+__all__ = ["log_softmax", "logsumexp", "mean", "norm", "softmax", "std", "var"]
 
 
 def floating(x: Any, name: str) -> Tensor:
@@ -69,56 +74,39 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     return y if wanted is None else cast_to(y, wanted)
 
 
-def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, keepdims: bool) -> Tensor:
-    if correction is not None and ddof:
-        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
-    x = floating(x, name)
-    axes = axes_of(name, axis, x.aval)
-    # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
-    deviation = x - spread(_mean(x, axes), axes, x.shape)
-    freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
-    squares = summed(squared_size(deviation), axes)
-    return unreduced(squares / number_of(as_float(freedom), squares.dtype), x, axes, keepdims)
+def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
+    """The variance, and what is made of it."""
+
+    def body(x, axis=None, *, ddof=0, correction=None, keepdims=False):
+        if correction is not None and ddof:
+            raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+        x = floating(x, name)
+        axes = axes_of(name, axis, x.aval)
+        # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
+        deviation = x - spread(_mean(x, axes), axes, x.shape)
+        freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
+        squares = summed(squared_size(deviation), axes)
+        return finish(unreduced(squares / number_of(as_float(freedom), squares.dtype), x, axes, keepdims))
+
+    return public(1, name=name, doc=documented(
+        example, told, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
+        f"""{note}
+    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.""",
+        """mean      that of the elements where it is known, of a shape that broadcasts to that of x
+    where     a mask of the elements that count; all others are left out, with a gradient of 0""",
+    ))(body)
 
 
-@public(1)
-def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
-    """The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.
-
-    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
-
-    `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
-    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
-
-    mean      that of the elements where it is known, of a shape that broadcasts to that of x
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.var([1.0, 3.0])
-    f64[] 1.0
-    >>> ad.var([1.0, 3.0], ddof=1)
-    f64[] 2.0
-    """
-    return _variance("var", x, axis, ddof, correction, keepdims)
-
-
-@public(1)
-def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
-    """The standard deviation: the square root of `var`.
-
-    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
-
-    Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
-    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
-
-    mean      that of the elements where it is known, of a shape that broadcasts to that of x
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
-
-    >>> ad.std([1.0, 3.0, 5.0], ddof=1)
-    f64[] 2.0
-    >>> ad.grad(ad.std)(ad.ones(2))
-    f64[2] [0. 0.]
-    """
-    return root_of_squares(_variance("std", x, axis, ddof, correction, keepdims))
+var = _deviation(
+    "var", "The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.",
+    lambda y: y, "`correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.",
+    ">>> ad.var([1.0, 3.0])\nf64[] 1.0\n>>> ad.var([1.0, 3.0], ddof=1)\nf64[] 2.0",
+)
+std = _deviation(
+    "std", "The standard deviation: the square root of `var`.", lambda y: root_of_squares(y),
+    "Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).",
+    ">>> ad.std([1.0, 3.0, 5.0], ddof=1)\nf64[] 2.0\n>>> ad.grad(ad.std)(ad.ones(2))\nf64[2] [0. 0.]",
+)
 
 
 def squared_size(x: Tensor) -> Tensor:
@@ -127,19 +115,6 @@ def squared_size(x: Tensor) -> Tensor:
         return x * x
     re, im = real_part(x), imaginary_part(x)
     return re * re + im * im
-
-
-def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
-    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
-
-    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
-    """
-    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
-    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
-    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
-    is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
-    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
-    return scale, back
 
 
 def _over_or_0(top: float, y: Tensor) -> Tensor:
@@ -151,7 +126,7 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root_of_squares = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+root_of_squares: Function = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
     lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
@@ -159,9 +134,6 @@ log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_over_or_0(1.0, 
     lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-
-
-# ---------------------------------------------------------------- exponentials
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -238,3 +210,102 @@ def log_softmax(x, axis=-1):
     axes = axes_of("log_softmax", axis, x.aval)
     shifted = _shifted(x, _shift(x, axes), axes)
     return shifted - spread(log(summed(exp(shifted), axes)), axes, x.shape)
+
+
+@public(1)
+def norm(x, ord=None, axis=None, *, keepdims=False):
+    """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64, complex numbers count by their size
+
+    ord   of vectors None or 2: the root of the sum of squares; 1, inf, -inf, 0 (how many are not zero), or any other
+          number p.  Of matrices None or "fro": the same root; 1 and inf: the largest sum of sizes of a column and of
+          a row, -1 and -inf the smallest; 2 and -2: the largest and smallest singular value, "nuc": their sum
+
+    Where the norm of a vector is 0 its derivative is 0; of an infinite element it is nan.  At a kink of 2, -2 and "nuc"
+    (equal singular values that share, one that is 0) second derivatives are nan.  Squares of very large and
+    very small elements neither overflow nor underflow.
+    Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
+
+    >>> ad.norm([3.0, 4.0])
+    f64[] 5.0
+    >>> ad.grad(ad.norm)(ad.zeros(2))
+    f64[2] [0. 0.]
+    >>> ad.norm([[1.0, -7.0], [2.0, 3.0]], ord=1)
+    f64[] 10.0
+    """
+    x = floating(x, "norm")
+    if axis is None and ord is not None and x.ndim > 1:
+        axis = tuple(range(x.ndim))
+    axes = axes_of("norm", axis, x.aval)
+    if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
+        y = _euclidean(x, axes)
+    elif len(axes) == 1 and isinstance(ord, (int, float)):
+        y = _vector_norm(abs_(x) if x.dtype.kind == "c" else x, ord, axes)
+    elif len(axes) == 2 and ord in (1, -1, 2, -2, math.inf, -math.inf, "nuc"):
+        rows, columns = [axis_of("norm", a, x.aval) for a in axis]
+        y = _matrix_norm(x, ord, rows, columns)
+    else:
+        raise ValueError(located(
+            f"norm: ord={ord!r} of {x.aval} over axes {axes} is not served",
+            "over any axes there is None, the root of the sum of squares; over two 1, 2, inf, 'nuc', -1, -2, -inf",
+        ))
+    return unreduced(y, x, axes, keepdims)
+
+
+def _norm_vjp(y_bar: Tensor, y: Tensor, x: Tensor, _: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
+    multiple, rest = divided(y_bar, y)
+    return (None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked), rest)
+
+
+#: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
+_norm = primitive(
+    "norm",
+    lambda x, y, *, axis: y,
+    infer=lambda x, y, *, axis: y,
+    vjp=_norm_vjp,
+    jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
+    lower=Call(),
+    traits=("cancels",),
+    batch=along("axis"),
+    written=lambda operands, params, aval: operands[1],
+)
+
+
+def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The root of the sum of squares: of rows whose largest element is far from 1, times a power of two.
+
+    A norm is as many times as large as its vector, so it does not matter for the derivative how the power was found.
+    The power is 1 for all others, whose norms are what they would be without (1,000 rows of 784: 38 us without, 80 with
+    it; the gradient 94, 130; NumPy's norms alone 310).
+    """
+    if not x.aval.size:
+        return root_of_squares(summed(squared_size(x), axes))
+    scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
+    scaled = x * cast_to(spread(scale, axes, x.shape), x.dtype)
+    return record(_norm, (x, root_of_squares(summed(squared_size(scaled), axes)) * back), (axes,))
+
+
+def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
+    """The norms of matrices whose rows are along one axis, columns along the other."""
+    if ord in (2, -2, "nuc"):
+        others = [a for a in range(x.ndim) if a not in (rows, columns)]
+        norms: Any = imported("autodiff.ops.linalg.singular")
+        return norms.spectral_norm(transposed(x, (*others, rows, columns)), ord)
+    added, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums, left = summed(abs_(x), (added,)), (other - (added < other),)
+    return max_(sums, left) if ord > 0 else min_(sums, left)
+
+
+def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
+    if ord == math.inf:
+        return max_(abs_(x), axes)
+    if ord == -math.inf:
+        return min_(abs_(x), axes)
+    if ord == 0:
+        return summed(cast_to(not_equal(x, zero_of(x.dtype)), x.dtype), axes)
+    if ord == 1:
+        return summed(abs_(x), axes)
+    total = summed(power(abs_(x), ord), axes)
+    is_zero = total == zero_of(x.dtype)
+    return where(is_zero, zero_of(x.dtype), power(where(is_zero, 1.0, total), 1 / ord))

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, common, integer
 from .arithmetic import abs_, conj, multiply
 from .conditions import where
 from .conversion import as_tensor, cast_to, dtype_of, known_value
+from .declare import axes_of, axis_of, common, integer
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .joining import stack

@@ -11,7 +11,7 @@ from .. import ops
 from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Number
-from ..ops.arguments import axes_of, kept, reduced_shape, shape_of
+from ..ops.declare import axes_of, kept, reduced_shape, shape_of
 from ..ops.primitive import broadcast_avals
 from ..tensor import Tensor
 from .base import Structured, aval_of_one, check_inner, cotangent_of, of_rank

@@ -10,7 +10,7 @@ import mpmath
 
 import autodiff as ad
 from autodiff.ops import special as sp  # with what has no public name
-from autodiff.ops.slopes import (
+from autodiff.ops.elementwise import (
     arc_slope,
     arccosh_slope,
     arcsinh_slope,

@@ -10,9 +10,9 @@
 import numpy as np
 
 from ..contraction import matmul, outer, tensordot
-from ..norms import norm
 from ..protocols import counterparts
 from ..shaping import matrix_transpose
+from ..statistics import norm
 from ..summaries import cross, vecdot
 from .derived import cond, diagonal, lstsq, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet

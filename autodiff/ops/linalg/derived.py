@@ -10,42 +10,27 @@ import numpy as np
 
 from ...errors import ShapeError, located
 from ...tensor import Tensor
-from ..arguments import axes_of, common, integer, listed
 from ..arithmetic import abs_, multiply
 from ..conversion import cast_to
+from ..declare import axes_of, common, composed, integer, listed
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
-from ..norms import norm
 from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating
+from ..statistics import floating, norm
 from ..template import public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
 
-
-@public()
-def diagonal(x, *, offset=0):
+diagonal = composed("diagonal", lambda x, *, offset=0: any_diagonal(x, offset, -2, -1),
     """A diagonal of each matrix, of the last two axes; `ad.diagonal` takes the first.   T[..., m, n]  →  T[..., k]
 
-    offset   column - row of its elements
-
-    >>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)
-    i64[1] [2]
-    """
-    return any_diagonal(x, offset, -2, -1)
-
-
-@public()
-def trace(x, *, offset=0, dtype=None):
-    """The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`
-
-    >>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])
-    f64[1] [5.]
-    """
-    return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
+    offset   column - row of its elements""", ">>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)\ni64[1] [2]")
+trace = composed("trace", lambda x, *, offset=0, dtype=None: sum_(diagonal(x, offset=offset), -1, dtype=dtype),
+    "The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`",
+    ">>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])\nf64[1] [5.]")
 
 
 @public()

@@ -42,9 +42,6 @@ def _pairing(a: Tensor, b: Tensor) -> Tensor:
     return summed(a * b, (a.ndim - 2, a.ndim - 1))
 
 
-# ---------------------------------------------------------------- the adjugate
-
-
 def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """uᴴ, the singular values, v, and det(u vᴴ)."""
     u, s, vt = np.linalg.svd(a)

@@ -38,13 +38,12 @@ from ..conditions import where
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
-from ..extremes import max_
+from ..extremes import in_range, max_
 from ..joining import joined
 from ..primitive import OwnPrimitive, added, number_of, primitive, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
-from ..statistics import in_range
 from ..template import public
 from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, shaped, square
 

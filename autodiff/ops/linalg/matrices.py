@@ -17,10 +17,10 @@ from codegen.ir import Aval
 
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
-from ..arguments import common
 from ..arithmetic import conjugated
 from ..batching import along
 from ..creation import eye
+from ..declare import common
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
 from ..shaping import flipped_axes, reshaped
 

@@ -25,10 +25,10 @@ from codegen.lowering import Call, Decompose
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import number
 from ..arithmetic import conjugated, mul0, real_part
 from ..conditions import where
 from ..conversion import cast_to
+from ..declare import number
 from ..joining import joined
 from ..primitive import added, number_of, spread_to, zero_of
 from ..reductions import summed

@@ -107,9 +107,6 @@ def solve(a, b):
     return restored(solved(a, b))
 
 
-# ---------------------------------------------------------------- a factorisation that is kept
-
-
 def _lu_reference(a: np.ndarray) -> np.ndarray:
     """By columns, panel by panel, as LAPACK does it."""
     n = a.shape[-1]
