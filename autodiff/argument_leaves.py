@@ -31,15 +31,14 @@ from .dispatch import Choices
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
 from .ops import as_tensor
-from .stand_ins import StandsForArray, standing
-from .tape.leaves import number_like_traced
+from .stand_ins import StandsForArray
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "SCALAR", "ArgumentLeaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key",
-    "is_unchanging", "leaves_of", "names_of_leaves", "stripped", "tells_arrays", "watch", "why_traced",
+    "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "arrays_among", "has_key", "is_unchanging",
+    "leaves_of", "tells_arrays", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
@@ -50,14 +49,17 @@ _KNOWN = dict.fromkeys(DTYPES.values())
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
 
 
-class ArgumentLeaf:
-    """One argument leaf as it enters a trace: the part of the signature it makes, and its value."""
+class ArgumentLeaf(NamedTuple):
+    """One argument leaf as it enters a trace.
 
-    __slots__ = ("key", "value")
+    key    the part of the signature that it makes
+    value  for the executable; None of a static argument
+    given  what the user gave
+    """
 
-    def __init__(self, key: Any, value: Any) -> None:
-        self.key = key
-        self.value = value
+    key: tuple
+    value: Any
+    given: Any
 
 
 class Static:
@@ -128,15 +130,11 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
         return [_leaf_of(x) for x in leaves]
     except _RefusedError as refused:
         named = zip(argument_names(f, structure), leaves, strict=True)
-        name = next((n for n, x in named if stripped(x) is refused.leaf), "")
+        name = next((n for n, x in named if x is refused.leaf), "")
         reason = str(refused)
     function = getattr(f, "__name__", "f")
     first, _, ways_out = reason.partition("\n")
     raise DispatchError(f"jit: argument {name} of {function} {first}\n  called at {caller()}\n{ways_out}")
-
-
-def stripped(x: Any) -> Any:
-    return x.value if type(x) is Static else x
 
 
 def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
@@ -153,11 +151,6 @@ def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
     return [name for root, child in named for name in tree.names(child, root)]
 
 
-def names_of_leaves(f: Callable, structure: tree.Structure, are_given: Sequence[bool]) -> list[str]:
-    """The names of those leaves that are run-time arguments."""
-    return [n for n, is_given in zip(argument_names(f, structure), are_given, strict=True) if is_given]
-
-
 def _leaf_of(x: Any) -> ArgumentLeaf:
     """The leaf of an argument: arrays and tensors enter by aval, numbers weakly, the rest by value."""
     kind = type(x)
@@ -170,22 +163,21 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
                 f"jit: an argument has dtype {value.dtype}, which this library does not have",
                 f"dtypes are {', '.join(d.name for d in _KNOWN)}",
             ))
-        return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
+        return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value, x)
     if isinstance(x, Tensor):
         out = x.node.kind.out
         stands = dispatched(type(x))
         named = stands.__name__ if stands in _WEAK else SCALAR if issubclass(stands, np.generic) else "array"
-        return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x)
+        return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x, x)
     if kind in _WEAK:
-        return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x)
-    if isinstance(x, AbstractTensor):
-        return _leaf_of(as_tensor(x))
-    if kind in WATCHED:
-        return _leaf_of(plain(x))
+        return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x, x)
+    if isinstance(x, AbstractTensor) or kind in WATCHED:
+        return _leaf_of(as_tensor(x) if isinstance(x, AbstractTensor) else plain(x))._replace(given=x)
+    value = x.value if kind is Static else x
     try:
-        return ArgumentLeaf(("static", key_of_static(stripped(x), is_named=kind is Static)), None)
+        return ArgumentLeaf(("static", key_of_static(value, is_named=kind is Static)), None, value)
     except _RefusedError as refused:
-        refused.leaf = stripped(x)
+        refused.leaf = x
         raise
 
 
@@ -276,12 +268,12 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
     raise _RefusedError(_FREEZES.format(type=kind.__name__, first=first))
 
 
-def has_key(value: Any, key: Any) -> bool:
-    """True if an argument that the user calls static has this key in a signature."""
+def has_key(key: Any, value: Any) -> tuple | None:
+    """() if an argument that the user calls static has this key in a signature, else None."""
     try:
-        return key_of_static(value) == key
+        return () if key_of_static(value) == key else None
     except _RefusedError:
-        return False
+        return None
 
 
 _STATIC_ARRAY = """is an array, which is never static
@@ -336,18 +328,9 @@ def is_unchanging(value: Any) -> bool:
     return isinstance(value, Enum) or _is_empty(value) or (is_frozen and not _is_by_identity(value))
 
 
-def as_value(part: ArgumentLeaf, x: Any) -> Any:
-    """An argument for a run outside of a trace: of the same types as in one."""
-    if part.value is None:
-        return stripped(x)
-    if part.key[0] != "array":
-        return x if isinstance(x, Tensor) else number_like_traced(x, part.key[2], part.key[0] != SCALAR)
-    return standing(as_tensor(x), x)
-
-
-def arrays_among(leaves: Sequence[Any]) -> tuple[bool, ...]:
+def arrays_among(leaves: Sequence[ArgumentLeaf]) -> tuple[bool, ...]:
     """For each argument whether it is an array, or stands for one: to be in a signature where dispatch tells."""
-    return tuple([isinstance(x, (np.ndarray, StandsForArray)) for x in leaves])
+    return tuple([isinstance(leaf.given, (np.ndarray, StandsForArray)) for leaf in leaves])
 
 
 def tells_arrays(choices: Choices) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from codegen.runtime.entered import CallForm, EnteredCall
 
 from . import tree
-from .argument_leaves import has_key, is_unchanging, stripped
+from .argument_leaves import has_key, is_unchanging
 from .config import config
 from .mode import MODE
 from .ops.template import Template
@@ -40,12 +40,12 @@ MOST = 4096
 
 def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     """A call like this one for machine code; None where only the general way will do."""
-    given = [x for x in signed.leaves if isinstance(x, AbstractTensor)]
+    given = [x.given for x in signed.leaves if isinstance(x.given, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
     form = _Form(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
-        form.then = _recording(entry, signed.leaves)
+        form.then = _recording(entry, [x.given for x in signed.leaves])
         if form.then is None:
             return None
     elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
@@ -107,10 +107,6 @@ def _holds(holds: Callable[[], bool]) -> tuple | None:
     return () if holds() else None
 
 
-def _has_key(key: Any, value: Any) -> tuple | None:
-    return () if has_key(value, key) else None
-
-
 class _Form(CallForm):
     """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
 
@@ -126,17 +122,16 @@ class _Form(CallForm):
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
-        for register, part, x in zip(found, signed.parts, signed.leaves, strict=True):
-            if part.value is None:
-                value = stripped(x)
-                if is_unchanging(value):
-                    self.check("object", register, value)
+        for register, (key, value, x) in zip(found, signed.leaves, strict=True):
+            if value is None:
+                if is_unchanging(x):
+                    self.check("object", register, x)
                 else:
-                    self.check("parts", register, partial(_has_key, part.key[1]))
+                    self.check("parts", register, partial(has_key, key[1]))
                 continue
-            if part.key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+            if key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
                 self.arrays.append(len(self.inputs))
-            if part.key[0] != "array" or isinstance(x, Tensor):
+            if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)

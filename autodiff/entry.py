@@ -40,8 +40,7 @@ class Signed(NamedTuple):
 
     key: tuple
     structure: tree.Structure
-    parts: list[ArgumentLeaf]
-    leaves: list[Any]
+    leaves: list[ArgumentLeaf]
 
 
 class SignatureEntry:

@@ -19,11 +19,12 @@ import numpy as np
 from codegen.garbage import set_in_context
 
 from . import tree
-from .argument_leaves import as_value
+from .argument_leaves import SCALAR
 from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
 from .tape.leaks import BARE
+from .tape.leaves import number_like_traced
 from .tape.node import new_number
 from .tape.record import NeedsTrace, state
 from .tensor import AbstractTensor, Tensor
@@ -43,7 +44,7 @@ MISS: Any = object()
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
     now, mode = state.now, MODE.get()
-    is_plain = not now.transforming and not any([isinstance(x, AbstractTensor) for x in signed.leaves])
+    is_plain = not now.transforming and not any([isinstance(x.given, AbstractTensor) for x in signed.leaves])
     lends = now.lends
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.but("lightly"))
@@ -86,6 +87,10 @@ def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
 
     shares    arrays are shared with the caller: the results are computed before he goes on
     """
-    values = [x if p.key[0] == "array" else as_value(p, x) for p, x in zip(signed.parts, signed.leaves, strict=True)]
-    args, kwargs = tree.unflatten(signed.structure, [constant_of(x) if shares else copied_constant(x) for x in values])
+    leaves = []
+    for key, value, given in signed.leaves:
+        if value is not None and key[0] != "array" and not isinstance(given, Tensor):
+            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
+        leaves.append(constant_of(given) if shares else copied_constant(given))
+    args, kwargs = tree.unflatten(signed.structure, leaves)
     return applied(f, args, kwargs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -28,7 +28,7 @@ from .mode import MODE
 from .ops.conversion import numpys
 from .stand_ins import standing
 from .tape.leaks import note_lost
-from .tape.leaves import leaf
+from .tape.leaves import leaf as tensor_of
 from .tape.lines import Lines
 from .tape.misses import note
 from .tape.node import Node, new_number
@@ -144,7 +144,7 @@ class Traces:
                 leaves.append(given)
             else:
                 value = found[position]
-                leaves.append(leaf(value) if tensors else value if value.shape else value[()])
+                leaves.append(tensor_of(value) if tensors else value if value.shape else value[()])
         if not tensors and entry.loses and MODE.get().tracks:
             leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
@@ -156,10 +156,9 @@ class Traces:
     def _signed(self, args: tuple, kwargs: dict[str, Any]) -> Signed:
         """A call taken apart."""
         args, kwargs = self.statics.marked(args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
-        leaves = [numpys(x) for x in leaves]
-        parts = argument_leaves.leaves_of(self.f, leaves, structure)
-        return entries.Signed(self._key(structure, parts, leaves), structure, parts, leaves)
+        given, structure = tree.flatten((args, kwargs))
+        leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
+        return entries.Signed(self._key(structure, leaves), structure, leaves)
 
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
@@ -177,8 +176,8 @@ class Traces:
 
     def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call that was taken apart, and the values of its run-time leaves."""
-        key, structure, parts, leaves = signed
-        values = [p.value for p in parts if p.value is not None]
+        key, structure, leaves = signed
+        values = [leaf.value for leaf in leaves if leaf.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
         entry = self.entries.get(key)
@@ -194,7 +193,7 @@ class Traces:
                         return entry, values
                     if not self.tells_arrays and argument_leaves.tells_arrays(entry.choices):
                         self.tells_arrays = True
-                        key = self._key(structure, parts, leaves)
+                        key = self._key(structure, leaves)
                     self.entries.put(key, entry)
                     why = argument_leaves.why_traced(self.f, key, self.latest[-1] if self.latest else None)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
@@ -207,10 +206,10 @@ class Traces:
                 self._put_first(key, entry)
         return entry, values
 
-    def _key(self, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]) -> tuple:
+    def _key(self, structure: tree.Structure, leaves: list[ArgumentLeaf]) -> tuple:
         """The signature of a call."""
         arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
-        return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
+        return structure, tuple([leaf.key for leaf in leaves]), MODE.get().tracks, arrays
 
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into machine code.
@@ -272,28 +271,26 @@ class Traces:
 
     def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:
         """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
-        leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
-        parts = [
-            argument_leaves.ArgumentLeaf(("array", a.shape, a.dtype, False), x)
-            for a, x in zip(avals, leaves, strict=True)
-        ]
-        return self._trace(entries.Signed((), tree.flatten((tuple(leaves), {}))[1], parts, leaves), compiles=False)
+        arrays = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
+        keys = [("array", a.shape, a.dtype, False) for a in avals]
+        leaves = [argument_leaves.ArgumentLeaf(key, x, x) for key, x in zip(keys, arrays, strict=True)]
+        return self._trace(entries.Signed((), tree.flatten((tuple(arrays), {}))[1], leaves), compiles=False)
 
     def _traced(self, signed: Signed, compiles: bool) -> SignatureEntry:
         """Run the function once on arguments without values."""
         now = state.now
-        before, (_, structure, parts, leaves) = new_number(), signed
+        before, (_, structure, leaves) = new_number(), signed
         arguments: list[Node] = []
         given = []
-        for part, x in zip(parts, leaves, strict=True):
-            if part.value is None:
-                given.append(x.value if isinstance(x, argument_leaves.Static) else x)
+        for leaf in leaves:
+            if leaf.value is None:
+                given.append(leaf.given)
                 continue
-            kind, shape, dtype, tracks = part.key
+            kind, shape, dtype, tracks = leaf.key
             weak = kind not in ("array", argument_leaves.SCALAR)
             t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == argument_leaves.SCALAR)
             arguments.append(t.node)
-            given.append(standing(t, x))
+            given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
         captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
         start, small, lines = now.start, now.small, now.lines
@@ -304,9 +301,9 @@ class Traces:
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
-                are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
-                names = partial(argument_leaves.names_of_leaves, self.f, structure, are_given)
-                now.lines.name(arguments, names, self.f)
+                are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
+                names = argument_leaves.argument_names
+                now.lines.name(arguments, lambda: [*compress(names(self.f, structure), are_given)], self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")
