@@ -16,9 +16,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from enum import Enum
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
-from weakref import ref
+from weakref import KeyedRef, ref
 
 import numpy as np
 
@@ -187,7 +187,9 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
 class Same:
     """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
 
-    __slots__ = ("_gone", "hash", "held")
+    __slots__ = ("gone", "hash", "held")
+
+    gone: KeyedRef
 
     def __init__(self, value: Any) -> None:
         self.hash = id(value)
@@ -195,12 +197,6 @@ class Same:
             self.held = ref(value)  # one and the same for all keys of an object
         except TypeError:  # its class takes no weak references
             self.held = value
-
-    def watch(self, key: Any, gone: list) -> None:
-        """Put a `StaticReference` there when the argument is gone.  No Python runs then, to be interrupted."""
-        if isinstance(self.held, ref):
-            self._gone = StaticReference(self.held(), gone.append)
-            self._gone.key = key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.held is other.held
@@ -212,18 +208,14 @@ class Same:
         return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
-class StaticReference(ref):
-    """A weak reference to a static argument, with the key of the signature that it is in."""
+def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:
+    """Put a reference with the key there when an argument that a part of the key has by identity is gone.
 
-    __slots__ = ("key",)
-
-    key: Any
-
-
-def watch(part: Any, key: Any, gone: list) -> None:
-    """Have `gone` told when an argument that a part of the key has by identity is gone."""
+    No Python runs then, to be interrupted.
+    """
     if isinstance(part, Same):
-        part.watch(key, gone)
+        if isinstance(part.held, ref):
+            part.gone = KeyedRef(part.held(), gone.append, key)
     elif isinstance(part, (tuple, frozenset)):
         for each in part:
             watch(each, key, gone)
@@ -241,28 +233,26 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
     is_named   the user said that it is static: an object without a hash by value counts by identity
     """
     kind = type(value)
-    if not _has_objects(value):
-        key, is_whole = static_key(value)
-        if is_whole or kind not in (tuple, frozenset):
-            return key
-    if kind in (tuple, frozenset):  # of objects, or nested more deeply than a key looks
+    if kind in (tuple, frozenset):
         return kind, kind([key_of_static(part, is_named) for part in value])
-    if kind is MethodType:
-        try:
-            return kind, static_key(value.__func__)[0], key_of_static(value.__self__, is_named)
-        except _RefusedError:
-            raise _RefusedError(_METHOD.format(type=type(value.__self__).__name__, name=value.__name__)) from None
     if isinstance(value, (np.ndarray, AbstractTensor)):
         raise _RefusedError(_STATIC_ARRAY)
+    if (key := _plain_key(value)) is not None:
+        return key
+    if kind is MethodType:
+        try:
+            return kind, key_of_static(value.__func__), key_of_static(value.__self__, is_named)
+        except _RefusedError:
+            raise _RefusedError(_METHOD.format(type=type(value.__self__).__name__, name=value.__name__)) from None
     if any([hasattr(kind, name) for name in ("__array__", "__dlpack__")]):
         raise _RefusedError(_ARRAY.format(type=f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"))
     try:
         hash(value)
     except (TypeError, ValueError):  # that of a writable memoryview
         raise _RefusedError(_UNHASHABLE.format(type=kind.__name__)) from None
-    if not _is_by_identity(value):
+    if kind.__hash__ is not object.__hash__:
         return hash(value), tree.exactly(value)  # the hash as it is now: the object may be another one later
-    if is_named or _is_stateless(value):
+    if is_named or _is_empty(value) or (callable(value) and kind.__module__.partition(".")[0] in _FORMS):
         return Same(value)
     first = "" if is_fixed(kind.__module__) else _REGISTER.format(type=kind.__name__)
     raise _RefusedError(_FREEZES.format(type=kind.__name__, first=first))
@@ -294,20 +284,15 @@ _FREEZES = """is an object of {type}, whose attributes would be frozen as they a
   or close over it, which freezes all but the contents of its arrays: ad.jit(lambda x: f(obj, x))"""
 
 
-def _has_objects(value: Any) -> bool:
-    """True if something is compared as its class says: no plain data, nor a function, nor a class."""
-    if type(value) in (tuple, frozenset):
-        return any(map(_has_objects, value))
-    return is_object(value) or static_key(value)[0] is None
+def _plain_key(value: Any) -> Any:
+    """The key of plain data, a function or a class; None for an object, which is compared as its class says.
 
-
-def _is_by_identity(value: Any) -> bool:
-    return type(value).__hash__ is object.__hash__
-
-
-def _is_stateless(value: Any) -> bool:
-    """True if an object compared by identity cannot change: it holds nothing, or is a function in another form."""
-    return _is_empty(value) or (callable(value) and type(value).__module__.partition(".")[0] in _FORMS)
+    A function that reads what no key tells of, such as a list or closures nested deep, counts by identity.
+    """
+    if is_object(value):
+        return None
+    key, is_whole = static_key(value)
+    return key if is_whole or type(value) is not FunctionType else Same(value)
 
 
 def _is_empty(value: Any) -> bool:
@@ -322,10 +307,10 @@ def is_unchanging(value: Any) -> bool:
     """True if a static argument that is the same object is the same value."""
     if isinstance(value, tuple) or type(value) is frozenset:
         return all(map(is_unchanging, value))
-    if not _has_objects(value):
+    if isinstance(value, Enum) or _is_empty(value) or _plain_key(value) is not None:
         return True
-    is_frozen = type(value).__setattr__ is not object.__setattr__
-    return isinstance(value, Enum) or _is_empty(value) or (is_frozen and not _is_by_identity(value))
+    kind = type(value)
+    return kind.__setattr__ is not object.__setattr__ and kind.__hash__ is not object.__hash__
 
 
 def arrays_among(leaves: Sequence[ArgumentLeaf]) -> tuple[bool, ...]:

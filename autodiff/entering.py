@@ -40,12 +40,12 @@ MOST = 4096
 
 def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     """A call like this one for machine code; None where only the general way will do."""
-    given = [x.given for x in signed.leaves if isinstance(x.given, AbstractTensor)]
+    given = [x.given for x in signed.leaves if x.value is not None and isinstance(x.given, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
     form = _Form(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
-        form.then = _recording(entry, [x.given for x in signed.leaves])
+        form.then = _recording(entry, [x.value for x in signed.leaves])
         if form.then is None:
             return None
     elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
@@ -59,7 +59,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         form.check("empty", 0, config.transforming)
     has_fixed = entry.has_fixed
     if has_fixed is not None:
-        form.check("parts", form.constant(has_fixed), _holds)
+        form.check("parts", form.constant(has_fixed), lambda holds: () if holds() else None)
     form.check_leaves(signed)
     if form.then is None:
         form.look_up(entry.hidden)
@@ -101,10 +101,6 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         return put(now, tensors)
 
     return record
-
-
-def _holds(holds: Callable[[], bool]) -> tuple | None:
-    return () if holds() else None
 
 
 class _Form(CallForm):

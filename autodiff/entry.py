@@ -103,9 +103,9 @@ class SignatureEntry:
         Contents of arrays and tensors, and choices that a class registered with an abstract base class changes.
         """
         fixed, choices = self.fixed, self.choices
-        if choices.are_abstract:
-            return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
-        return (lambda: all([np.array_equal(present(h), value) for h, value in fixed])) if fixed else None
+        if not fixed and not choices.are_abstract:
+            return None
+        return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
 
     @property
     def loses(self) -> Aval | None:

@@ -44,7 +44,7 @@ MISS: Any = object()
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
     now, mode = state.now, MODE.get()
-    is_plain = not now.transforming and not any([isinstance(x.given, AbstractTensor) for x in signed.leaves])
+    is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
     lends = now.lends
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.but("lightly"))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+from weakref import KeyedRef, ref
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class Traces:
         self.is_left = False
         self.front: dict[Any, SignatureEntry] = {}
         self.ways: tuple[EnteredCall, ...] = ()
-        self.gone: list[argument_leaves.StaticReference] = []
+        self.gone: list[KeyedRef] = []
         self.tells_arrays = False
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
