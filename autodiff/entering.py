@@ -53,7 +53,9 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     elif given:
         if any([t.node.kind.out.requires_grad or all([t is not h for h in entry.hidden]) for t in entry.tensors]):
             return None  # a call may have to track one, now or later
-        form.check_hidden(entry.hidden)
+        for h in entry.hidden:
+            if isinstance(h, Tensor):  # it tracks as little as then
+                form.check("handle", form.constant(h), h.node.kind.out)
     elif entry.tensors:
         # While a function is differentiated, in whatever thread, a call may have to track the tensors that it met.
         form.check("empty", 0, config.transforming)
@@ -62,8 +64,9 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         form.check("parts", form.constant(has_fixed), lambda holds: () if holds() else None)
     form.check_leaves(signed)
     if form.then is None:
-        form.look_up(entry.hidden)
-        form.put_together(entry.structure, list(zip(entry.outputs, entry.leaves, strict=True)))
+        for h in entry.hidden:  # further inputs, whose present contents count
+            form.inputs.append((form.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
+        form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
     return EnteredCall(None if form.then else entry.executable.plan, form)
@@ -71,9 +74,9 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
     """The function that records what was traced, where one tensor results; it gives None for other calls."""
-    arguments, (result, *others) = entry.arguments, entry.results or (None,)
+    arguments = entry.arguments
     met = [(t, node) for node, t in entry.captures.items()]
-    if others or result is None or entry.structure.cls is not None or not MODE.get().tracks:
+    if entry.structure.cls is not None or not isinstance(entry.results[0], Node) or not MODE.get().tracks:
         return None
     if not all([isinstance(t, Tensor) and t.node is node for t, node in met]):
         return None  # what an array holds counts at each call
@@ -81,7 +84,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         return None
     if not all([a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]):
         return None
-    template = Template.of(handle(result), arguments, 0, entry.choices)
+    template = Template.of(handle(entry.results[0]), arguments, 0, entry.choices)
     if template is None:
         return None
     put, mode = template.put, MODE.get
@@ -148,17 +151,6 @@ class _Form(CallForm):
             first = self.check("parts", register, _splitter(structure), count)
         for i, child in enumerate(structure.children):
             self._take_apart(child, first + i, found)
-
-    def check_hidden(self, hidden: Sequence[Any]) -> None:
-        """Have the tensors that the trace met track as little as then."""
-        for h in hidden:
-            if isinstance(h, Tensor):
-                self.check("handle", self.constant(h), h.node.kind.out)
-
-    def look_up(self, hidden: Sequence[Any]) -> None:
-        """Further inputs, whose present contents count."""
-        for h in hidden:
-            self.inputs.append((self.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
 
     # ------------------------------------------------------------ results
 

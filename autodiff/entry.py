@@ -1,7 +1,7 @@
 """Entries of a jit function, one for a call signature: the frozen trace, and the ways to run it.
 
-    run         native code, on values
-    replayed    the traced nodes once more onto the tape, so that gradients flow through
+    arguments_of    the arguments of the executable, on values
+    replayed        the traced nodes once more onto the tape, so that gradients flow through
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .tape.record import identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["SignatureEntry", "Signed", "frozen", "present", "put_again", "replayed", "run"]
+__all__ = ["SignatureEntry", "Signed", "arguments_of", "frozen", "present", "put_again", "replayed"]
 
 
 class Signed(NamedTuple):
@@ -54,20 +54,14 @@ class SignatureEntry:
     enclosing    nodes of a trace that is going on around, which the function closes over: such an entry is for this
                  one call, which replays it
     outputs      for each result leaf: its position among the executable's results, or None
-    leaves       result leaves that are no tensors
     lines        where the traced nodes were recorded
     structure    of the result
-    results      nodes of the result leaves (None for those that are none)
+    results      the result leaves: nodes, and objects that are no tensors
     tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
     choices      of dispatch that the trace relied on
     ways         its calls for machine code by which arguments are arrays: None where it has no such way
     missed       how many calls none of the ways that are tried has served, since its own was put first
     """
-
-    __slots__ = (
-        "arguments", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden", "leaves", "lines",
-        "missed", "outputs", "results", "structure", "tracks", "ways",
-    )
 
     graph: Graph
     executable: Any
@@ -77,10 +71,9 @@ class SignatureEntry:
     fixed: list[tuple[Any, Any]]
     enclosing: set[Node]
     outputs: list[int | None]
-    leaves: list[Any]
     lines: Any
     structure: Any
-    results: list[Node | None]
+    results: list[Any]
     tracks: bool
     choices: Choices
     ways: dict[tuple[bool, ...], Any]
@@ -110,7 +103,7 @@ class SignatureEntry:
     @property
     def loses(self) -> Aval | None:
         """Of which tensor that requires grad a call that gives arrays loses the gradient; None: of none."""
-        if not any(n is not None and n.kind.out.requires_grad for n in self.results):
+        if not any(isinstance(n, Node) and n.kind.out.requires_grad for n in self.results):
             return None
         return next((t.aval for t in self.tensors if t.node.kind.out.requires_grad), None)
 
@@ -137,19 +130,18 @@ def frozen(
     for x in leaves:
         if isinstance(x, Tensor):
             state.now.meet(x)
-    entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
-    entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
+    entry.results = [x.node if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
-    reached = [n for n in entry.results if n is not None]
-    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in reached])
-    nodes = needed(reached, _histories(reached))
+    results = [n for n in entry.results if isinstance(n, Node)]
+    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in results])
+    nodes = needed(results, _histories(results))
     numbers = _numbers(captures)
     met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
     entry.captures = {n: captures[n] for n in met}
     entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
     if entry.enclosing:
         return entry
-    wanted, entry.outputs = _places([None if n is None else source(n) for n in entry.results])
+    wanted, entry.outputs = _places(entry.results)
     graph, inputs = freeze(wanted, arguments, numbers)
     graph.name = name if name.isidentifier() else "f"
     entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
@@ -176,21 +168,20 @@ def _has_moved(met: Any, node: Node) -> bool:
     return isinstance(met, Tensor) and met.node is not node
 
 
-def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
+def _places(results: list[Any]) -> tuple[list[Node], list[int | None]]:
     """The graph's outputs, and which of them each result is: arrays that users may write to are never one."""
     wanted: list[Node] = []
     places: list[int | None] = []
     scalars: dict[Node, int] = {}
-    for s in sources:
-        if s is None:
+    for node in results:
+        if not isinstance(node, Node):
             places.append(None)
-        elif s in scalars:
-            places.append(scalars[s])
-        else:
-            if not s.kind.out.aval.shape:
-                scalars[s] = len(wanted)
-            places.append(len(wanted))
-            wanted.append(s)
+            continue
+        output = source(node)
+        place = len(wanted) if output.kind.out.aval.shape else scalars.setdefault(output, len(wanted))
+        places.append(place)
+        if place == len(wanted):
+            wanted.append(output)
     return wanted, places
 
 
@@ -202,13 +193,6 @@ def present(hidden: Any) -> Any:
     if isinstance(hidden, Node):
         return hidden.value
     return hidden
-
-
-def run(entry: SignatureEntry, values: Sequence[Any]) -> tuple:
-    """The executable's results on these values, and on the present contents of what is hidden."""
-    if entry.executable is None:
-        return ()
-    return entry.executable.call(*arguments_of(entry, values))
 
 
 def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
@@ -233,22 +217,17 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
     """
     with tracking():
-        return _replayed(entry, values)
-
-
-def _replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
-    now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
-    for node, value in zip(entry.arguments, values, strict=True):
-        now[node] = as_tensor(value).node
-        if node.hooks:  # registered on the argument while it was traced
-            seen = identity_of(now[node])
-            seen.hooks, now[node] = node.hooks, seen
-    if state.now.captures is not None:
-        state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
-    results = [n for n in entry.results if n is not None]
-    put_again(results, now, entry.enclosing, entry.lines)
-    leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
-    return tree.unflatten(entry.structure, leaves)
+        now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
+        for node, value in zip(entry.arguments, values, strict=True):
+            now[node] = as_tensor(value).node
+            if node.hooks:  # registered on the argument while it was traced
+                seen = identity_of(now[node])
+                seen.hooks, now[node] = node.hooks, seen
+        if state.now.captures is not None:
+            state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
+        put_again([n for n in entry.results if isinstance(n, Node)], now, entry.enclosing, entry.lines)
+        leaves = [handle(now[x]) if isinstance(x, Node) else x for x in entry.results]
+        return tree.unflatten(entry.structure, leaves)
 
 
 def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:

@@ -20,14 +20,12 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from codegen.ir import OutOfRange
 from codegen.lazily import later
 
 from . import sending
 from .errors import check_callable
 from .mode import MODE, Mode
 from .tape.node import Kind, Node
-from .tape.plan import located
 from .tensor import Tensor
 from .tracebacks import shorten
 from .traces import Traces
@@ -36,10 +34,8 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
 
     from . import argument_leaves
-    from . import entry as entries
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
-    entries = later("autodiff.entry")
     argument_leaves = later("autodiff.argument_leaves")
 
 __all__ = ["jit"]
@@ -129,13 +125,7 @@ def _arriving(key: str) -> Compiled:
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """A call in Python: one that machine code does not know."""
     try:
-        traced, kwargs = function.traced, kwargs or {}
-        try:
-            return traced.call(args, kwargs)
-        except OutOfRange as error:
-            entry, values = traced.entry(args, kwargs)
-            arrays = entries.arguments_of(entry, values)
-            raise located(error, entry.graph, arrays, getattr(traced.f, "__name__", "")) from None
+        return function.traced.call(args, kwargs or {})
     except Exception as error:
         shorten(error)
         raise

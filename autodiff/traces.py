@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.forks import in_child
 from codegen.garbage import set_in_context
-from codegen.ir import Aval
+from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
 from codegen.runtime.cache import LRU
 from codegen.symbols import typical
@@ -32,6 +32,7 @@ from .tape.leaves import leaf as tensor_of
 from .tape.lines import Lines
 from .tape.misses import note
 from .tape.node import Node, new_number
+from .tape.plan import located
 from .tape.record import argument, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
@@ -137,9 +138,9 @@ class Traces:
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
             now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
-        found = entries.run(entry, values)
+        found = self._run(entry, values)
         leaves = []
-        for position, given in zip(entry.outputs, entry.leaves, strict=True):
+        for position, given in zip(entry.outputs, entry.results, strict=True):
             if position is None:
                 leaves.append(given)
             else:
@@ -148,6 +149,16 @@ class Traces:
         if not tensors and entry.loses and MODE.get().tracks:
             leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
+
+    def _run(self, entry: SignatureEntry, values: list[Any]) -> tuple:
+        """The executable's results on these values, and on the present contents of what is hidden."""
+        if entry.executable is None:
+            return ()
+        arguments = entries.arguments_of(entry, values)
+        try:
+            return entry.executable.call(*arguments)
+        except OutOfRange as error:
+            raise located(error, entry.graph, arguments, getattr(self.f, "__name__", "")) from None
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
